@@ -3,10 +3,10 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-# What can be made again lives here: the python of the local AWS, for one.
+# Reproducible data, such as the Python environment of the local AWS.
 export CAPT_CACHE ?= $(CURDIR)/.cache
 DATA ?= .capt
-# Terraform, or OpenTofu where that is what there is.
+# Terraform, or OpenTofu if Terraform is not installed.
 TF := $(shell command -v terraform || command -v tofu)
 CAPT = target/debug/capt
 
@@ -19,26 +19,26 @@ check-tools:
 	@scripts/check-tools
 
 .PHONY: deps
-deps: check-tools ## Install what the tests need: a python environment with moto, in the cache directory
+deps: check-tools ## Install the Python environment of the local AWS (moto) into the cache directory
 	@scripts/moto-venv
 
 .PHONY: build
-build: check-tools ## Build the command
-	@# With the features that the tests need too, so that they do not build everything a second time.
+build: check-tools ## Build target/debug/capt
+	@# --workspace enables the features of the tests too, so that they do not rebuild everything.
 	cargo build --locked --workspace --bin capt
 
 .PHONY: up
-up: build deps ## Make the quickstart from objects: a VPC, an EKS cluster and two Fargate profiles in the local AWS
+up: build deps ## Run the quickstart: a VPC, an EKS cluster and two Fargate profiles in the local AWS
 	$(CAPT) up -f examples/quickstart.yaml --data $(DATA)
 
 .PHONY: down
-down: build ## Delete everything that was made, prove that nothing is left, and stop
+down: build ## Delete everything, check that no resource is left, and stop
 	$(CAPT) down --data $(DATA)
 
-# The tiers. Each says how long it takes, and what it leaves out where a tool is missing; docs/testing.md has the rest.
+# The test tiers. Each prints its expected duration, and what it skips if a tool is missing; see docs/testing.md.
 
 .PHONY: test
-test: ## Unit, process, module, operator and system tests on the embedded API and the local AWS (CASES="operator:: p27" chooses)
+test: ## Unit, process, module, operator and system tests on the embedded API and the local AWS (CASES="operator:: p27" selects)
 	@scripts/tier test $(MAKE) --no-print-directory run-test
 
 .PHONY: run-test
@@ -47,7 +47,7 @@ run-test: build deps
 	scripts/run-tests test $(CASES)
 
 .PHONY: test-real
-test-real: ## Conformance, contract, Sandbox and router suites on a real control plane built from Go modules (CASES=f4 chooses)
+test-real: ## Conformance, contract, Sandbox and router suites on a real control plane built from Go modules (CASES=f4 selects)
 	@scripts/tier test-real $(MAKE) --no-print-directory run-test-real
 
 .PHONY: run-test-real
@@ -59,11 +59,11 @@ run-test-real: build deps
 	scripts/run-tests real $(CASES)
 
 .PHONY: check
-check: ## What a change must pass: lint, test and test-real, with long fuzzing and the whole loads
+check: ## The gate for a change: lint, test and test-real, with longer fuzzing and full loads
 	@scripts/tier check $(MAKE) --no-print-directory run-check
 
-# Fuzzing and soaking last for minutes instead of seconds, properties have the numbers that they ask for, and clippy is the
-# compiler of what is tested.
+# Fuzz and soak tests run for minutes instead of seconds, property tests use their full sizes, and the tested binaries are compiled
+# with clippy-driver.
 .PHONY: run-check
 run-check: export FUZZ_SECONDS ?= 60
 run-check: export SOAK_SECONDS ?= 120
@@ -73,11 +73,11 @@ run-check:
 	$(MAKE) --no-print-directory lint
 	$(MAKE) --no-print-directory test
 	$(MAKE) --no-print-directory test-real
-	@# The whole rate alone: beside other tests it would be a measurement of the machine.
+	@# At the full rate this test runs alone: next to other tests it would measure the machine.
 	F3_RATE=2000 scripts/run-tests real f3_f4_routing_is_enabled
 
 .PHONY: soak
-soak: ## The long forms: 10 min of WebSocket, a minute of sleep, 1 GiB both ways, 10 min of fuzzing, 200 Sandboxes
+soak: ## Long-running tests: 10 min of WebSocket, 1 min of tunnel outage, 1 GiB both ways, 10 min of fuzzing, 200 Sandboxes
 	@scripts/tier soak $(MAKE) --no-print-directory run-soak
 
 .PHONY: run-soak
@@ -87,17 +87,17 @@ run-soak: build deps
 	  scripts/run-tests test f3_ f11_ f14_ f15_ f5_a_settled f2_sandboxes f13_ fuzz:: soak:: sharing:: $(CASES)
 
 .PHONY: lint
-lint: ## Formatting, clippy, terraform fmt, and the dependencies' licences where cargo-deny is there
+lint: ## rustfmt, clippy, terraform fmt, and dependency licences if cargo-deny is installed
 	@scripts/tier lint $(MAKE) --no-print-directory run-lint
 
 .PHONY: run-lint
 run-lint: check-tools
 	cargo fmt --all -- --check
-	@# In `make check` the build that is tested is also the one that is linted.
+	@# `make check` lints the same build that it tests.
 	$(if $(RUSTC_WORKSPACE_WRAPPER),scripts/lint-build,cargo clippy --locked --workspace --all-targets -- -D warnings)
 	$(TF) fmt -check -recursive terraform
 	@if command -v cargo-deny >/dev/null; then cargo deny check bans licenses sources; \
-	  else echo "notice: cargo-deny is not installed, so the dependencies were not checked (cargo install cargo-deny)"; fi
+	  else echo "notice: cargo-deny is not installed; SKIPPED: dependency licences (cargo install cargo-deny)"; fi
 
 .PHONY: fmt
 fmt: ## Format everything
@@ -105,7 +105,7 @@ fmt: ## Format everything
 	$(TF) fmt -recursive terraform
 
 .PHONY: bench
-bench: ## Measure: driver and gateway against bare terraform; the operator with 200 clusters; router, tunnel, table; a thousand Sandboxes; embedded-kube
+bench: ## Benchmarks: driver and gateway against bare terraform; operator with 200 clusters; router, tunnel, route table; 1,000 Sandboxes; embedded-kube
 	@scripts/tier bench $(MAKE) --no-print-directory run-bench
 
 .PHONY: run-bench
@@ -117,37 +117,37 @@ run-bench: deps
 	cargo bench --locked -p sandbox-router --bench tunnel
 	cargo bench --locked -p capt --bench sandboxes
 	@if scripts/router-bench-tools; then PATH="$$PATH:/usr/sbin" cargo bench --locked -p sandbox-router --bench router; \
-	  else echo "notice: the router is not measured without them"; fi
+	  else echo "notice: SKIPPED: router benchmark"; fi
 	@if command -v go >/dev/null; then scripts/real-kube build; \
-	  else echo "notice: Go is not installed, so there is no real control plane for embedded-kube to be measured against"; fi
+	  else echo "notice: Go is not installed; embedded-kube is not compared with a real control plane"; fi
 	cargo bench --locked -p conformance --bench kube
 
 .PHONY: alike
-alike: build deps ## Compare Terraform with and without the gateway: every configuration of the corpus, and the examples (about 20 minutes)
+alike: build deps ## Compare Terraform with and without the gateway: the whole corpus and the examples (about 20 minutes)
 	CORPUS=all scripts/run-tests test corpus::
-	cargo test --locked --workspace --test suites system::alike -- --ignored
+	cargo test --locked --workspace --test suites system::gateway_equivalence -- --ignored
 
 .PHONY: real-kube
 real-kube: ## Build a real Kubernetes control plane and Cluster API from Go modules, in the cache directory (6-12 minutes, once)
 	@scripts/real-kube build --all
 
 .PHONY: conformance
-conformance: check-tools ## Compare embedded-kube with a real kube-apiserver, case by case (RECORD=1 writes the recordings anew)
+conformance: check-tools ## Compare embedded-kube with a real kube-apiserver, case by case (RECORD=1 rewrites the recordings)
 	@if command -v go >/dev/null; then scripts/real-kube build; \
-	  else echo "notice: Go is not installed, so the real control plane is not built; the recordings are compared instead"; fi
+	  else echo "notice: Go is not installed, so there is no real control plane; using the recordings"; fi
 	CONFORMANCE_RECORD=$(RECORD) cargo test --locked --workspace --test conformance -- $(CASES)
 
 .PHONY: contract
-contract: build deps ## The contract of Cluster API on a real kube-apiserver and with its real core (CASES=p10 chooses)
+contract: build deps ## The Cluster API contract on a real kube-apiserver with the real core (CASES=p10 selects)
 	@if command -v go >/dev/null; then scripts/real-kube build --all; \
-	  else echo "notice: Go is not installed, so the real control plane is not built"; fi
+	  else echo "notice: Go is not installed, so there is no real control plane"; fi
 	cargo test --locked --workspace --test contract -- $(CASES)
 
 .PHONY: deploy-check
-deploy-check: check-tools ## Render the manifests of deploy/ with kubectl, and check them, their rights and the image's recipe
+deploy-check: check-tools ## Render the manifests of deploy/ with kubectl, and check them, their RBAC and the Dockerfile
 	@command -v kubectl >/dev/null || { echo "missing: kubectl — install it, it renders the manifests" >&2; exit 1; }
 	scripts/run-tests test deploy::
 
 .PHONY: crds
-crds: build ## Write the CRDs
+crds: build ## Generate the CRDs in crds/
 	$(CAPT) crds --write crds

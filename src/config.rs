@@ -1,6 +1,6 @@
-//! Settings: the only reader of the environment.
+//! Process environment and configuration types. The only module that reads environment variables.
 //!
-//! Flags win over variables; both are read once, at the start, and handed on as values.
+//! Flags take precedence over variables; both are read once at startup and passed on as values.
 
 use std::{
     collections::BTreeMap,
@@ -11,52 +11,54 @@ use std::{
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// What the process was started in.
+/// Environment variables, current directory and executable of the process.
 #[derive(Clone)]
-pub struct Outer {
-    /// The environment. Never printed: it holds credentials.
+pub struct ProcessEnv {
+    /// Environment variables. Contain credentials: never print them.
     pub env: BTreeMap<String, String>,
     /// The current directory.
     pub cwd: PathBuf,
-    /// Our own executable, which is also the shim and the local AWS.
+    /// Path of this executable, which also runs as shim and as local AWS.
     pub exe: PathBuf,
 }
 
-/// What cannot be found out about the place we run in.
+/// The process environment cannot be determined.
 #[derive(Debug, Error)]
-#[error("cannot tell {what}")]
-pub struct OuterError {
+#[error("cannot determine {what}")]
+pub struct ProcessEnvError {
     what: &'static str,
     #[source]
     source: std::io::Error,
 }
 
-impl Outer {
-    /// Reads it. Variables that are not valid text are left out: nothing here could use them.
+impl ProcessEnv {
+    /// Reads the process environment. Variables that are not valid UTF-8 are ignored.
     #[expect(clippy::disallowed_methods, reason = "config is the reader of the environment")]
-    pub fn read() -> Result<Self, OuterError> {
+    pub fn read() -> Result<Self, ProcessEnvError> {
         let env = env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
         Ok(Self {
             env,
-            cwd: env::current_dir().map_err(|source| OuterError { what: "the current directory", source })?,
-            exe: env::current_exe().map_err(|source| OuterError { what: "our own executable", source })?,
+            cwd: env::current_dir()
+                .map_err(|source| ProcessEnvError { what: "the current directory", source })?,
+            exe: env::current_exe()
+                .map_err(|source| ProcessEnvError { what: "the executable path", source })?,
         })
     }
 
-    /// A variable that is set to something.
+    /// A variable that is set and not empty.
     pub fn var(&self, name: &str) -> Option<&str> {
         self.env.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// The home directory, if there is one.
+    /// The home directory.
     pub fn home(&self) -> Option<&Path> {
         self.var("HOME").map(Path::new)
     }
 
-    /// Where things live that can be made again: `CAPT_CACHE`, `XDG_CACHE_HOME/capt`, `~/.cache/capt`.
-    pub fn cache(&self) -> PathBuf {
+    /// Cache directory: `CAPT_CACHE`, `XDG_CACHE_HOME/capt` or `~/.cache/capt`.
+    pub fn cache_dir(&self) -> PathBuf {
         if let Some(dir) = self.var("CAPT_CACHE") {
             return self.cwd.join(dir);
         }
@@ -66,8 +68,8 @@ impl Outer {
         self.home().map_or_else(|| self.cwd.join(".capt-cache"), |home| home.join(".cache").join("capt"))
     }
 
-    /// A path as the user meant it, absolute.
-    pub fn absolute(&self, path: &Path) -> PathBuf {
+    /// Makes a path absolute relative to the current directory, without `.` components.
+    pub fn absolute_path(&self, path: &Path) -> PathBuf {
         let mut whole = PathBuf::new();
         for part in self.cwd.join(path).components() {
             match part {
@@ -79,13 +81,13 @@ impl Outer {
     }
 }
 
-/// Which AWS a command works on.
+/// AWS that a command uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum AwsMode {
-    /// A model on this machine; costs nothing, needs no account.
+    /// Local emulation on this machine; free, needs no account.
     #[default]
     Local,
-    /// The account that the default credential chain leads to.
+    /// The AWS account of the default credential chain.
     Real,
 }

@@ -1,28 +1,28 @@
-//! What an error means for whoever has to go on: the class decides when it is tried again, exhaustively.
+//! Error classes. The class of an error decides whether and when a reconcile is retried.
 
-/// What to do about an error. Policies match on this without a wildcard.
+/// Class of an error. Error policies match on it exhaustively.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
-pub enum Class {
-    /// Somebody asked for what cannot be. Wait until they change it; trying again changes nothing.
+pub enum ErrorClass {
+    /// The object is invalid. Wait for a change of it; a retry does not help.
     Invalid,
-    /// Something else has to happen first. Not an error at all: no warning, no backoff, a reason in a condition.
+    /// A prerequisite is not met. Not an error: no warning, no backoff, only a reason in a condition.
     Waiting,
-    /// What we knew was old. Read again and try again at once; worth a line at info, not a warning.
+    /// The cached object is outdated. Read again and retry immediately; logged at info level.
     Conflict,
-    /// It may well work next time. Try again, with backoff and jitter.
+    /// A retry may succeed. Retry with backoff and jitter.
     Transient,
-    /// A person has to do something that no object of ours tells: a permission, a broken installation, our bug.
+    /// Needs manual action that no watched object reports: a missing permission, a broken installation, a bug.
     Terminal,
 }
 
-impl Class {
-    /// The class as metric label and log field.
+impl ErrorClass {
+    /// Metric label and log field.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 
-    /// Whether trying again without any change may help.
+    /// Whether a retry without any change may succeed.
     pub fn is_retryable(self) -> bool {
         match self {
             Self::Conflict | Self::Transient => true,
@@ -37,8 +37,14 @@ mod tests {
 
     #[test]
     fn labels_are_lower_case_and_only_two_classes_help_themselves() {
-        let all = [Class::Invalid, Class::Waiting, Class::Conflict, Class::Transient, Class::Terminal];
-        assert_eq!(all.map(Class::as_str), ["invalid", "waiting", "conflict", "transient", "terminal"]);
-        assert_eq!(all.map(Class::is_retryable), [false, false, true, true, false]);
+        let all = [
+            ErrorClass::Invalid,
+            ErrorClass::Waiting,
+            ErrorClass::Conflict,
+            ErrorClass::Transient,
+            ErrorClass::Terminal,
+        ];
+        assert_eq!(all.map(ErrorClass::as_str), ["invalid", "waiting", "conflict", "transient", "terminal"]);
+        assert_eq!(all.map(ErrorClass::is_retryable), [false, false, true, true, false]);
     }
 }

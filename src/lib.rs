@@ -1,39 +1,38 @@
-//! `capt`: EKS clusters with Fargate from Kubernetes objects, by running Terraform itself.
+//! `capt`: creates EKS clusters with Fargate from Kubernetes objects by running Terraform.
 //!
-//! The map of this tree:
+//! Modules, from the pure core to the process edges. `tests/architecture.rs` enforces which module may use which.
 //!
-//! | module | is |
+//! | module | responsibility |
 //! |---|---|
-//! | [`api`] | the kinds: fields, schema, rules, the words of their status |
-//! | [`model`] | what the kinds mean: validated values, verdicts with a remedy |
-//! | [`manifest`] | objects from files, strictly, and a verdict on all of them at once |
-//! | [`blueprint`] | objects to workspaces: which there are, what goes in, what waits for what |
-//! | [`modules`] | the Terraform modules in the binary |
-//! | [`work`] | the work on one workspace: render, plan, guard, apply, destroy |
-//! | [`runs`] | runs of terraform in the operator: one at a time for each workspace |
-//! | [`oneshot`] | plan, apply and destroy of workspaces from the command line |
-//! | [`aws`] | the only user of the AWS SDK |
-//! | [`gateway`] | running providers, shared by all runs, as a background process |
-//! | [`k8s`] | the only writer to the Kubernetes API |
-//! | [`operator`] | controllers, runs and server, wired into one future |
-//! | [`local`] | the local AWS as a background process |
-//! | [`operator`] | controllers, runs, server and leadership as one |
-//! | [`controllers`] | the controllers, one folder a kind |
-//! | [`certificate`] | certificates of our servers: made, shared by replicas, renewed |
-//! | [`telemetry`] | logs and metrics, for everybody |
-//! | [`sandbox`] | what a router and a developer's machine run |
-//! | [`server`] | live, ready, metrics, and the admission webhook |
-//! | [`cli`] | one file a subcommand |
-//! | [`config`] | the only reader of the environment |
-//! | [`error`] | what an error means for the next attempt |
+//! | [`api`] | custom resources: fields, schemas, CEL rules, condition types and reasons. Data only |
+//! | [`model`] | validation: specs in, `Validated…` values or field errors with a remedy out. Pure |
+//! | [`manifest`] | manifests from files: strict parsing and cross-object checks. Pure |
+//! | [`workspaces`] | the Terraform workspaces that the objects require, their inputs and dependencies. Pure |
+//! | [`modules`] | the Terraform modules embedded in the binary |
+//! | [`pipeline`] | the run pipeline of one workspace: render, init, plan, guard, apply, destroy |
+//! | [`runs`] | terraform runs of the operator: scheduling, per-workspace serialisation, state backup |
+//! | [`oneshot`] | plan, apply and destroy of a set of workspaces from the command line |
+//! | [`aws`] | EKS and STS calls; the only user of the AWS SDK |
+//! | [`gateway`] | the provider gateway: long-lived provider processes shared by all runs of a data directory |
+//! | [`k8s`] | the Kubernetes client: deadlines, retries, patches, events, leases, state in Secrets |
+//! | [`controllers`] | the controllers, one folder per kind |
+//! | [`dataplane`] | the sandbox data plane: the router process and the developer's tunnel client |
+//! | [`certificate`] | serving certificates: issued, shared between replicas, renewed |
+//! | [`server`] | HTTP endpoints: liveness, readiness, metrics, log level, admission webhook |
+//! | [`telemetry`] | logging and metrics; uses no other module of this crate |
+//! | [`operator`] | wires controllers, runs, servers and leader election into one future |
+//! | [`local`] | background processes of a developer's machine: local AWS, embedded Kubernetes API, `capt up` |
+//! | [`cli`] | the command line, one file per subcommand |
+//! | [`config`] | the process environment; the only reader of environment variables |
+//! | [`error`] | error classes and the retry policy they imply |
 
 pub mod api;
 pub mod aws;
-pub mod blueprint;
 pub mod certificate;
 pub mod cli;
 pub mod config;
 pub mod controllers;
+pub mod dataplane;
 pub mod error;
 pub mod gateway;
 pub mod k8s;
@@ -43,8 +42,8 @@ pub mod model;
 pub mod modules;
 pub mod oneshot;
 pub mod operator;
+pub mod pipeline;
 pub mod runs;
-pub mod sandbox;
 pub mod server;
 pub mod telemetry;
-pub mod work;
+pub mod workspaces;

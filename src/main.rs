@@ -1,4 +1,4 @@
-//! The `capt` command: parse, dispatch, exit code; nothing else.
+//! Entry point of the `capt` command. Everything else is in [`capt::cli`].
 
 use std::process::ExitCode;
 

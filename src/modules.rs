@@ -1,4 +1,4 @@
-//! The Terraform modules that are part of the binary.
+//! The Terraform modules embedded in the binary.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use rust_embed::RustEmbed;
 #[derive(RustEmbed)]
 #[folder = "terraform/modules"]
 #[include = "*/*.tf"]
-struct Files;
+struct EmbeddedFiles;
 
 /// A built-in module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::Display, strum::EnumString, strum::EnumIter)]
 #[strum(serialize_all = "lowercase")]
-pub enum Builtin {
+pub enum EmbeddedModule {
     /// A VPC, or the discovery of an existing one.
     Vpc,
     /// An EKS cluster with its roles, addons and system profile.
@@ -22,14 +22,14 @@ pub enum Builtin {
     Fargate,
 }
 
-impl Builtin {
-    /// Its files, by name.
+impl EmbeddedModule {
+    /// Contents of the module's files, by file name.
     pub fn files(self) -> BTreeMap<String, Vec<u8>> {
         let folder = format!("{self}/");
-        Files::iter()
+        EmbeddedFiles::iter()
             .filter_map(|path| {
                 let name = path.strip_prefix(&folder)?.to_owned();
-                Some((name, Files::get(&path)?.data.into_owned()))
+                Some((name, EmbeddedFiles::get(&path)?.data.into_owned()))
             })
             .collect()
     }
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn every_module_is_in_the_binary_with_its_variables_and_outputs() {
-        for module in Builtin::iter() {
+        for module in EmbeddedModule::iter() {
             let files = module.files();
             for needed in ["main.tf", "variables.tf", "outputs.tf", "versions.tf"] {
                 assert!(files.get(needed).is_some_and(|bytes| !bytes.is_empty()), "{module}/{needed}");

@@ -1,9 +1,10 @@
-//! What the process tells about itself: logs for people, metrics for machines.
+//! Logging and metrics.
 //!
-//! Everybody may use this room, so it uses nothing of ours. Logs go to standard error; standard output is data.
+//! Every module may use this one, so it uses no other module of this crate. Logs go to standard error; standard output is
+//! reserved for data.
 //!
-//! No secrets: what comes out of a Secret, a variable or an output is kept in
-//! [`Sensitive`](terraform_driver::output::Sensitive), whose `Debug` hides it, and is never formatted into a message.
+//! Logs must not contain secrets: values from Secrets, variables and outputs are held in
+//! [`Sensitive`](terraform_driver::output::Sensitive), whose `Debug` redacts them, and are never formatted into a message.
 //! A log line names objects, not their content.
 
 pub mod metrics;
@@ -14,39 +15,39 @@ pub use metrics::Metrics;
 use tracing::{Dispatch, Subscriber};
 use tracing_subscriber::{EnvFilter, Layer, Registry, layer::SubscriberExt as _, reload};
 
-/// How a log line looks.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Human-readable lines.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Why the log cannot be as it is asked to.
+/// Why logging could not be configured.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// A filter that cannot be read.
+    /// The filter does not parse.
     #[error(
         "{filter:?} is not a log filter; write a level such as info, or directives such as info,capt=debug"
     )]
     Filter {
         /// The filter.
         filter: String,
-        /// What is wrong with it.
+        /// The parse error.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A format that does not exist.
+    /// An unknown format.
     #[error("{0:?} is not a log format; write text or json")]
     Format(String),
-    /// Somebody else set up the log of this process.
-    #[error("the log of this process is set up already; do it once, at the start")]
-    Twice(#[source] tracing::dispatcher::SetGlobalDefaultError),
-    /// The log that the level belongs to is gone.
-    #[error("the log level cannot be changed any more; start the process again")]
-    Gone(#[source] reload::Error),
+    /// A global subscriber is already installed.
+    #[error("logging is already initialized; initialize it once, at process start")]
+    AlreadyInitialized(#[source] tracing::dispatcher::SetGlobalDefaultError),
+    /// The subscriber of this handle no longer exists.
+    #[error("the log level cannot be changed any more because its subscriber is gone; restart the process")]
+    SubscriberGone(#[source] reload::Error),
 }
 
 impl FromStr for LogFormat {
@@ -70,14 +71,14 @@ impl fmt::Display for LogFormat {
     }
 }
 
-/// Changes what is logged while the process runs.
+/// Handle that changes the log filter at run time.
 #[derive(Clone)]
 pub struct LogLevel(Arc<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>);
 
 impl LogLevel {
-    /// From now on only what this filter lets through, such as `info` or `info,capt::runs=debug`.
+    /// Replaces the filter, such as `info` or `info,capt::runs=debug`.
     pub fn set(&self, filter: &str) -> Result<(), TelemetryError> {
-        (self.0)(parse(filter)?).map_err(TelemetryError::Gone)
+        (self.0)(parse_filter(filter)?).map_err(TelemetryError::SubscriberGone)
     }
 }
 
@@ -87,19 +88,23 @@ impl fmt::Debug for LogLevel {
     }
 }
 
-/// Sets up the log of this process, once. The returned handle changes the filter later.
+/// Installs the global subscriber. The returned handle changes the filter later.
 pub fn init(format: LogFormat, filter: &str) -> Result<LogLevel, TelemetryError> {
-    let (log, level) = log(format, filter, io::stderr)?;
-    tracing::dispatcher::set_global_default(log).map_err(TelemetryError::Twice)?;
+    let (log, level) = build_subscriber(format, filter, io::stderr)?;
+    tracing::dispatcher::set_global_default(log).map_err(TelemetryError::AlreadyInitialized)?;
     Ok(level)
 }
 
-/// A log that writes to `writer`, without making it the process's own.
-pub fn log<W>(format: LogFormat, filter: &str, writer: W) -> Result<(Dispatch, LogLevel), TelemetryError>
+/// Builds a subscriber that writes to `writer` without installing it globally.
+pub fn build_subscriber<W>(
+    format: LogFormat,
+    filter: &str,
+    writer: W,
+) -> Result<(Dispatch, LogLevel), TelemetryError>
 where
     W: for<'a> tracing_subscriber::fmt::MakeWriter<'a> + Send + Sync + 'static,
 {
-    let (filter, handle) = reload::Layer::new(parse(filter)?);
+    let (filter, handle) = reload::Layer::new(parse_filter(filter)?);
     let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(writer);
     let lines: Box<dyn Layer<_> + Send + Sync> = match format {
         LogFormat::Text => lines.boxed(),
@@ -110,11 +115,11 @@ where
     Ok((Dispatch::new(subscriber), LogLevel(Arc::new(move |filter| handle.reload(filter)))))
 }
 
-/// Strict: a directive that means nothing is an error and not left out.
-fn parse(filter: &str) -> Result<EnvFilter, TelemetryError> {
+/// Strict: an invalid directive is an error instead of being ignored.
+fn parse_filter(filter: &str) -> Result<EnvFilter, TelemetryError> {
     let refuse = |source| TelemetryError::Filter { filter: filter.to_owned(), source };
     if filter.trim().is_empty() {
-        return Err(refuse("it is empty".into()));
+        return Err(refuse("the filter is empty".into()));
     }
     EnvFilter::builder().parse(filter.trim()).map_err(|error| refuse(error.into()))
 }

@@ -1,4 +1,4 @@
-//! One table of objects, two judges: the CRDs as an API server applies them, and the Rust validator. They must agree.
+//! One table of objects, checked twice: by the CRDs as an API server applies them, and by the Rust validator. They must agree.
 //!
 //! Where the validator goes further the table says so and why (a field that upstream admits with any content, a quota that is a
 //! setting, a rule beyond CEL's budget); the other way round is never allowed.
@@ -38,7 +38,7 @@ struct Case {
     /// The `controlPlaneConfig` beside `profiles`.
     #[serde(default)]
     config: Option<Value>,
-    verdict: Verdict,
+    verdict: ExpectedVerdict,
     /// The field that a rejection must name.
     #[serde(default)]
     at: Option<String>,
@@ -46,20 +46,20 @@ struct Case {
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Verdict {
-    Both(Answer),
-    Further { admission: Answer, validator: Answer, why: String },
+enum ExpectedVerdict {
+    Both(Decision),
+    Further { admission: Decision, validator: Decision, why: String },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Answer {
+enum Decision {
     Accept,
     Reject,
 }
 
-impl Answer {
-    fn of<T, E>(result: &Result<T, E>) -> Self {
+impl Decision {
+    fn from_result<T, E>(result: &Result<T, E>) -> Self {
         if result.is_ok() { Self::Accept } else { Self::Reject }
     }
 }
@@ -110,20 +110,20 @@ fn p20_both_judges_agree_on_every_object_of_the_table() {
         let admission = crds.admit(case.kind(), &new, old.as_ref());
         let validator = validator::validate(case.kind(), &new, old.as_ref());
         let (by_admission, by_validator) = match &case.verdict {
-            Verdict::Both(answer) => (*answer, *answer),
-            Verdict::Further { admission, validator, .. } => (*admission, *validator),
+            ExpectedVerdict::Both(answer) => (*answer, *answer),
+            ExpectedVerdict::Further { admission, validator, .. } => (*admission, *validator),
         };
-        if Answer::of(&admission) != by_admission {
+        if Decision::from_result(&admission) != by_admission {
             wrong.push(format!("{file}: {:?}: the CRD should {by_admission:?}: {admission:?}", case.name));
         }
-        if Answer::of(&validator) != by_validator {
+        if Decision::from_result(&validator) != by_validator {
             wrong.push(format!(
                 "{file}: {:?}: the validator should {by_validator:?}: {validator:?}",
                 case.name
             ));
         }
         if let (Err(problems), Some(at)) = (&validator, &case.at)
-            && !problems.iter().any(|(path, _)| is_at(path, at))
+            && !problems.iter().any(|(path, _)| path_matches(path, at))
         {
             wrong.push(format!("{file}: {:?}: the validator does not name {at}: {problems:?}", case.name));
         }
@@ -131,22 +131,22 @@ fn p20_both_judges_agree_on_every_object_of_the_table() {
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-fn is_at(path: &str, at: &str) -> bool {
+fn path_matches(path: &str, at: &str) -> bool {
     path.strip_prefix(at).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
 #[test]
 fn p20_the_table_is_large_and_each_rejection_names_its_field() {
     let cases = cases();
-    let equal = cases.iter().filter(|(_, case)| matches!(case.verdict, Verdict::Both(_))).count();
+    let equal = cases.iter().filter(|(_, case)| matches!(case.verdict, ExpectedVerdict::Both(_))).count();
     assert!(equal >= 60, "only {equal} cases on which both must agree");
     for (file, case) in &cases {
         let rejected = match &case.verdict {
-            Verdict::Both(answer) => *answer == Answer::Reject,
-            Verdict::Further { admission, validator, why } => {
+            ExpectedVerdict::Both(answer) => *answer == Decision::Reject,
+            ExpectedVerdict::Further { admission, validator, why } => {
                 assert_eq!(
                     (*admission, *validator),
-                    (Answer::Accept, Answer::Reject),
+                    (Decision::Accept, Decision::Reject),
                     "{file}: {:?}",
                     case.name
                 );
@@ -164,7 +164,7 @@ fn p20_the_table_is_large_and_each_rejection_names_its_field() {
 
 #[test]
 fn every_rule_of_the_crds_compiles() {
-    let broken = admission::Crds::new().broken_rules();
+    let broken = admission::Crds::new().rules_that_fail_to_compile();
     assert!(broken.is_empty(), "{broken:?}");
 }
 
@@ -179,6 +179,6 @@ fn every_rule_of_the_crds_is_broken_by_some_object_of_the_table() {
         }
     }
     let silent: Vec<_> =
-        crds.messages().into_iter().filter(|message| !said.contains(message.as_str())).collect();
+        crds.rule_messages().into_iter().filter(|message| !said.contains(message.as_str())).collect();
     assert!(silent.is_empty(), "no object of the table breaks: {silent:#?}");
 }

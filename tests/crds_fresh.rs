@@ -1,4 +1,4 @@
-//! `crds/` holds exactly what `capt::api::crds()` says.
+//! `crds/` contains exactly the output of `capt::api::crds()`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot read its files has failed")]
 
@@ -6,17 +6,17 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use capt::api::{crd_file_name, crd_yaml, crds};
 
-fn directory() -> PathBuf {
+fn crds_dir() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("crds")
 }
 
-fn generated() -> BTreeMap<String, String> {
+fn generated_crds() -> BTreeMap<String, String> {
     crds().iter().map(|crd| (crd_file_name(crd), crd_yaml(crd).unwrap())).collect()
 }
 
-fn committed() -> BTreeMap<String, String> {
+fn committed_crds() -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
-    for entry in fs::read_dir(directory()).unwrap() {
+    for entry in fs::read_dir(crds_dir()).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|it| it == "yaml") {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -28,17 +28,17 @@ fn committed() -> BTreeMap<String, String> {
 
 #[test]
 fn the_committed_crds_are_fresh() {
-    let generated = generated();
-    if option_env_at_run_time("CAPT_WRITE_CRDS") {
-        fs::create_dir_all(directory()).unwrap();
-        for name in committed().keys().filter(|name| !generated.contains_key(*name)) {
-            fs::remove_file(directory().join(name)).unwrap();
+    let generated = generated_crds();
+    if is_env_set("CAPT_WRITE_CRDS") {
+        fs::create_dir_all(crds_dir()).unwrap();
+        for name in committed_crds().keys().filter(|name| !generated.contains_key(*name)) {
+            fs::remove_file(crds_dir().join(name)).unwrap();
         }
         for (name, text) in &generated {
-            fs::write(directory().join(name), text).unwrap();
+            fs::write(crds_dir().join(name), text).unwrap();
         }
     }
-    let committed = committed();
+    let committed = committed_crds();
     let renew =
         "renew them with: cargo run -- crds --write crds (or CAPT_WRITE_CRDS=1 cargo test --test crds_fresh)";
     assert_eq!(
@@ -52,6 +52,6 @@ fn the_committed_crds_are_fresh() {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the switch that turns this test into the writer")]
-fn option_env_at_run_time(name: &str) -> bool {
+fn is_env_set(name: &str) -> bool {
     std::env::var_os(name).is_some()
 }

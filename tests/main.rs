@@ -1,5 +1,5 @@
-//! All suites of the command and the operator in one binary, so that they are linked once. docs/testing.md says what each
-//! of them needs and how to run a part.
+//! All suites of the command line and the operator in one binary, so that they are linked once. docs/testing.md describes what
+//! each of them needs and how to run a part.
 
 mod admitted;
 mod api_verdicts;
@@ -12,6 +12,6 @@ mod modules_match;
 mod operator;
 mod rbac;
 mod sandbox;
-mod server;
 mod system;
+mod test_kube;
 mod tour;

@@ -1,4 +1,4 @@
-//! Every variable of a built-in module is written by us, and nothing else is.
+//! The variables that capt writes for a built-in module are exactly those that the module declares.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,14 +10,14 @@
 use std::{collections::BTreeSet, fs, path::Path};
 
 use capt::{
-    blueprint::{Body, blueprints},
-    manifest::{self, Source},
+    manifest::{self, ManifestSource},
     model::Limits,
-    modules::Builtin,
+    modules::EmbeddedModule,
+    workspaces::{WorkspaceSource, desired_workspaces},
 };
 use hcl_edit::structure::{Body as Hcl, Structure};
 
-fn declared(module: Builtin) -> BTreeSet<String> {
+fn declared_variables(module: EmbeddedModule) -> BTreeSet<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("terraform/modules/{module}/variables.tf"));
     let text = fs::read_to_string(&path).unwrap();
     let body: Hcl = text.parse().unwrap();
@@ -32,14 +32,14 @@ fn declared(module: Builtin) -> BTreeSet<String> {
 }
 
 /// What we write for a module: its own inputs and what is handed over from other workspaces.
-fn written(module: Builtin, file: &str) -> BTreeSet<String> {
+fn written_variables(module: EmbeddedModule, file: &str) -> BTreeSet<String> {
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
-    let loaded = manifest::load(&[Source { name: file.to_owned(), text }]).unwrap();
+    let loaded = manifest::load(&[ManifestSource { name: file.to_owned(), text }]).unwrap();
     let valid = manifest::validate(&loaded, &Limits::default()).unwrap();
-    let all = blueprints(&valid).unwrap();
-    let found = all.iter().find_map(|blueprint| match &blueprint.body {
-        Body::Module { module: other, inputs } if *other == module => {
-            let handed = blueprint.handed.iter().map(|handed| handed.name.to_owned());
+    let all = desired_workspaces(&valid).unwrap();
+    let found = all.iter().find_map(|blueprint| match &blueprint.source {
+        WorkspaceSource::Module { module: other, inputs } if *other == module => {
+            let handed = blueprint.output_refs.iter().map(|handed| handed.name.to_owned());
             Some(inputs.keys().cloned().chain(handed).collect())
         }
         _ => None,
@@ -49,8 +49,9 @@ fn written(module: Builtin, file: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_variables_of_each_module_are_exactly_what_we_write() {
-    for module in [Builtin::Vpc, Builtin::Eks, Builtin::Fargate] {
-        let (declared, written) = (declared(module), written(module, "examples/quickstart.yaml"));
+    for module in [EmbeddedModule::Vpc, EmbeddedModule::Eks, EmbeddedModule::Fargate] {
+        let (declared, written) =
+            (declared_variables(module), written_variables(module, "examples/quickstart.yaml"));
         assert!(!declared.is_empty());
         let missing: Vec<_> = declared.difference(&written).collect();
         let surplus: Vec<_> = written.difference(&declared).collect();

@@ -1,5 +1,4 @@
-//! The tour of `examples/sandbox/README.md` is taken as it stands there: every command is run, and what the page shows below a
-//! command must be what the command printed.
+//! Runs every command of `examples/sandbox/README.md`; the output shown on the page must be the actual output.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "what goes wrong here fails the test")]
 
@@ -10,17 +9,17 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::operator::ports::port;
+use crate::operator::ports::free_port;
 
 /// A command of the page with what it should print.
 #[derive(Default)]
 struct Step {
     commands: String,
-    shown: String,
+    expected_output: String,
 }
 
 /// The blocks of a page: `sh` is run, the `text` after it is what comes out.
-fn steps(page: &str) -> Vec<Step> {
+fn parse_steps(page: &str) -> Vec<Step> {
     let (mut steps, mut inside) = (Vec::<Step>::new(), None);
     for line in page.lines() {
         match (line.strip_prefix("```"), &inside) {
@@ -32,7 +31,7 @@ fn steps(page: &str) -> Vec<Step> {
             (Some(_), _) => inside = None,
             (None, Some(kind)) => {
                 let step = steps.last_mut().expect("a command before what it prints");
-                let text = if *kind == "sh" { &mut step.commands } else { &mut step.shown };
+                let text = if *kind == "sh" { &mut step.commands } else { &mut step.expected_output };
                 text.push_str(line);
                 text.push('\n');
             }
@@ -47,7 +46,7 @@ fn steps(page: &str) -> Vec<Step> {
 fn the_tour_of_the_shop_is_true() {
     let top = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &str| fs::read_to_string(top.join(path)).unwrap();
-    let (frontend, catalog) = (port().to_string(), port().to_string());
+    let (frontend, catalog) = (free_port().to_string(), free_port().to_string());
     let dir = tempfile::tempdir().unwrap();
     // Ports, directories and deadlines are those of the test; everything else is the page's.
     let page = read("examples/sandbox/README.md")
@@ -70,14 +69,14 @@ fn the_tour_of_the_shop_is_true() {
     .unwrap();
     let page = page.replace("examples/sandbox/laptop.yaml", &laptop.display().to_string());
 
-    let mut steps = steps(&page);
+    let mut steps = parse_steps(&page);
     assert_eq!(
         steps.remove(0).commands,
         "make build deps\n",
         "the page begins with what `make test` has done before"
     );
     assert!(
-        steps.iter().filter(|it| !it.shown.is_empty()).count() >= 5,
+        steps.iter().filter(|it| !it.expected_output.is_empty()).count() >= 5,
         "a page that shows nothing proves nothing"
     );
     // Whatever goes wrong, nothing is left running.
@@ -95,10 +94,10 @@ fn the_tour_of_the_shop_is_true() {
         let own = said.split(&format!("@@ {index}\n")).nth(1).unwrap_or_default();
         let own = own.split("@@ ").next().unwrap_or_default();
         assert!(
-            own.ends_with(&step.shown),
+            own.ends_with(&step.expected_output),
             "after\n{}\nthe page shows\n{}\nand it was\n{own}",
             step.commands,
-            step.shown
+            step.expected_output
         );
     }
 }

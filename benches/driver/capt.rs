@@ -7,21 +7,21 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use capt::config::Outer;
+use capt::config::ProcessEnv;
 use serde::Deserialize;
 use tempfile::TempDir;
 
 use crate::{
-    meter::{Meter, Spent},
-    process::{Cost, Typed},
-    say,
+    print_line,
+    process::{BenchCommand, Cost},
+    terraform_wrapper::{CommandCpu, TerraformWrapper},
 };
 
 /// `capt` and where it works.
 pub(crate) struct Capt {
     scratch: TempDir,
     env: BTreeMap<String, String>,
-    meter: Meter,
+    meter: TerraformWrapper,
     pub(crate) versions: Versions,
 }
 
@@ -41,24 +41,24 @@ struct Status {
 }
 
 /// A command of capt: what it took, and how much of that was terraform.
-pub(crate) struct Metered {
+pub(crate) struct MeteredRun {
     pub(crate) cost: Cost,
-    pub(crate) spent: Vec<Spent>,
+    pub(crate) spent: Vec<CommandCpu>,
 }
 
 impl Capt {
     /// Finds terraform the way capt does, and takes a place to work in.
-    pub(crate) fn new(outer: &Outer) -> anyhow::Result<Self> {
+    pub(crate) fn new(process_env: &ProcessEnv) -> anyhow::Result<Self> {
         let scratch = tempfile::tempdir()?;
-        let mut env = outer.env.clone();
+        let mut env = process_env.env.clone();
         // Settings of the person who runs the bench; where the engine and the providers are stays valid.
         env.retain(|name, _| !["CAPT_AWS", "CAPT_DATA"].contains(&name.as_str()));
         // What the driver costs beside a bare terraform, which starts its providers itself.
         env.insert("CAPT_GATEWAY".to_owned(), "false".to_owned());
-        let (_, said) = typed(scratch.path(), &env, &["version", "-o", "json"])?;
+        let (_, said) = run_capt(scratch.path(), &env, &["version", "-o", "json"])?;
         let versions: Versions =
             serde_json::from_str(&said).with_context(|| format!("no usable terraform: {said}"))?;
-        let meter = Meter::install(scratch.path(), &versions.engine_path)?;
+        let meter = TerraformWrapper::install(scratch.path(), &versions.engine_path)?;
         Ok(Self { scratch, env, meter, versions })
     }
 
@@ -71,70 +71,70 @@ impl Capt {
     }
 
     /// The caller's environment.
-    pub(crate) fn outer(&self) -> &BTreeMap<String, String> {
+    pub(crate) fn env(&self) -> &BTreeMap<String, String> {
         &self.env
     }
 
     /// The directory of a workspace.
-    pub(crate) fn workspace(&self, name: &str) -> PathBuf {
+    pub(crate) fn workspace_dir(&self, name: &str) -> PathBuf {
         self.data().join("workspaces/default").join(name)
     }
 
     /// How many terraform commands the workspace remembers.
-    pub(crate) fn runs(&self, name: &str) -> anyhow::Result<usize> {
-        Ok(fs::read_dir(self.workspace(name).join(".capt/runs"))?.count())
+    pub(crate) fn count_runs(&self, name: &str) -> anyhow::Result<usize> {
+        Ok(fs::read_dir(self.workspace_dir(name).join(".capt/runs"))?.count())
     }
 
     /// Runs a command that starts no terraform; what it printed.
-    pub(crate) fn plain(&self, args: &[&str]) -> anyhow::Result<String> {
+    pub(crate) fn run(&self, args: &[&str]) -> anyhow::Result<String> {
         let data = self.data().display().to_string();
         let args = [args, &["--data", &data]].concat();
-        Ok(typed(self.scratch(), &self.env, &args)?.1)
+        Ok(run_capt(self.scratch(), &self.env, &args)?.1)
     }
 
     /// Runs `apply` or `plan` on a file.
-    pub(crate) fn metered(&self, command: &str, manifest: &Path) -> anyhow::Result<Metered> {
+    pub(crate) fn run_metered(&self, command: &str, manifest: &Path) -> anyhow::Result<MeteredRun> {
         let (data, engine) = (self.data().display().to_string(), self.meter.program.display().to_string());
         let manifest = manifest.display().to_string();
         let args = [command, &manifest, "--data", &data, "--engine", &engine];
-        let (cost, _) = typed(self.scratch(), &self.env, &args)?;
-        let spent = self.meter.take()?;
+        let (cost, _) = run_capt(self.scratch(), &self.env, &args)?;
+        let spent = self.meter.drain()?;
         ensure!(!spent.is_empty(), "capt {command} started no terraform");
         let stand_in = spent.iter().map(|spent| spent.stand_in).sum();
-        Ok(Metered { cost: cost - Cost { cpu: stand_in, ..Cost::default() }, spent })
+        Ok(MeteredRun { cost: cost - Cost { cpu: stand_in, ..Cost::default() }, spent })
     }
 
     /// Starts the local AWS, as a process that is no child of ours: its CPU must not count.
-    pub(crate) fn start_aws(&self) -> anyhow::Result<Aws<'_>> {
-        say("starting the local AWS");
-        let aws = Aws(self);
-        self.plain(&["aws", "start"])?;
-        let status: Status = serde_json::from_str(&self.plain(&["aws", "status", "-o", "json"])?)?;
+    pub(crate) fn start_aws(&self) -> anyhow::Result<RunningAws<'_>> {
+        print_line("starting the local AWS");
+        let aws = RunningAws(self);
+        self.run(&["aws", "start"])?;
+        let status: Status = serde_json::from_str(&self.run(&["aws", "status", "-o", "json"])?)?;
         let pid = status.pid.context("the local AWS does not run")?;
-        ensure!(parent(pid)? != std::process::id(), "the local AWS is a child of this bench");
+        ensure!(parent_pid(pid)? != std::process::id(), "the local AWS is a child of this bench");
         Ok(aws)
     }
 }
 
 /// The running local AWS; it ends with this value.
-pub(crate) struct Aws<'a>(&'a Capt);
+pub(crate) struct RunningAws<'a>(&'a Capt);
 
-impl Drop for Aws<'_> {
+impl Drop for RunningAws<'_> {
     fn drop(&mut self) {
-        if let Err(error) = self.0.plain(&["aws", "stop"]) {
-            say(&format!("the local AWS was not stopped: {error:#}"));
+        if let Err(error) = self.0.run(&["aws", "stop"]) {
+            print_line(&format!("the local AWS was not stopped: {error:#}"));
         }
     }
 }
 
-fn typed(dir: &Path, env: &BTreeMap<String, String>, args: &[&str]) -> anyhow::Result<(Cost, String)> {
+fn run_capt(dir: &Path, env: &BTreeMap<String, String>, args: &[&str]) -> anyhow::Result<(Cost, String)> {
     let program = Path::new(env!("CARGO_BIN_EXE_capt"));
-    let typed = Typed { program, args, env, cwd: dir, expect: 0, log: dir.join("capt.log") };
+    let typed = BenchCommand { program, args, env, cwd: dir, expect: 0, log: dir.join("capt.log") };
     let cost = typed.run()?;
-    Ok((cost, typed.said()?))
+    Ok((cost, typed.output()?))
 }
 
-fn parent(pid: u32) -> anyhow::Result<u32> {
+fn parent_pid(pid: u32) -> anyhow::Result<u32> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("PPid:"));
     Ok(line.context("a process without a parent")?.trim().parse()?)

@@ -6,7 +6,9 @@ use std::{
 };
 
 use anyhow::ensure;
-use terraform_driver::events::{Item, Kind, LINE_LIMIT, Lines, Progress, read_chunk};
+use terraform_driver::events::{
+    EventKind, LINE_LIMIT, LineSplitter, StreamItem, TerraformProgress, read_chunk,
+};
 
 use crate::table::{Table, Verdict, median};
 
@@ -16,10 +18,10 @@ const CHUNK: usize = 64 * 1024;
 const PASSES: usize = 5;
 
 pub(crate) fn measure(table: &mut Table) -> anyhow::Result<()> {
-    let (stream, events, objects) = stream()?;
+    let (stream, events, objects) = build_stream()?;
     let mut times = Vec::with_capacity(PASSES);
     for _ in 0..PASSES {
-        times.push(read(&stream, events, objects)?);
+        times.push(parse_stream(&stream, events, objects)?);
     }
     let time = median(times.into_iter()).as_secs_f64();
     #[expect(clippy::cast_precision_loss, reason = "a speed needs three digits")]
@@ -30,15 +32,17 @@ pub(crate) fn measure(table: &mut Table) -> anyhow::Result<()> {
 }
 
 /// Reads everything, and makes sure that it was understood: a reader that gives up is fast.
-fn read(stream: &[u8], events: usize, objects: u64) -> anyhow::Result<Duration> {
+fn parse_stream(stream: &[u8], events: usize, objects: u64) -> anyhow::Result<Duration> {
     let begun = Instant::now();
-    let (mut lines, mut progress) = (Lines::new(LINE_LIMIT), Progress::default());
+    let (mut lines, mut progress) = (LineSplitter::new(LINE_LIMIT), TerraformProgress::default());
     let (mut read, mut strange) = (0, 0);
     for chunk in stream.chunks(CHUNK) {
         read_chunk(&mut lines, chunk, |item| {
             read += 1;
             match item {
-                Item::Event(event) if !matches!(event.kind, Kind::Text | Kind::Unknown { .. }) => {
+                StreamItem::Event(event)
+                    if !matches!(event.kind, EventKind::Text | EventKind::Unknown { .. }) =>
+                {
                     progress.observe(&event);
                 }
                 _ => strange += 1,
@@ -52,22 +56,22 @@ fn read(stream: &[u8], events: usize, objects: u64) -> anyhow::Result<Duration> 
 }
 
 /// The lines of many applies one after another, in the words of terraform 1.11; lines and made objects.
-fn stream() -> anyhow::Result<(Vec<u8>, usize, u64)> {
+fn build_stream() -> anyhow::Result<(Vec<u8>, usize, u64)> {
     let mut text = String::with_capacity(SIZE + 4096);
     let mut objects = 0;
-    line(&mut text, "Terraform 1.11.4", r#""terraform":"1.11.4","type":"version","ui":"1.2""#)?;
+    push_line(&mut text, "Terraform 1.11.4", r#""terraform":"1.11.4","type":"version","ui":"1.2""#)?;
     while text.len() < SIZE {
-        object(&mut text, objects)?;
+        push_resource(&mut text, objects)?;
         objects += 1;
         if objects.is_multiple_of(1000) {
-            end(&mut text)?;
+            push_summary(&mut text)?;
         }
     }
     let lines = text.bytes().filter(|byte| *byte == b'\n').count();
     Ok((text.into_bytes(), lines, objects))
 }
 
-fn object(text: &mut String, number: u64) -> anyhow::Result<()> {
+fn push_resource(text: &mut String, number: u64) -> anyhow::Result<()> {
     let zone = ["eu-central-1a", "eu-central-1b", "eu-central-1c"][usize::try_from(number % 3)?];
     let address = format!("module.network[{}].aws_subnet.private[\\\"{zone}\\\"]", number % 1000);
     let resource = format!(
@@ -93,22 +97,22 @@ fn object(text: &mut String, number: u64) -> anyhow::Result<()> {
         ("apply_complete", format!("Creation complete after 11s [id={id}]"), complete),
     ];
     for (kind, message, body) in said {
-        line(text, &format!("{address}: {message}"), &format!(r#"{body},"type":"{kind}""#))?;
+        push_line(text, &format!("{address}: {message}"), &format!(r#"{body},"type":"{kind}""#))?;
     }
     Ok(())
 }
 
 /// What a command says when it is done, a warning among it.
-fn end(text: &mut String) -> anyhow::Result<()> {
+fn push_summary(text: &mut String) -> anyhow::Result<()> {
     let warning = r#""diagnostic":{"severity":"warning","summary":"Argument is deprecated","detail":"Use the other one.\n\nIt does the same.","address":"aws_eip.nat[0]","range":{"filename":"main.tf","start":{"line":41,"column":3,"byte":1033},"end":{"line":41,"column":6,"byte":1036}}},"type":"diagnostic""#;
-    line(text, "Warning: Argument is deprecated", warning)?;
+    push_line(text, "Warning: Argument is deprecated", warning)?;
     let summary = r#""changes":{"add":1000,"change":0,"import":0,"remove":0,"operation":"apply"},"type":"change_summary""#;
-    line(text, "Apply complete! Resources: 1000 added, 0 changed, 0 destroyed.", summary)?;
+    push_line(text, "Apply complete! Resources: 1000 added, 0 changed, 0 destroyed.", summary)?;
     let outputs = r#""outputs":{"vpc_id":{"sensitive":false,"type":"string","value":"vpc-0123456789abcdef0"},"kubeconfig":{"sensitive":true,"type":"string"}},"type":"outputs""#;
-    line(text, "Outputs: 2", outputs)
+    push_line(text, "Outputs: 2", outputs)
 }
 
-fn line(text: &mut String, message: &str, body: &str) -> anyhow::Result<()> {
+fn push_line(text: &mut String, message: &str, body: &str) -> anyhow::Result<()> {
     Ok(writeln!(
         text,
         r#"{{"@level":"info","@message":"{message}","@module":"terraform.ui","@timestamp":"2026-01-31T12:00:00.123456Z",{body}}}"#

@@ -1,10 +1,10 @@
-//! What the numbers were measured on. No name of the machine, no path.
+//! Describes the machine of a measurement, without host name or paths.
 
 use std::{fs, thread};
 
 use crate::capt::Capt;
 
-pub(crate) fn describe(capt: &Capt) -> anyhow::Result<String> {
+pub(crate) fn describe_machine(capt: &Capt) -> anyhow::Result<String> {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo")?;
     let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
     let model = model.map_or("an unnamed CPU", |(_, name)| name.trim());

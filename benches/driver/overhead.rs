@@ -1,14 +1,14 @@
-//! Capt and bare terraform doing the same work, turn and turn about.
+//! capt and bare terraform doing the same work, alternating.
 
 use std::{fs, path::PathBuf, time::Duration};
 
 use anyhow::ensure;
 
 use crate::{
-    bare::Bare,
-    capt::{Capt, Metered},
+    bare_terraform::BareTerraform,
+    capt::{Capt, MeteredRun},
+    print_line,
     process::Cost,
-    say,
     table::{Table, Verdict, median, percent, seconds},
 };
 
@@ -59,9 +59,9 @@ struct Case<'a> {
 
 /// One kind of work, done by both.
 #[derive(Default)]
-struct Pair {
+struct Comparison {
     bare: Vec<Cost>,
-    capt: Vec<Metered>,
+    capt: Vec<MeteredRun>,
 }
 
 /// The whole comparison, into the table.
@@ -69,8 +69,8 @@ pub(crate) fn measure(capt: &Capt, rounds: usize, table: &mut Table) -> anyhow::
     let _aws = capt.start_aws()?;
     let vpc = Case::new(capt, "VPC, real provider", "bench-vpc", VPC)?;
     let hundred = Case::new(capt, "100 terraform_data", "hundred", HUNDRED)?;
-    say("warming up");
-    capt.metered("plan", &vpc.manifest)?;
+    print_line("warming up");
+    capt.run_metered("plan", &vpc.manifest)?;
     hundred.measure(2 * rounds + 1, table)?;
     vpc.measure(rounds, table)
 }
@@ -83,11 +83,11 @@ impl<'a> Case<'a> {
     }
 
     fn measure(&self, rounds: usize, table: &mut Table) -> anyhow::Result<()> {
-        let (mut first, mut check) = (Pair::default(), Pair::default());
+        let (mut first, mut check) = (Comparison::default(), Comparison::default());
         let mut remembered = 0;
         for round in 0..rounds {
-            say(&format!("{}: round {} of {rounds}", self.title, round + 1));
-            // Whoever comes second finds warmer caches, so they take turns in that too.
+            print_line(&format!("{}: round {} of {rounds}", self.title, round + 1));
+            // The second one finds warmer caches, so the order alternates.
             if round % 2 == 0 {
                 self.bare(&mut first, &mut check)?;
                 remembered = self.capt(&mut first, &mut check)?;
@@ -99,34 +99,34 @@ impl<'a> Case<'a> {
         first.report(&format!("{}: init, plan, apply", self.title), table);
         check.report(&format!("{}: unchanged", self.title), table);
         let started = check.capt.last().map_or(0, |metered| metered.spent.len());
-        let verdict = Verdict::of(remembered == 1 && started == 1);
+        let verdict = Verdict::from_met(remembered == 1 && started == 1);
         let figure = format!("{}: unchanged, processes", self.title);
         table.add(&figure, &format!("{started} terraform, {remembered} run(s)"), "1", verdict);
         Ok(())
     }
 
-    fn bare(&self, first: &mut Pair, check: &mut Pair) -> anyhow::Result<()> {
-        let bare = Bare::rendered(self.capt, &self.manifest)?;
-        first.bare.push(bare.first()?);
-        check.bare.push(bare.check()?);
+    fn bare(&self, first: &mut Comparison, check: &mut Comparison) -> anyhow::Result<()> {
+        let bare = BareTerraform::new(self.capt, &self.manifest)?;
+        first.bare.push(bare.init_and_apply()?);
+        check.bare.push(bare.plan_unchanged()?);
         Ok(())
     }
 
     /// From an empty workspace; how many runs the check added to what the workspace remembers.
-    fn capt(&self, first: &mut Pair, check: &mut Pair) -> anyhow::Result<usize> {
-        let dir = self.capt.workspace(self.workspace);
+    fn capt(&self, first: &mut Comparison, check: &mut Comparison) -> anyhow::Result<usize> {
+        let dir = self.capt.workspace_dir(self.workspace);
         if dir.exists() {
             fs::remove_dir_all(&dir)?;
         }
-        first.capt.push(self.capt.metered("apply", &self.manifest)?);
-        let before = self.capt.runs(self.workspace)?;
+        first.capt.push(self.capt.run_metered("apply", &self.manifest)?);
+        let before = self.capt.count_runs(self.workspace)?;
         ensure!(before == 3, "capt apply ran {before} commands in {} instead of three", self.workspace);
-        check.capt.push(self.capt.metered("plan", &self.manifest)?);
-        Ok(self.capt.runs(self.workspace)? - before)
+        check.capt.push(self.capt.run_metered("plan", &self.manifest)?);
+        Ok(self.capt.count_runs(self.workspace)? - before)
     }
 }
 
-impl Pair {
+impl Comparison {
     fn report(&self, figure: &str, table: &mut Table) {
         let bare = |of: fn(&Cost) -> Duration| median(self.bare.iter().map(of));
         let capt = |of: fn(&Cost) -> Duration| median(self.capt.iter().map(|metered| of(&metered.cost)));
@@ -135,10 +135,10 @@ impl Pair {
         };
 
         let (cpu_bare, cpu_capt) = (bare(|cost| cost.cpu), capt(|cost| cost.cpu));
-        let verdict = Verdict::of(percent(cpu_bare, cpu_capt) <= TARGET);
+        let verdict = Verdict::from_met(percent(cpu_bare, cpu_capt) <= TARGET);
         table.add(&format!("{figure}, CPU"), &both(cpu_bare, cpu_capt), &format!("+{TARGET:.0} %"), verdict);
 
-        let own = median(self.capt.iter().map(Metered::own));
+        let own = median(self.capt.iter().map(MeteredRun::own_cpu));
         let share = 100.0 * own.as_secs_f64() / cpu_bare.as_secs_f64();
         table.add(
             &format!("{figure}, CPU of capt itself"),
@@ -152,9 +152,9 @@ impl Pair {
     }
 }
 
-impl Metered {
+impl MeteredRun {
     /// The CPU of capt and its shims, without terraform.
-    fn own(&self) -> Duration {
+    fn own_cpu(&self) -> Duration {
         self.cost.cpu.saturating_sub(self.spent.iter().map(|spent| spent.engine).sum())
     }
 }

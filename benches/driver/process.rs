@@ -17,7 +17,7 @@ use nix::sys::{
 };
 
 /// A command as it is typed.
-pub(crate) struct Typed<'a> {
+pub(crate) struct BenchCommand<'a> {
     pub(crate) program: &'a Path,
     pub(crate) args: &'a [&'a str],
     pub(crate) env: &'a BTreeMap<String, String>,
@@ -55,13 +55,13 @@ impl Sum for Cost {
     }
 }
 
-impl Typed<'_> {
+impl BenchCommand<'_> {
     /// Runs it to its end. A process that it leaves in the background has not been waited for, so its CPU is in
     /// nobody's account.
     #[expect(clippy::disallowed_methods, reason = "a bench starts commands as a person would")]
     pub(crate) fn run(&self) -> anyhow::Result<Cost> {
         let log = File::create(&self.log).with_context(|| format!("writing {}", self.log.display()))?;
-        let (before, begun) = (cpu(UsageWho::RUSAGE_CHILDREN)?, Instant::now());
+        let (before, begun) = (cpu_time(UsageWho::RUSAGE_CHILDREN)?, Instant::now());
         let status = Command::new(self.program)
             .args(self.args)
             .current_dir(self.cwd)
@@ -73,22 +73,22 @@ impl Typed<'_> {
             .status()
             .with_context(|| format!("starting {}", self.program.display()))?;
         let wall = begun.elapsed();
-        let cpu = cpu(UsageWho::RUSAGE_CHILDREN)?.saturating_sub(before);
+        let cpu = cpu_time(UsageWho::RUSAGE_CHILDREN)?.saturating_sub(before);
         if status.code() != Some(self.expect) {
             let (name, args) = (self.program.display(), self.args.join(" "));
-            bail!("{name} {args} ended with {status} instead of {}:\n{}", self.expect, self.said()?);
+            bail!("{name} {args} ended with {status} instead of {}:\n{}", self.expect, self.output()?);
         }
         Ok(Cost { wall, cpu })
     }
 
     /// What it printed.
-    pub(crate) fn said(&self) -> anyhow::Result<String> {
+    pub(crate) fn output(&self) -> anyhow::Result<String> {
         Ok(fs::read_to_string(&self.log)?)
     }
 }
 
 /// User and system time of this process, or of all children that were waited for.
-pub(crate) fn cpu(who: UsageWho) -> anyhow::Result<Duration> {
+pub(crate) fn cpu_time(who: UsageWho) -> anyhow::Result<Duration> {
     let usage = getrusage(who).context("asking the kernel for CPU times")?;
     Ok(duration(usage.user_time()) + duration(usage.system_time()))
 }

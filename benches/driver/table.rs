@@ -1,4 +1,4 @@
-//! The one table, and the numbers in it.
+//! The result table, and formatting of figures.
 
 use std::{fmt, time::Duration};
 
@@ -14,7 +14,7 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    pub(crate) const fn of(met: bool) -> Self {
+    pub(crate) const fn from_met(met: bool) -> Self {
         if met { Self::Ok } else { Self::Miss }
     }
 }

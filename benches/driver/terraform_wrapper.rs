@@ -1,4 +1,4 @@
-//! A stand-in for terraform: this very program under another name. It runs the real one and writes down what
+//! A wrapper of terraform: this program, copied under another name. It runs the real one and records what
 //! that took, so that capt's own share is known and not guessed from the difference of two noisy numbers.
 
 use std::{
@@ -15,11 +15,11 @@ use anyhow::Context;
 use nix::sys::resource::UsageWho;
 use serde::{Deserialize, Serialize};
 
-use crate::process::cpu;
+use crate::process::cpu_time;
 
 /// One terraform command.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Spent {
+pub(crate) struct CommandCpu {
     /// `version`, `init`, `plan`, …
     pub(crate) command: String,
     /// By terraform and its providers.
@@ -29,23 +29,23 @@ pub(crate) struct Spent {
 }
 
 /// The stand-in as capt's `--engine`.
-pub(crate) struct Meter {
+pub(crate) struct TerraformWrapper {
     pub(crate) program: PathBuf,
 }
 
-impl Meter {
+impl TerraformWrapper {
     /// Puts it into a directory, in front of the real engine.
     pub(crate) fn install(dir: &Path, real: &Path) -> anyhow::Result<Self> {
         let name = real.file_name().context("an engine without a name")?;
         let program = dir.join(name);
         fs::copy(env::current_exe()?, &program).context("copying the stand-in")?;
-        fs::write(beside(&program, "real"), real.as_os_str().as_encoded_bytes())?;
+        fs::write(sibling_path(&program, "real"), real.as_os_str().as_encoded_bytes())?;
         Ok(Self { program })
     }
 
     /// What was spent since the last time.
-    pub(crate) fn take(&self) -> anyhow::Result<Vec<Spent>> {
-        let log = beside(&self.program, "spent");
+    pub(crate) fn drain(&self) -> anyhow::Result<Vec<CommandCpu>> {
+        let log = sibling_path(&self.program, "spent");
         if !log.exists() {
             return Ok(Vec::new());
         }
@@ -56,26 +56,26 @@ impl Meter {
 }
 
 /// The stand-in's part: `None` if this process is the bench itself.
-pub(crate) fn stand_in() -> Option<ExitCode> {
+pub(crate) fn run_as_wrapper() -> Option<ExitCode> {
     let me = PathBuf::from(env::args_os().next()?);
-    let real = fs::read_to_string(beside(&me, "real")).ok()?;
-    Some(pass_on(&me, &real).unwrap_or(ExitCode::FAILURE))
+    let real = fs::read_to_string(sibling_path(&me, "real")).ok()?;
+    Some(run_real_terraform(&me, &real).unwrap_or(ExitCode::FAILURE))
 }
 
 #[expect(clippy::disallowed_methods, reason = "the stand-in passes everything on as it is")]
-fn pass_on(me: &Path, real: &str) -> anyhow::Result<ExitCode> {
+fn run_real_terraform(me: &Path, real: &str) -> anyhow::Result<ExitCode> {
     let status = Command::new(real).args(env::args_os().skip(1)).status()?;
-    let spent = Spent {
+    let spent = CommandCpu {
         command: env::args().nth(1).unwrap_or_default(),
-        engine: cpu(UsageWho::RUSAGE_CHILDREN)?,
-        stand_in: cpu(UsageWho::RUSAGE_SELF)?,
+        engine: cpu_time(UsageWho::RUSAGE_CHILDREN)?,
+        stand_in: cpu_time(UsageWho::RUSAGE_SELF)?,
     };
-    let mut log = OpenOptions::new().create(true).append(true).open(beside(me, "spent"))?;
+    let mut log = OpenOptions::new().create(true).append(true).open(sibling_path(me, "spent"))?;
     writeln!(log, "{}", serde_json::to_string(&spent)?)?;
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
 }
 
-fn beside(program: &Path, ending: &str) -> PathBuf {
+fn sibling_path(program: &Path, ending: &str) -> PathBuf {
     program.with_extension(ending)
 }

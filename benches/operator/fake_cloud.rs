@@ -1,4 +1,4 @@
-//! EKS as far as the operator asks it, and one API server for all of its clusters.
+//! A fake EKS API as far as the operator uses it, and one fake API server for all clusters.
 
 use std::{
     convert::Infallible,
@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::{TlsAcceptor, rustls};
 
 /// Where both are.
-pub(crate) struct World {
+pub(crate) struct FakeCloud {
     /// EKS.
     pub(crate) eks: String,
     /// The API of every cluster, and the authority that signed it.
@@ -24,7 +24,7 @@ pub(crate) struct World {
     pub(crate) authority: String,
 }
 
-impl World {
+impl FakeCloud {
     /// Serves until the runtime ends. What exists is what the stand-in for terraform left in the directory.
     pub(crate) async fn start(made: PathBuf) -> anyhow::Result<Self> {
         let (eks, api) = (TcpListener::bind("127.0.0.1:0").await?, TcpListener::bind("127.0.0.1:0").await?);
@@ -46,17 +46,17 @@ impl World {
     }
 }
 
-type Known = (PathBuf, String, String);
+type FakeCloudState = (PathBuf, String, String);
 
-async fn serve_eks(listener: TcpListener, known: Arc<Known>) {
+async fn serve_eks(listener: TcpListener, known: Arc<FakeCloudState>) {
     while let Ok((stream, _)) = listener.accept().await {
         let known = Arc::clone(&known);
         tokio::spawn(async move {
             let service = service_fn(move |request: Request<hyper::body::Incoming>| {
-                let answer = eks(request.uri().path(), &known);
+                let answer = handle_eks(request.uri().path(), &known);
                 async move { Ok::<_, Infallible>(answer) }
             });
-            // A client that hangs up is nobody's error.
+            // A client that disconnects is not an error.
             let _hung_up = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }
@@ -70,7 +70,7 @@ async fn serve_api(listener: TcpListener, tls: TlsAcceptor) {
             let version = json!({"major": "1", "minor": "33", "gitVersion": "v1.33.0", "gitCommit": "", "gitTreeState": "",
                 "buildDate": "", "goVersion": "", "compiler": "", "platform": ""});
             let service = service_fn(move |_| {
-                let answer = said(StatusCode::OK, &version);
+                let answer = json_response(StatusCode::OK, &version);
                 async move { Ok::<_, Infallible>(answer) }
             });
             let _hung_up = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
@@ -78,14 +78,16 @@ async fn serve_api(listener: TcpListener, tls: TlsAcceptor) {
     }
 }
 
-fn eks(path: &str, (made, endpoint, authority): &Known) -> Response<Full<Bytes>> {
+fn handle_eks(path: &str, (made, endpoint, authority): &FakeCloudState) -> Response<Full<Bytes>> {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     let found = match parts.as_slice() {
         ["clusters", name] if made.join(name).exists() => Some(json!({"cluster": {
             "name": name, "arn": format!("arn:aws:eks:eu-central-1:123456789012:cluster/{name}"), "version": "1.33",
             "status": "ACTIVE", "endpoint": endpoint, "certificateAuthority": {"data": authority},
             "platformVersion": "eks.1", "createdAt": 1_700_000_000}})),
-        ["clusters", name, "fargate-profiles"] => Some(json!({"fargateProfileNames": profiles(made, name)})),
+        ["clusters", name, "fargate-profiles"] => {
+            Some(json!({"fargateProfileNames": created_profiles(made, name)}))
+        }
         ["clusters", name, "fargate-profiles", profile]
             if made.join(format!("{name}.{profile}")).exists() =>
         {
@@ -98,9 +100,9 @@ fn eks(path: &str, (made, endpoint, authority): &Known) -> Response<Full<Bytes>>
         _ => None,
     };
     match found {
-        Some(answer) => said(StatusCode::OK, &answer),
+        Some(answer) => json_response(StatusCode::OK, &answer),
         None => {
-            let mut answer = said(StatusCode::NOT_FOUND, &json!({"message": "no such thing"}));
+            let mut answer = json_response(StatusCode::NOT_FOUND, &json!({"message": "no such thing"}));
             let word = http::HeaderValue::from_static("ResourceNotFoundException");
             answer.headers_mut().insert("x-amzn-errortype", word);
             answer
@@ -108,13 +110,13 @@ fn eks(path: &str, (made, endpoint, authority): &Known) -> Response<Full<Bytes>>
     }
 }
 
-fn profiles(made: &Path, cluster: &str) -> Vec<String> {
+fn created_profiles(made: &Path, cluster: &str) -> Vec<String> {
     let files = std::fs::read_dir(made).into_iter().flatten().flatten();
     let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
     names.filter_map(|name| Some(name.strip_prefix(&format!("{cluster}."))?.to_owned())).collect()
 }
 
-fn said(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
+fn json_response(status: StatusCode, body: &Value) -> Response<Full<Bytes>> {
     let mut answer = Response::new(Full::new(Bytes::from(body.to_string())));
     *answer.status_mut() = status;
     answer

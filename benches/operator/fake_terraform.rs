@@ -1,4 +1,4 @@
-//! A terraform that makes nothing and takes its time: this very program under another name.
+//! A fake terraform that creates nothing and sleeps: this program, copied under another name.
 //!
 //! What fifteen minutes of EKS do to an operator is a matter of how many runs there are, how long they stay and how much
 //! they say. All of that is here; AWS is not.
@@ -34,29 +34,29 @@ pub(crate) struct Script {
 /// Objects that one workspace makes.
 const OBJECTS: usize = 20;
 /// How often an apply says that it goes on.
-const WORDS: u32 = 10;
+const PROGRESS_EVENTS: u32 = 10;
 /// The exit code of a plan that has work.
-const CHANGES: u8 = 2;
+const EXIT_CHANGES: u8 = 2;
 
 /// Puts the stand-in into a directory; the program to give to capt.
 pub(crate) fn install(dir: &Path, script: &Script) -> anyhow::Result<PathBuf> {
     let program = dir.join("terraform");
     fs::copy(env::current_exe()?, &program).context("copying the stand-in")?;
     fs::create_dir_all(&script.world)?;
-    tell(&program, script)?;
+    write_script(&program, script)?;
     Ok(program)
 }
 
 /// Gives the stand-in another script; what runs already keeps its own.
-pub(crate) fn tell(program: &Path, script: &Script) -> anyhow::Result<()> {
-    // Never half a script: somebody may be reading it.
+pub(crate) fn write_script(program: &Path, script: &Script) -> anyhow::Result<()> {
+    // Replace the script atomically: a fake terraform may be reading it.
     let whole = program.with_extension("script.new");
     fs::write(&whole, serde_json::to_vec(script)?)?;
     Ok(fs::rename(whole, program.with_extension("script"))?)
 }
 
 /// When each command was started: its workspace, its name and the time.
-pub(crate) fn diary(world: &Path) -> anyhow::Result<Vec<(String, String, SystemTime)>> {
+pub(crate) fn read_starts(world: &Path) -> anyhow::Result<Vec<(String, String, SystemTime)>> {
     let text = fs::read_to_string(world.join("diary")).unwrap_or_default();
     text.lines()
         .map(|line| {
@@ -69,48 +69,48 @@ pub(crate) fn diary(world: &Path) -> anyhow::Result<Vec<(String, String, SystemT
 }
 
 /// The stand-in's part: `None` if this process is the bench itself.
-pub(crate) fn stand_in() -> Option<ExitCode> {
+pub(crate) fn run_as_fake() -> Option<ExitCode> {
     let me = PathBuf::from(env::args_os().next()?);
     let script: Script = serde_json::from_slice(&fs::read(me.with_extension("script")).ok()?).ok()?;
-    match play(&script) {
+    match run_command(&script) {
         Ok(code) => Some(ExitCode::from(code)),
         Err(error) => {
-            // Whoever reads the log of the run sees it.
+            // Visible in the log of the run.
             let _nobody_listens = writeln!(io::stderr(), "{error:#}");
             Some(ExitCode::FAILURE)
         }
     }
 }
 
-fn play(script: &Script) -> anyhow::Result<u8> {
+fn run_command(script: &Script) -> anyhow::Result<u8> {
     let args: Vec<String> = env::args().skip(1).collect();
     let command = args.first().map(String::as_str).unwrap_or_default();
     if command == "version" {
-        println(
+        print_json(
             &json!({"terraform_version": "1.11.4", "platform": "linux_amd64", "provider_selections": {}}),
         )?;
         return Ok(0);
     }
-    note(script, command)?;
+    log_start(script, command)?;
     let destroys = args.iter().any(|arg| arg == "-destroy");
     match command {
         "init" => fs::create_dir_all(".terraform").map(|()| 0).context("making .terraform"),
-        "plan" => plan(destroys, out(&args)?),
+        "plan" => plan(destroys, plan_file_argument(&args)?),
         "apply" => apply(script),
         other => anyhow::bail!("nobody taught me `{other}`"),
     }
 }
 
 #[expect(clippy::disallowed_methods, reason = "a diary needs the time")]
-fn note(script: &Script, command: &str) -> anyhow::Result<()> {
+fn log_start(script: &Script, command: &str) -> anyhow::Result<()> {
     let at = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos();
     let path = script.world.join("diary");
     let mut diary = fs::OpenOptions::new().create(true).append(true).open(path)?;
-    Ok(diary.write_all(format!("{at} {} {command}\n", here()?).as_bytes())?)
+    Ok(diary.write_all(format!("{at} {} {command}\n", workspace_name()?).as_bytes())?)
 }
 
 /// The name of the workspace.
-fn here() -> anyhow::Result<String> {
+fn workspace_name() -> anyhow::Result<String> {
     let dir = fs::canonicalize(".")?;
     Ok(dir.file_name().context("a workspace without a name")?.to_string_lossy().into_owned())
 }
@@ -127,7 +127,7 @@ fn variables() -> anyhow::Result<BTreeMap<String, Value>> {
 }
 
 /// Where a plan is to be saved.
-fn out(args: &[String]) -> anyhow::Result<&str> {
+fn plan_file_argument(args: &[String]) -> anyhow::Result<&str> {
     args.iter().find_map(|arg| arg.strip_prefix("-out=")).context("a plan is always saved")
 }
 
@@ -145,9 +145,9 @@ fn plan(destroys: bool, file: &str) -> anyhow::Result<u8> {
     let mut message = Vec::new();
     if has_work {
         for number in 0..OBJECTS {
-            let body = field(9, &[8, action]);
-            let address = field(13, format!("terraform_data.it[{number}]").as_bytes());
-            message.extend(field(3, &[body, address].concat()));
+            let body = protobuf_field(9, &[8, action]);
+            let address = protobuf_field(13, format!("terraform_data.it[{number}]").as_bytes());
+            message.extend(protobuf_field(3, &[body, address].concat()));
         }
     }
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
@@ -155,11 +155,11 @@ fn plan(destroys: bool, file: &str) -> anyhow::Result<u8> {
     archive.write_all(&message)?;
     fs::write(file, archive.finish()?.into_inner())?;
     fs::write("planned", if destroys { "destroy" } else { &digest })?;
-    Ok(if has_work { CHANGES } else { 0 })
+    Ok(if has_work { EXIT_CHANGES } else { 0 })
 }
 
 /// A field of a protobuf message that has a length.
-fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
+fn protobuf_field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let mut all = vec![number << 3 | 2];
     let mut length = bytes.len();
     while length > 127 {
@@ -175,24 +175,24 @@ fn apply(script: &Script) -> anyhow::Result<u8> {
     let planned = fs::read_to_string("planned")?;
     let destroys = planned == "destroy";
     for number in 0..OBJECTS {
-        said("apply_start", number, 0)?;
+        print_hook_event("apply_start", number, 0)?;
     }
-    for word in 0..WORDS {
-        thread::sleep(script.apply / WORDS);
+    for word in 0..PROGRESS_EVENTS {
+        thread::sleep(script.apply / PROGRESS_EVENTS);
         if !destroys {
             // As terraform does, object by object.
-            let share = OBJECTS * usize::try_from(word + 1)? / usize::try_from(WORDS)?;
-            state(script, share, word)?;
+            let share = OBJECTS * usize::try_from(word + 1)? / usize::try_from(PROGRESS_EVENTS)?;
+            write_state(script, share, word)?;
         }
         for number in 0..OBJECTS {
-            said("apply_progress", number, word)?;
+            print_hook_event("apply_progress", number, word)?;
         }
     }
     for number in 0..OBJECTS {
-        said("apply_complete", number, WORDS)?;
+        print_hook_event("apply_complete", number, PROGRESS_EVENTS)?;
     }
     if destroys {
-        state(script, 0, WORDS)?;
+        write_state(script, 0, PROGRESS_EVENTS)?;
         fs::remove_file("made").ok();
     } else {
         fs::write("made", planned)?;
@@ -206,21 +206,21 @@ fn apply(script: &Script) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-fn said(kind: &str, number: usize, seconds: u32) -> anyhow::Result<()> {
+fn print_hook_event(kind: &str, number: usize, seconds: u32) -> anyhow::Result<()> {
     let address = format!("terraform_data.it[{number}]");
-    println(&json!({"@level": "info", "@message": format!("{address}: {kind}"), "@module": "terraform.ui",
+    print_json(&json!({"@level": "info", "@message": format!("{address}: {kind}"), "@module": "terraform.ui",
         "@timestamp": "2026-11-17T00:00:00.000000Z", "type": kind,
         "hook": {"resource": {"addr": address, "module": "", "resource": address, "implied_provider": "terraform",
             "resource_type": "terraform_data", "resource_name": "it", "resource_key": number},
             "action": "create", "elapsed_seconds": seconds}}))
 }
 
-fn println(value: &Value) -> anyhow::Result<()> {
+fn print_json(value: &Value) -> anyhow::Result<()> {
     Ok(writeln!(io::stdout(), "{value}")?)
 }
 
 /// A state with so many objects, as large as a real one.
-fn state(script: &Script, objects: usize, serial: u32) -> anyhow::Result<()> {
+fn write_state(script: &Script, objects: usize, serial: u32) -> anyhow::Result<()> {
     let filler = "x".repeat(1500);
     let instances: Vec<Value> = (0..objects)
         .map(|number| json!({"index_key": number, "schema_version": 0, "attributes": {"id": number.to_string(), "output": filler}}))
@@ -240,7 +240,7 @@ fn state(script: &Script, objects: usize, serial: u32) -> anyhow::Result<()> {
         .collect();
     let before = fs::read("terraform.tfstate").ok().and_then(|it| serde_json::from_slice::<Value>(&it).ok());
     let lineage = before.as_ref().map_or_else(
-        || json!(format!("{}-{}", here().unwrap_or_default(), std::process::id())),
+        || json!(format!("{}-{}", workspace_name().unwrap_or_default(), std::process::id())),
         |it| it["lineage"].clone(),
     );
     let next = before.as_ref().and_then(|it| it["serial"].as_u64()).unwrap_or_default() + 1;

@@ -1,15 +1,15 @@
-//! `make bench`: what the operator does to an API server, to memory and to people's patience.
+//! `make bench`: API server load, memory and latency of the operator.
 //!
 //! A missed target is a verdict in the table and no failure: machines differ. What cannot be measured is a failure.
 
-mod engine;
-mod fleet;
+mod fake_cloud;
+mod fake_terraform;
+mod operator_harness;
 mod quickstart;
 mod scale;
 #[path = "../driver/table.rs"]
 #[allow(dead_code, reason = "the bench of the driver uses all of it")]
 mod table;
-mod world;
 
 use std::{
     env,
@@ -19,10 +19,10 @@ use std::{
 };
 
 use anyhow::Context;
-use capt::config::Outer;
+use capt::config::ProcessEnv;
 
 fn main() -> ExitCode {
-    if let Some(code) = engine::stand_in() {
+    if let Some(code) = fake_terraform::run_as_fake() {
         return code;
     }
     // `cargo test --all-targets` starts benches too, without this argument.
@@ -33,21 +33,21 @@ fn main() -> ExitCode {
     match runtime.context("starting threads").and_then(|runtime| runtime.block_on(run())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            say(&format!("cannot measure: {error:#}"));
+            print_line(&format!("cannot measure: {error:#}"));
             ExitCode::FAILURE
         }
     }
 }
 
 async fn run() -> anyhow::Result<()> {
-    let (begun, outer) = (Instant::now(), Outer::read()?);
+    let (begun, process_env) = (Instant::now(), ProcessEnv::read()?);
     let mut table = table::Table::default();
-    let only = outer.var("CAPT_BENCH_ONLY").unwrap_or_default();
+    let only = process_env.var("CAPT_BENCH_ONLY").unwrap_or_default();
     if only != "scale" {
-        quickstart::measure(&outer, &mut table).context("the quickstart")?;
+        quickstart::measure(&process_env, &mut table).context("the quickstart")?;
     }
     if only != "quickstart" {
-        scale::measure(&outer, &mut table).await.context("many clusters")?;
+        scale::measure(&process_env, &mut table).await.context("many clusters")?;
     }
     let load = std::fs::read_to_string("/proc/loadavg")?;
     let load = load.split_whitespace().next().unwrap_or("?");
@@ -56,7 +56,7 @@ async fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Talk goes to standard error, the table to standard output. Nobody is left to tell if that fails.
-fn say(text: &str) {
+/// Prints progress to standard error; the table goes to standard output. Write errors are ignored.
+fn print_line(text: &str) {
     let _nobody_listens = writeln!(io::stderr(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! An operator as a process of its own, with an API server of ours before it, a terraform that only waits and an EKS that
+//! The operator as a separate process, with an embedded API server, a fake terraform that only sleeps and a fake EKS that
 //! believes it.
 
 use std::{
@@ -12,9 +12,9 @@ use std::{
 use anyhow::{Context, ensure};
 use capt::{
     api::{CaptControlPlane, Phase, crds},
-    k8s::Kube,
+    k8s::KubeClient,
 };
-use embedded_kube::cluster::{EmbeddedKube, Listen};
+use embedded_kube::cluster::{EmbeddedKube, ListenConfig};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api,
@@ -25,8 +25,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::{
-    engine::{self, Script},
-    world::World,
+    fake_cloud::FakeCloud,
+    fake_terraform::{self, Script},
 };
 
 const CLUSTER_CRD: &str = include_str!("../../crds/standalone/cluster.x-k8s.io_clusters.yaml");
@@ -35,7 +35,7 @@ const CLUSTER_CRD: &str = include_str!("../../crds/standalone/cluster.x-k8s.io_c
 pub(crate) const PARALLEL: usize = 20;
 
 /// Everything that runs.
-pub(crate) struct Fleet {
+pub(crate) struct OperatorHarness {
     pub(crate) kube: EmbeddedKube,
     pub(crate) world: PathBuf,
     engine: PathBuf,
@@ -45,36 +45,36 @@ pub(crate) struct Fleet {
     _dir: TempDir,
 }
 
-impl Fleet {
+impl OperatorHarness {
     /// With no cluster yet; each apply will take so long.
     pub(crate) async fn start(apply: Duration) -> anyhow::Result<Self> {
         let dir = tempfile::tempdir()?;
-        let kube = EmbeddedKube::builder().in_memory().listen(Listen::loopback()).start().await?;
-        let writer = Kube::new(kube.client());
+        let kube = EmbeddedKube::builder().in_memory().listen(ListenConfig::loopback()).start().await?;
+        let writer = KubeClient::new(kube.client());
         let cluster: CustomResourceDefinition = serde_saphyr::from_str(CLUSTER_CRD)?;
         writer.install_crds(&crds()).await?;
         writer.install_crds(&[cluster]).await?;
         let made = dir.path().join("world");
-        let world = World::start(made.clone()).await?;
+        let world = FakeCloud::start(made.clone()).await?;
         let script = Script { apply, world: made.clone(), endpoint: world.api, authority: world.authority };
-        let engine = engine::install(dir.path(), &script)?;
+        let engine = fake_terraform::install(dir.path(), &script)?;
         let kubeconfig = dir.path().join("kubeconfig");
         fs::write(&kubeconfig, kube.kubeconfig().context("an API server that does not listen")?)?;
         let metrics = free_address()?;
-        let operator = operator(dir.path(), &kubeconfig, &engine, (&world.eks, &metrics))?;
+        let operator = spawn_operator(dir.path(), &kubeconfig, &engine, (&world.eks, &metrics))?;
         Ok(Self { kube, world: made, engine, script, operator, metrics, _dir: dir })
     }
 
     /// From now on each apply takes so long.
-    pub(crate) fn take(&mut self, apply: Duration) -> anyhow::Result<()> {
+    pub(crate) fn set_apply_duration(&mut self, apply: Duration) -> anyhow::Result<()> {
         self.script.apply = apply;
-        engine::tell(&self.engine, &self.script)
+        fake_terraform::write_script(&self.engine, &self.script)
     }
 
     /// Makes so many clusters, each with a network, a control plane and a profile.
-    pub(crate) async fn ask_for(&self, clusters: usize) -> anyhow::Result<()> {
+    pub(crate) async fn create_clusters(&self, clusters: usize) -> anyhow::Result<()> {
         for number in 0..clusters {
-            for object in objects(&format!("c{number:03}")) {
+            for object in cluster_objects(&format!("c{number:03}")) {
                 self.create(object).await?;
             }
         }
@@ -92,7 +92,7 @@ impl Fleet {
     }
 
     /// How many control planes are ready.
-    pub(crate) async fn ready(&self) -> anyhow::Result<usize> {
+    pub(crate) async fn count_ready(&self) -> anyhow::Result<usize> {
         let api: Api<CaptControlPlane> = Api::namespaced(self.kube.client(), "default");
         let all = api.list(&ListParams::default()).await?;
         let phase = |it: &CaptControlPlane| it.status.as_ref().and_then(|status| status.phase);
@@ -100,7 +100,7 @@ impl Fleet {
     }
 
     /// How many terraform processes there are now.
-    pub(crate) fn engines(&self) -> anyhow::Result<usize> {
+    pub(crate) fn count_terraform_processes(&self) -> anyhow::Result<usize> {
         let processes = fs::read_dir("/proc")?.flatten();
         let runs = |path: &Path| fs::read_link(path.join("exe")).is_ok_and(|exe| exe == self.engine);
         Ok(processes.filter(|it| runs(&it.path())).count())
@@ -131,7 +131,7 @@ impl Fleet {
     }
 
     /// Waits until something is so.
-    pub(crate) async fn until(
+    pub(crate) async fn wait_until(
         &mut self,
         patience: Duration,
         what: &str,
@@ -146,7 +146,7 @@ impl Fleet {
     }
 }
 
-impl Drop for Fleet {
+impl Drop for OperatorHarness {
     fn drop(&mut self) {
         // It is a child of ours, and holds nothing that anybody needs.
         let _gone = self.operator.kill();
@@ -159,7 +159,7 @@ fn free_address() -> anyhow::Result<String> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a bench starts commands as a person would")]
-fn operator(
+fn spawn_operator(
     dir: &Path,
     kubeconfig: &Path,
     engine: &Path,
@@ -183,7 +183,7 @@ fn operator(
         .context("starting the operator")
 }
 
-fn objects(name: &str) -> [Value; 3] {
+fn cluster_objects(name: &str) -> [Value; 3] {
     let meta = json!({"name": name, "namespace": "default"});
     let reference = |group: &str, kind: &str| json!({"apiGroup": format!("{group}.cluster.x-k8s.io"), "kind": kind, "name": name});
     [

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use capt::{api::CaptCluster, config::Outer};
+use capt::{api::CaptCluster, config::ProcessEnv};
 use kube::{
     Api,
     api::{Patch, PatchParams},
@@ -14,9 +14,9 @@ use kube::{
 use serde_json::json;
 
 use crate::{
-    engine,
-    fleet::{Fleet, PARALLEL},
-    say,
+    fake_terraform,
+    operator_harness::{OperatorHarness, PARALLEL},
+    print_line,
     table::{Table, Verdict},
 };
 
@@ -24,26 +24,26 @@ use crate::{
 const EDITS: usize = 100;
 
 /// How long an apply takes: fifteen minutes at a three hundredth.
-const RUN: Duration = Duration::from_secs(3);
+const APPLY_DURATION: Duration = Duration::from_secs(3);
 
 /// What the operator calls itself before the API server.
 const AGENT: &str = "capt";
 
 /// What was counted while the clusters were made.
 #[derive(Default)]
-struct Counted {
+struct RequestCounts {
     most_engines: usize,
     writes: usize,
     /// Writes to each object.
     by_object: BTreeMap<String, usize>,
     /// Everything that was asked, by what it was.
-    asked: BTreeMap<String, usize>,
+    by_request: BTreeMap<String, usize>,
 }
 
-impl Counted {
-    fn take(&mut self, fleet: &Fleet) -> anyhow::Result<()> {
-        self.most_engines = self.most_engines.max(fleet.engines()?);
-        let log = fleet.kube.requests();
+impl RequestCounts {
+    fn collect(&mut self, fleet: &OperatorHarness) -> anyhow::Result<()> {
+        self.most_engines = self.most_engines.max(fleet.count_terraform_processes()?);
+        let log = fleet.kube.request_log();
         for write in log.writes_by(AGENT) {
             self.writes += 1;
             // What is created under a name that the server chooses is an object of its own.
@@ -53,45 +53,49 @@ impl Counted {
         }
         for one in log.all().iter().filter(|one| one.agent.starts_with(AGENT)) {
             let what = format!("{:?} {} {}", one.verb, one.resource, one.subresource);
-            *self.asked.entry(what).or_default() += 1;
+            *self.by_request.entry(what).or_default() += 1;
         }
         log.clear();
         Ok(())
     }
 
     /// What was asked most.
-    fn say(&self) {
-        let mut asked: Vec<(&String, &usize)> = self.asked.iter().collect();
+    fn print_most_frequent(&self) {
+        let mut asked: Vec<(&String, &usize)> = self.by_request.iter().collect();
         asked.sort_by_key(|(_, times)| std::cmp::Reverse(**times));
         for (what, times) in asked.iter().take(12) {
-            say(&format!("  {times:>7} {what}"));
+            print_line(&format!("  {times:>7} {what}"));
         }
     }
 }
 
 /// Fills in the rows.
-pub(crate) async fn measure(outer: &Outer, table: &mut Table) -> anyhow::Result<()> {
-    let clusters = number(outer, "CAPT_BENCH_CLUSTERS", 200)?;
-    let quiet = Duration::from_secs(number(outer, "CAPT_BENCH_QUIET", 300)?.try_into()?);
-    let mut fleet = Fleet::start(RUN).await?;
-    make(&mut fleet, clusters, table).await?;
-    busy(&mut fleet, clusters, table).await?;
-    edits(&mut fleet, clusters, table).await?;
-    nothing(&mut fleet, quiet, table).await
+pub(crate) async fn measure(process_env: &ProcessEnv, table: &mut Table) -> anyhow::Result<()> {
+    let clusters = env_number(process_env, "CAPT_BENCH_CLUSTERS", 200)?;
+    let quiet = Duration::from_secs(env_number(process_env, "CAPT_BENCH_QUIET", 300)?.try_into()?);
+    let mut fleet = OperatorHarness::start(APPLY_DURATION).await?;
+    measure_creation(&mut fleet, clusters, table).await?;
+    measure_busy_reconciles(&mut fleet, clusters, table).await?;
+    measure_edits(&mut fleet, clusters, table).await?;
+    measure_idle(&mut fleet, quiet, table).await
 }
 
-async fn make(fleet: &mut Fleet, clusters: usize, table: &mut Table) -> anyhow::Result<()> {
-    say(&format!("making {clusters} clusters, {PARALLEL} runs at a time"));
-    fleet.ask_for(clusters).await?;
-    let (begun, mut counted) = (Instant::now(), Counted::default());
+async fn measure_creation(
+    fleet: &mut OperatorHarness,
+    clusters: usize,
+    table: &mut Table,
+) -> anyhow::Result<()> {
+    print_line(&format!("making {clusters} clusters, {PARALLEL} runs at a time"));
+    fleet.create_clusters(clusters).await?;
+    let (begun, mut counted) = (Instant::now(), RequestCounts::default());
     let mut told = 0;
     fleet
-        .until(Duration::from_mins(30), "all clusters are ready", async |fleet| {
-            counted.take(fleet)?;
-            let ready = fleet.ready().await?;
+        .wait_until(Duration::from_mins(30), "all clusters are ready", async |fleet| {
+            counted.collect(fleet)?;
+            let ready = fleet.count_ready().await?;
             if ready >= told + clusters.div_ceil(10) {
                 told = ready;
-                say(&format!("  {ready} are ready after {} s", begun.elapsed().as_secs()));
+                print_line(&format!("  {ready} are ready after {} s", begun.elapsed().as_secs()));
             }
             Ok(ready == clusters)
         })
@@ -108,18 +112,18 @@ async fn make(fleet: &mut Fleet, clusters: usize, table: &mut Table) -> anyhow::
         "  terraform processes at once, at most",
         &most.to_string(),
         &format!("{PARALLEL}"),
-        Verdict::of(most <= PARALLEL),
+        Verdict::from_met(most <= PARALLEL),
     );
     let memory = fleet.peak_memory()?;
     table.add(
         "  memory of the operator, at most",
         &format!("{memory} MB"),
         "200 MB",
-        Verdict::of(memory <= 200),
+        Verdict::from_met(memory <= 200),
     );
-    rates(&counted, took, table);
-    counted.say();
-    let all = Reconciles::so_far(fleet).await?;
+    add_rates(&counted, took, table);
+    counted.print_most_frequent();
+    let all = ReconcileCounts::read(fleet).await?;
     let text = format!("{:.2} % of {}", all.share(), all.all);
     // Five runs end each second here; the target is for runs of fifteen minutes.
     table.add("  reconciles below 50 ms in this rush", &text, "", Verdict::None);
@@ -127,7 +131,7 @@ async fn make(fleet: &mut Fleet, clusters: usize, table: &mut Table) -> anyhow::
 }
 
 /// Writes for each object of ours and second.
-fn rates(counted: &Counted, took: f64, table: &mut Table) {
+fn add_rates(counted: &RequestCounts, took: f64, table: &mut Table) {
     let [writes, objects] =
         [counted.writes, counted.by_object.len()].map(|it| f64::from(u32::try_from(it).unwrap_or(u32::MAX)));
     let mean = writes / objects / took;
@@ -139,19 +143,19 @@ fn rates(counted: &Counted, took: f64, table: &mut Table) {
         "  writes for each object and second",
         &format!("{mean:.3}{worst}"),
         "0.2",
-        Verdict::of(mean <= 0.2),
+        Verdict::from_met(mean <= 0.2),
     );
 }
 
 /// How many reconciles there were, and how many of them took less than 50 ms.
 #[derive(Debug, Clone, Copy)]
-struct Reconciles {
+struct ReconcileCounts {
     all: f64,
     short: f64,
 }
 
-impl Reconciles {
-    async fn so_far(fleet: &Fleet) -> anyhow::Result<Self> {
+impl ReconcileCounts {
+    async fn read(fleet: &OperatorHarness) -> anyhow::Result<Self> {
         let metrics = fleet.metrics().await?;
         let sum = |name: &str, also: &str| -> f64 {
             let of_it = metrics.iter().filter(|(line, _)| line.starts_with(name) && line.contains(also));
@@ -172,48 +176,60 @@ impl Reconciles {
     }
 }
 
-/// How long reconciles take while as many runs are active as may be, for a minute each, and somebody touches all objects.
-async fn busy(fleet: &mut Fleet, clusters: usize, table: &mut Table) -> anyhow::Result<()> {
+/// Reconcile durations while the maximum number of runs is active, for a minute each, and all objects are touched.
+async fn measure_busy_reconciles(
+    fleet: &mut OperatorHarness,
+    clusters: usize,
+    table: &mut Table,
+) -> anyhow::Result<()> {
     let runs = PARALLEL.min(clusters);
-    say(&format!("{runs} runs of a minute"));
-    fleet.take(Duration::from_mins(1))?;
+    print_line(&format!("{runs} runs of a minute"));
+    fleet.set_apply_duration(Duration::from_mins(1))?;
     let api: Api<CaptCluster> = Api::namespaced(fleet.kube.client(), "default");
     for number in 0..runs {
         let tag = json!({"spec": {"vpcConfig": {"tags": {"busy": number.to_string()}}}});
         api.patch(&format!("c{number:03}"), &PatchParams::default(), &Patch::Merge(&tag)).await?;
     }
     fleet
-        .until(Duration::from_mins(1), "all runs are active", async |fleet| Ok(fleet.engines()? == runs))
+        .wait_until(Duration::from_mins(1), "all runs are active", async |fleet| {
+            Ok(fleet.count_terraform_processes()? == runs)
+        })
         .await?;
     // The plans are done with; what is left are applies that speak now and then.
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let before = Reconciles::so_far(fleet).await?;
+    let before = ReconcileCounts::read(fleet).await?;
     for number in 0..clusters {
         let touch = json!({"metadata": {"annotations": {"example.com/touched": number.to_string()}}});
         api.patch(&format!("c{number:03}"), &PatchParams::default(), &Patch::Merge(&touch)).await?;
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let active = fleet.engines()?;
+    let active = fleet.count_terraform_processes()?;
     ensure!(active == runs, "{active} runs are active and not {runs}: the figure would say nothing");
-    let seen = Reconciles::so_far(fleet).await?.since(before);
+    let seen = ReconcileCounts::read(fleet).await?.since(before);
     table.add(
         &format!("reconciles below 50 ms while {runs} runs are active"),
         &format!("{:.2} % of {}", seen.share(), seen.all),
         "99 %",
-        Verdict::of(seen.share() >= 99.0),
+        Verdict::from_met(seen.share() >= 99.0),
     );
-    fleet.take(RUN)?;
+    fleet.set_apply_duration(APPLY_DURATION)?;
     fleet
-        .until(Duration::from_mins(3), "the runs have ended", async |fleet| Ok(fleet.engines()? == 0))
+        .wait_until(Duration::from_mins(3), "the runs have ended", async |fleet| {
+            Ok(fleet.count_terraform_processes()? == 0)
+        })
         .await?;
     Ok(())
 }
 
 /// From an edit to the first word of terraform.
 #[expect(clippy::disallowed_methods, reason = "the stand-in's diary has the time of the clock")]
-async fn edits(fleet: &mut Fleet, clusters: usize, table: &mut Table) -> anyhow::Result<()> {
+async fn measure_edits(
+    fleet: &mut OperatorHarness,
+    clusters: usize,
+    table: &mut Table,
+) -> anyhow::Result<()> {
     let count = EDITS.min(clusters);
-    say(&format!("{count} edits"));
+    print_line(&format!("{count} edits"));
     let api: Api<CaptCluster> = Api::namespaced(fleet.kube.client(), "default");
     let mut times = Vec::with_capacity(count);
     for edit in 0..count {
@@ -224,8 +240,8 @@ async fn edits(fleet: &mut Fleet, clusters: usize, table: &mut Table) -> anyhow:
         let world = fleet.world.clone();
         let mut started = None;
         fleet
-            .until(Duration::from_mins(1), "terraform starts", async |_| {
-                let diary = engine::diary(&world)?;
+            .wait_until(Duration::from_mins(1), "terraform starts", async |_| {
+                let diary = fake_terraform::read_starts(&world)?;
                 let mine =
                     diary.iter().filter(|(workspace, _, then)| workspace.starts_with(&name) && *then >= at);
                 started = mine.map(|(_, _, then)| *then).min();
@@ -241,46 +257,46 @@ async fn edits(fleet: &mut Fleet, clusters: usize, table: &mut Table) -> anyhow:
         "edit to the start of terraform",
         &text,
         "p99 < 2 s",
-        Verdict::of(p99 < Duration::from_secs(2)),
+        Verdict::from_met(p99 < Duration::from_secs(2)),
     );
     Ok(())
 }
 
 /// What is written when nothing happens.
-async fn nothing(fleet: &mut Fleet, quiet: Duration, table: &mut Table) -> anyhow::Result<()> {
+async fn measure_idle(fleet: &mut OperatorHarness, quiet: Duration, table: &mut Table) -> anyhow::Result<()> {
     fleet
-        .until(Duration::from_mins(5), "everything has settled", async |fleet| {
-            fleet.kube.requests().clear();
+        .wait_until(Duration::from_mins(5), "everything has settled", async |fleet| {
+            fleet.kube.request_log().clear();
             tokio::time::sleep(Duration::from_secs(10)).await;
-            Ok(fleet.engines()? == 0 && others(fleet).is_empty())
+            Ok(fleet.count_terraform_processes()? == 0 && foreign_writes(fleet).is_empty())
         })
         .await?;
-    say(&format!("nothing happens for {} s", quiet.as_secs()));
-    fleet.kube.requests().clear();
+    print_line(&format!("nothing happens for {} s", quiet.as_secs()));
+    fleet.kube.request_log().clear();
     tokio::time::sleep(quiet).await;
-    let others = others(fleet);
-    let tokens = fleet.kube.requests().writes_by(AGENT).len() - others.len();
+    let others = foreign_writes(fleet);
+    let tokens = fleet.kube.request_log().writes_by(AGENT).len() - others.len();
     let text = format!("{} (and {tokens} tokens renewed)", others.len());
     table.add(
         &format!("writes in {} s of nothing", quiet.as_secs()),
         &text,
         "0",
-        Verdict::of(others.is_empty()),
+        Verdict::from_met(others.is_empty()),
     );
     for other in others.iter().take(5) {
-        say(&format!("  written: {other}"));
+        print_line(&format!("  written: {other}"));
     }
     Ok(())
 }
 
 /// Writes that are no renewal of a token, which has to happen.
-fn others(fleet: &Fleet) -> Vec<String> {
-    let writes = fleet.kube.requests().writes_by(AGENT);
+fn foreign_writes(fleet: &OperatorHarness) -> Vec<String> {
+    let writes = fleet.kube.request_log().writes_by(AGENT);
     let names = writes.iter().map(|it| format!("{} {}", it.resource, it.name));
     names.filter(|it| !(it.starts_with("secrets ") && it.ends_with("-kubeconfig"))).collect()
 }
 
-fn number(outer: &Outer, name: &str, usual: usize) -> anyhow::Result<usize> {
-    let Some(text) = outer.var(name) else { return Ok(usual) };
+fn env_number(process_env: &ProcessEnv, name: &str, usual: usize) -> anyhow::Result<usize> {
+    let Some(text) = process_env.var(name) else { return Ok(usual) };
     text.parse().with_context(|| format!("{name} is {text:?}; set it to a number"))
 }

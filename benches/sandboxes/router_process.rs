@@ -17,25 +17,25 @@ use hyper_util::{
 };
 use serde_json::Value;
 
-use crate::shop::name;
+use crate::test_namespace::name;
 
 /// How often a router is asked while a change is awaited: often enough for a figure in milliseconds, and seldom enough to
 /// leave it room to work.
-const EVERY: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// How long a change may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(crate) struct Router {
+pub(crate) struct RouterProcess {
     process: Child,
     admin: String,
     client: Client<HttpConnector, Empty<Bytes>>,
 }
 
-impl Router {
+impl RouterProcess {
     /// The router of a pod. Pods of this machine have one address each.
     #[expect(clippy::disallowed_methods, reason = "a bench starts commands as a person would")]
     pub(crate) fn start(dir: &Path, kubeconfig: &Path, pod: &Value, at: IpAddr) -> anyhow::Result<Self> {
-        let (front, admin, tunnel) = (free(at)?, free(at)?, free(at)?);
+        let (front, admin, tunnel) = (free_address(at)?, free_address(at)?, free_address(at)?);
         let log = File::create(dir.join(format!("{}.log", name(pod))))?;
         let at = at.to_string();
         let process = Command::new(env!("CARGO_BIN_EXE_capt"))
@@ -65,7 +65,7 @@ impl Router {
     }
 
     /// When the answer is like this.
-    pub(crate) async fn until(
+    pub(crate) async fn wait_until(
         &self,
         service: &str,
         key: &str,
@@ -73,13 +73,13 @@ impl Router {
     ) -> anyhow::Result<Instant> {
         let begun = Instant::now();
         let mut last = None;
-        while begun.elapsed() < PATIENCE {
+        while begun.elapsed() < TIMEOUT {
             match self.explain(service, key).await {
                 Ok(answer) if is(&answer) => return Ok(Instant::now()),
                 // It begins only now, or the change is not there yet.
                 other => last = Some(other),
             }
-            tokio::time::sleep(EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         anyhow::bail!("a router still answers {last:?}")
     }
@@ -94,7 +94,7 @@ impl Router {
     }
 }
 
-impl Drop for Router {
+impl Drop for RouterProcess {
     fn drop(&mut self) {
         // It is a child of ours, and holds nothing that anybody needs.
         let _gone = self.process.kill();
@@ -102,6 +102,6 @@ impl Drop for Router {
     }
 }
 
-fn free(at: IpAddr) -> anyhow::Result<String> {
+fn free_address(at: IpAddr) -> anyhow::Result<String> {
     Ok(TcpListener::bind((at, 0))?.local_addr()?.to_string())
 }

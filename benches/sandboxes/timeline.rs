@@ -1,4 +1,4 @@
-//! When something was first seen of an object: watches of the API server tell, in the process where it runs.
+//! Records when milestones of objects were first observed, with watches in the process of the API server.
 
 use std::{
     collections::HashMap,
@@ -12,12 +12,12 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::shop::{GROUP, Shop, name};
+use crate::test_namespace::{GROUP, TestNamespace, name};
 
 /// What can be seen of a Sandbox; its name is that of the Sandbox, or of the fork's Service for the endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Seen {
-    /// The operator says which Services its fork has: routers can send somebody there.
+pub(crate) enum Milestone {
+    /// The status lists the Services of its fork: routers can route to it.
     Routed,
     /// The operator says that it is ready.
     Ready,
@@ -30,34 +30,34 @@ pub(crate) enum Seen {
 }
 
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
-type Notes = HashMap<(Seen, String), Instant>;
+type MilestoneTimes = HashMap<(Milestone, String), Instant>;
 
 /// Everything that was seen.
 #[derive(Clone)]
-pub(crate) struct Diary {
-    notes: Arc<Mutex<Notes>>,
-    told: watch::Sender<()>,
+pub(crate) struct Timeline {
+    notes: Arc<Mutex<MilestoneTimes>>,
+    changed: watch::Sender<()>,
 }
 
-impl Diary {
+impl Timeline {
     /// Looks until the runtime ends.
-    pub(crate) fn start(shop: &Shop) -> Self {
-        let diary = Self { notes: Arc::default(), told: watch::Sender::new(()) };
-        diary.follow(shop, "Sandbox", of_sandbox);
-        diary.follow(shop, "Pod", of_pod);
-        diary.follow(shop, "EndpointSlice", of_slice);
+    pub(crate) fn start(shop: &TestNamespace) -> Self {
+        let diary = Self { notes: Arc::default(), changed: watch::Sender::new(()) };
+        diary.follow(shop, "Sandbox", sandbox_milestones);
+        diary.follow(shop, "Pod", pod_milestones);
+        diary.follow(shop, "EndpointSlice", slice_milestones);
         diary
     }
 
-    fn follow(&self, shop: &Shop, kind: &str, read: fn(&Value) -> Vec<(Seen, String)>) {
+    fn follow(&self, shop: &TestNamespace, kind: &str, read: fn(&Value) -> Vec<(Milestone, String)>) {
         let (diary, api) = (self.clone(), shop.api(kind));
         tokio::spawn(async move {
             let events = watcher(api, watcher::Config::default()).default_backoff().applied_objects();
             let mut events = std::pin::pin!(events);
             while let Some(event) = events.next().await {
-                // A watch that broke is begun anew by the watcher.
+                // The watcher restarts a failed watch.
                 let Ok(object) = event else { continue };
                 let now = Instant::now();
                 let seen = read(&serde_json::to_value(object).unwrap_or_default());
@@ -66,14 +66,14 @@ impl Diary {
                     notes.entry(one).or_insert(now);
                 }
                 drop(notes);
-                diary.told.send_replace(());
+                diary.changed.send_replace(());
             }
         });
     }
 
     /// When it was seen, as soon as it is.
-    pub(crate) async fn when(&self, seen: Seen, name: &str) -> anyhow::Result<Instant> {
-        let (key, mut told) = ((seen, name.to_owned()), self.told.subscribe());
+    pub(crate) async fn time_of(&self, seen: Milestone, name: &str) -> anyhow::Result<Instant> {
+        let (key, mut told) = ((seen, name.to_owned()), self.changed.subscribe());
         let waited = async {
             loop {
                 if let Some(at) = self.notes.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
@@ -82,37 +82,37 @@ impl Diary {
                 told.changed().await?;
             }
         };
-        tokio::time::timeout(PATIENCE, waited).await.with_context(|| format!("{name} is not {seen:?}"))?
+        tokio::time::timeout(TIMEOUT, waited).await.with_context(|| format!("{name} is not {seen:?}"))?
     }
 
     /// How many of something were seen.
-    pub(crate) fn count(&self, seen: Seen) -> usize {
+    pub(crate) fn count(&self, seen: Milestone) -> usize {
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         notes.keys().filter(|(it, _)| *it == seen).count()
     }
 }
 
-fn of_sandbox(object: &Value) -> Vec<(Seen, String)> {
+fn sandbox_milestones(object: &Value) -> Vec<(Milestone, String)> {
     let status = &object["status"];
     let is_routed = status["forks"][0]["services"].as_array().is_some_and(|it| !it.is_empty());
-    let routed = is_routed.then_some(Seen::Routed);
-    let ready = (status["phase"] == "Ready").then_some(Seen::Ready);
+    let routed = is_routed.then_some(Milestone::Routed);
+    let ready = (status["phase"] == "Ready").then_some(Milestone::Ready);
     routed.into_iter().chain(ready).map(|it| (it, name(object).to_owned())).collect()
 }
 
-fn of_pod(object: &Value) -> Vec<(Seen, String)> {
+fn pod_milestones(object: &Value) -> Vec<(Milestone, String)> {
     let Some(sandbox) = object["metadata"]["labels"][format!("{GROUP}/sandbox")].as_str() else {
         return Vec::new();
     };
     let conditions = object["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let is_ready = conditions.iter().any(|it| it["type"] == "Ready" && it["status"] == "True");
-    let ready = is_ready.then_some(Seen::PodReady);
-    [Some(Seen::PodMade), ready].into_iter().flatten().map(|it| (it, sandbox.to_owned())).collect()
+    let ready = is_ready.then_some(Milestone::PodReady);
+    [Some(Milestone::PodMade), ready].into_iter().flatten().map(|it| (it, sandbox.to_owned())).collect()
 }
 
-fn of_slice(object: &Value) -> Vec<(Seen, String)> {
+fn slice_milestones(object: &Value) -> Vec<(Milestone, String)> {
     let endpoints = object["endpoints"].as_array().map(Vec::as_slice).unwrap_or_default();
     let is_ready = endpoints.iter().any(|it| it["conditions"]["ready"] == true);
     let service = object["metadata"]["labels"]["kubernetes.io/service-name"].as_str();
-    service.filter(|_| is_ready).map(|it| (Seen::Endpoints, it.to_owned())).into_iter().collect()
+    service.filter(|_| is_ready).map(|it| (Milestone::Endpoints, it.to_owned())).into_iter().collect()
 }

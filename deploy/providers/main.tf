@@ -1,5 +1,5 @@
-# The provider that is in the image. The modules say with which versions they work, this says which one it is:
-# `terraform providers mirror` has to satisfy both.
+# The provider in the image. The modules declare the supported versions, this file pins one:
+# `terraform providers mirror` must satisfy both.
 
 terraform {
   required_providers {

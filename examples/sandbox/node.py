@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plays the nodes of a cluster on this machine, for one namespace.
+"""A fake node for one namespace: runs pods as processes on this machine.
 
 Pods become processes, and Services become ports of 127.0.0.1. A pod with the address 10.0.0.7 is a process at 127.0.0.7: no
 endpoint in Kubernetes may have an address of the loopback interface. The process gets the container's command and its
@@ -36,7 +36,7 @@ class Api:
             with urllib.request.urlopen(request, timeout=10) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
-            # Somebody else was faster; the next look tells.
+            # Conflict with another writer; the next pass retries.
             if error.code in (404, 409):
                 return None
             raise SystemExit(f"{method} {path}: {error.code} {error.read().decode()}") from error
@@ -53,7 +53,7 @@ class Api:
 
 
 class Ports:
-    """Services as ports of 127.0.0.1: what kube-proxy does with their cluster addresses."""
+    """Services as ports of 127.0.0.1, in place of kube-proxy and cluster addresses."""
 
     def __init__(self, published: dict):
         self.published, self.servers, self.endpoints = published, {}, {}
@@ -75,7 +75,7 @@ class Ports:
             print(f"service {name} is at http://127.0.0.1:{self.published[name]}/", flush=True)
 
     def know(self, services: list, slices: list):
-        """Who is behind each port just now."""
+        """The current endpoints of each port."""
         names = {(it["metadata"]["name"], port.get("name", "")): port["port"] for it in services for port in it["spec"].get("ports", [])}
         self.endpoints = {}
         for piece in slices:
@@ -87,7 +87,7 @@ class Ports:
                 found += [(loopback(address), port["port"]) for it in ready for address in it["addresses"]]
 
     async def _serve(self, key, reader, writer):
-        # A pod that is ready now was perhaps not at our last look.
+        # A pod may have become ready since the last pass.
         try:
             for _ in range(20):
                 for address in self.endpoints.get(key, []):
@@ -102,7 +102,7 @@ class Ports:
             writer.close()
 
     def variables(self) -> dict:
-        """Where a new pod finds the Services, as Kubernetes tells it."""
+        """The Service environment variables of a new pod, as set by a kubelet."""
         found = {}
         for (name, _), server in self.servers.items():
             prefix = re.sub(r"[^A-Z0-9]", "_", name.upper())
@@ -174,7 +174,7 @@ class Pods:
             print(f"pod {name} ends", flush=True)
 
     async def end(self):
-        """All of them. Routers let their last requests end first, which nobody has to wait for here."""
+        """Stops all processes. Routers drain their requests first; there is no need to wait for that here."""
         for process in self.running.values():
             if process.returncode is None:
                 process.kill()
@@ -193,7 +193,7 @@ async def listens(address: str, port: int):
 
 
 def status(container: dict, address: str) -> dict:
-    """What a kubelet says of a pod that runs."""
+    """The status that a kubelet reports for a running pod."""
     now = "2026-01-01T00:00:00Z"
     kinds = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
     runs = {"name": container["name"], "image": container["image"], "imageID": "", "ready": True, "restartCount": 0, "state": {"running": {"startedAt": now}}}

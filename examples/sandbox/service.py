@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One service of the shop: says who it is, and asks the services after it.
+"""One service of the shop: prints its name, and calls the next service.
 
 It passes `baggage` on. That is all that a service has to do for sandboxes, and most tracers do it already.
 """
@@ -14,7 +14,7 @@ CALLS = [name for name in os.environ.get("CALLS", "").split(",") if name]
 
 
 def ask(name: str, baggage: str | None) -> str:
-    # As Kubernetes tells every pod where the Services of its namespace are.
+    # The Service environment variables that Kubernetes sets in every pod.
     host, port = (os.environ[f"{name.upper()}_SERVICE_{part}"] for part in ("HOST", "PORT"))
     request = urllib.request.Request(f"http://{host}:{port}/", headers={"baggage": baggage} if baggage else {})
     with urllib.request.urlopen(request, timeout=5) as answer:

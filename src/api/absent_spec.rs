@@ -1,10 +1,10 @@
-//! Objects without a spec.
+//! Support for objects without a spec.
 //!
-//! Upstream's CRDs do not require `spec`, so such objects are stored in clusters that we take over. kube's derive makes the
-//! field mandatory in Rust; a spec that asks for an *optional* value is what serde accepts for a missing field. An absent
-//! or null spec reads as the empty one, and the validator then names the fields that are missing.
+//! Upstream's CRDs do not require `spec`, so such objects exist in clusters that are taken over. kube's derive makes the field
+//! mandatory in Rust; deserialising an `Option` makes serde accept a missing field. An absent or null spec reads as the
+//! default, and the validator then reports the missing fields.
 
-/// Implements serde for a spec that derives it with `#[serde(remote = "Self")]`, so that a missing or null spec is its default.
+/// Implements serde for a spec that derives `#[serde(remote = "Self")]`, so that a missing or null spec is its default.
 macro_rules! spec_may_be_absent {
     ($spec:ty) => {
         impl<'de> serde::Deserialize<'de> for $spec {

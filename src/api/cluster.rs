@@ -1,4 +1,4 @@
-//! `CAPTCluster`: the network of one cluster. The infrastructure cluster of Cluster API's contract v1beta2.
+//! `CAPTCluster`: the network of one cluster; the infrastructure cluster of Cluster API's contract v1beta2.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::{
     schema,
 };
 
-/// What the network of a cluster should be.
+/// Desired state of the network.
 /// Without `vpcTemplateRef` and `existingVpcId` the built-in VPC module is used, and `vpcConfig` holds its variables.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
@@ -25,7 +25,7 @@ use super::{
     namespaced,
     status = "CaptClusterStatus",
     derive = "PartialEq",
-    doc = "The network (VPC, subnets, NAT) of one EKS cluster, made by Terraform.",
+    doc = "The network (VPC, subnets, NAT) of one EKS cluster, created by Terraform.",
     category = "cluster-api",
     printcolumn(name = "VPC-ID", type_ = "string", json_path = ".status.vpcId"),
     printcolumn(name = "READY", type_ = "boolean", json_path = ".status.ready"),
@@ -59,25 +59,25 @@ use super::{
 pub struct CaptClusterSpec {
     /// The AWS region.
     pub region: String,
-    /// The template that makes the VPC. Left out: the built-in module.
+    /// The template that creates the VPC; the built-in module if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vpc_template_ref: Option<TemplateRef>,
-    /// Use this VPC instead of making one.
+    /// Use this existing VPC instead of creating one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub existing_vpc_id: Option<String>,
-    /// Keep the VPC when this object is deleted.
+    /// Retain the VPC when this object is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retain_vpc_on_delete: Option<bool>,
-    /// How the VPC should look.
+    /// Configuration of the VPC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vpc_config: Option<VpcConfig>,
-    /// Name of the `WorkspaceTemplateApply` that makes the VPC. Written by the controller.
+    /// Name of the `WorkspaceTemplateApply` of the VPC. Set by the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_template_apply_name: Option<String>,
-    /// The endpoint of the cluster, if somebody else provides one. EKS gives its own to the control plane.
+    /// Externally provided endpoint of the cluster. EKS endpoints are set on the control plane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<ContractEndpoint>,
-    /// The AWS identity to use; the operator's own if left out.
+    /// The AWS identity; the operator's own if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity_ref: Option<IdentityRef>,
 }
@@ -94,35 +94,35 @@ spec_may_be_absent!(CaptClusterSpec);
         .message("privateSubnetIds must name at least two subnets, because EKS wants two availability zones").field_path(".privateSubnetIds"),
 )]
 pub struct VpcConfig {
-    /// Name of the VPC; `{cluster}-vpc` if left out.
+    /// Name of the VPC; defaults to `{cluster}-vpc`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// IPv4 range of the VPC, /16 to /24; 10.0.0.0/16 if left out.
+    /// IPv4 CIDR of the VPC, /16 to /24; defaults to 10.0.0.0/16.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 18))]
     #[x_kube(validation = Rule::new("isCIDR(self) && cidr(self).ip().family() == 4 && cidr(self).prefixLength() >= 16 && cidr(self).prefixLength() <= 24 && cidr(self) == cidr(self).masked()")
         .message("must be an IPv4 network from /16 to /24 without host bits, such as 10.0.0.0/16"))]
     pub cidr: Option<String>,
-    /// The zones to use. Left out: the first `availabilityZoneCount` zones of the region.
+    /// Availability zones; defaults to the first `availabilityZoneCount` zones of the region.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 3), inner(length(max = 32), regex(pattern = schema::ZONE)))]
     #[x_kube(merge_strategy = ListMerge::Set, validation = Rule::new("size(self) != 1").message("must name 2 or 3 zones"))]
     pub availability_zones: Vec<String>,
-    /// How many zones to use; 3 if left out.
+    /// Number of availability zones; defaults to 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 2, max = 3))]
     pub availability_zone_count: Option<i32>,
-    /// Gateways through which private subnets reach the internet; Single if left out.
+    /// NAT gateways of the private subnets; defaults to Single.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nat_gateways: Option<NatGateways>,
     /// Flow logs of the VPC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow_logs: Option<FlowLogs>,
-    /// Private subnets of the existing VPC. Left out: found by their route tables.
+    /// Private subnets of the existing VPC; discovered by their route tables if omitted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::subnet_ids")]
     pub private_subnet_ids: Vec<String>,
-    /// Public subnets of the existing VPC. Left out: found by their route tables.
+    /// Public subnets of the existing VPC; discovered by their route tables if omitted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::subnet_ids")]
     pub public_subnet_ids: Vec<String>,
@@ -132,7 +132,7 @@ pub struct VpcConfig {
     pub tags: BTreeMap<String, String>,
 }
 
-/// How many NAT gateways a VPC gets.
+/// Number of NAT gateways of a VPC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum NatGateways {
     /// None: private subnets reach AWS through VPC endpoints only.
@@ -148,10 +148,10 @@ pub enum NatGateways {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FlowLogs {
-    /// Whether they are written.
+    /// Whether flow logs are enabled.
     #[serde(default)]
     pub enabled: bool,
-    /// How long they are kept.
+    /// Retention in days.
     #[serde(default = "thirty_days")]
     #[schemars(schema_with = "schema::retention_days")]
     pub retention_days: i32,
@@ -167,32 +167,32 @@ pub(super) fn thirty_days() -> i32 {
     30
 }
 
-/// What was observed of the network.
+/// Observed state of the network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CaptClusterStatus {
-    /// Latches of contract v1beta2.
+    /// Initialization latches of contract v1beta2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initialization: Option<ClusterInitialization>,
     /// Id of the VPC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vpc_id: Option<String>,
-    /// Name of the workspace that makes the VPC.
+    /// Name of the Terraform workspace of the VPC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vpc_workspace_name: Option<String>,
-    /// Whether the network is usable. For people and old tools; the contract reads `initialization`.
+    /// Whether the network is ready. For users and old tools; the contract uses `initialization`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
-    /// Where the object is in its life.
+    /// Lifecycle phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
-    /// Host of the cluster's endpoint, once the control plane has one.
+    /// Host of the cluster's endpoint, once known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
-    /// One word for the last failure.
+    /// Reason of the last failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,
-    /// The last failure in a sentence.
+    /// Message of the last failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_message: Option<String>,
     /// The availability zones of the network.
@@ -204,7 +204,7 @@ pub struct CaptClusterStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
-    /// State of the VPC's `WorkspaceTemplateApply`.
+    /// Status of the VPC's `WorkspaceTemplateApply`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_template_status: Option<VpcWorkspaceStatus>,
     /// The generation that this status describes.
@@ -212,11 +212,11 @@ pub struct CaptClusterStatus {
     pub observed_generation: Option<i64>,
 }
 
-/// One-way switches of an infrastructure cluster.
+/// Initialization latches of an infrastructure cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterInitialization {
-    /// True once the network is complete, and never false again.
+    /// True once the network is provisioned; never reset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provisioned: Option<bool>,
 }
@@ -228,34 +228,34 @@ pub struct FailureDomain {
     /// Name of the zone.
     #[schemars(length(min = 1, max = 256))]
     pub name: String,
-    /// Whether control planes may run there.
+    /// Whether control planes may run in the zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_plane: Option<bool>,
-    /// More about the zone.
+    /// Additional attributes of the zone.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
 }
 
-/// What the VPC's `WorkspaceTemplateApply` said last.
+/// Last status of the VPC's `WorkspaceTemplateApply`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VpcWorkspaceStatus {
     /// Whether it is applied and healthy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
-    /// The revision that was applied last.
+    /// Last applied revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_applied_revision: Option<String>,
-    /// The revision that failed last.
+    /// Last failed revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failed_revision: Option<String>,
-    /// Why it failed.
+    /// Message of the last failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure_message: Option<String>,
     /// Name of the workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_name: Option<String>,
-    /// When it was applied last.
+    /// Time of the last apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_applied_time: Option<Time>,
 }

@@ -1,4 +1,4 @@
-//! `CAPTClusterTemplate`: what a `ClusterClass` makes `CAPTCluster` objects from.
+//! `CAPTClusterTemplate`: the `CAPTCluster` template of a `ClusterClass`.
 
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -24,13 +24,13 @@ use super::{absent_spec::spec_may_be_absent, cluster::CaptClusterSpec, common::T
 #[x_kube(validation = Rule::new("!has(self.template.spec.controlPlaneEndpoint) && !has(self.template.spec.workspaceTemplateApplyName)")
     .message("a template holds nothing of a single cluster; remove controlPlaneEndpoint and workspaceTemplateApplyName").field_path(".template"))]
 pub struct CaptClusterTemplateSpec {
-    /// The object to make.
+    /// The object to create.
     pub template: CaptClusterTemplateResource,
 }
 
 spec_may_be_absent!(CaptClusterTemplateSpec);
 
-/// The object that a template makes.
+/// The object that a template creates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CaptClusterTemplateResource {

@@ -1,4 +1,4 @@
-//! References and small shapes that several kinds use.
+//! References and types that several kinds share.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,18 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The `WorkspaceTemplate` to use. Without a namespace it is looked for beside the object that refers to it.
+/// Reference to a `WorkspaceTemplate`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TemplateRef {
     /// Name of the template.
     pub name: String,
-    /// Namespace of the template; the referring object's own if left out.
+    /// Namespace of the template; defaults to that of the referring object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
 
-/// A Secret by name and namespace.
+/// Reference to a Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretRef {
@@ -33,7 +33,7 @@ pub struct SecretRef {
 pub struct WorkspaceRef {
     /// Name of the workspace.
     pub name: String,
-    /// Namespace of the workspace; the referring object's own if left out.
+    /// Namespace of the workspace; defaults to that of the referring object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
@@ -50,7 +50,7 @@ pub struct KeyRef {
     pub key: String,
 }
 
-/// The cluster-scoped `CAPTIdentity` whose AWS credentials are used.
+/// Reference to the cluster-scoped `CAPTIdentity` whose AWS credentials are used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IdentityRef {
@@ -59,18 +59,18 @@ pub struct IdentityRef {
     pub name: String,
 }
 
-/// The endpoint of a control plane as upstream stores it: both fields are there, and both may be empty.
+/// Endpoint of a control plane as stored by upstream: both fields are present and may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiEndpoint {
-    /// Host name without a scheme. Empty until the cluster has one.
+    /// Host name without a scheme. Empty until known.
     pub host: String,
-    /// Port. Zero until the cluster has one.
+    /// Port. Zero until known.
     pub port: i32,
 }
 
-/// The endpoint field of an infrastructure cluster in contract v1beta2: optional, and never zero.
-/// EKS gives the endpoint to the control plane, so this provider leaves the field alone; it is here because the contract allows users to set it.
+/// Endpoint of an infrastructure cluster in contract v1beta2: optional, and never zero.
+/// EKS endpoints are set on the control plane, so this provider does not write the field; the contract allows users to set it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("has(self.host) || has(self.port)").message("set host or port, or leave the endpoint out"))]
@@ -85,7 +85,7 @@ pub struct ContractEndpoint {
     pub port: Option<i32>,
 }
 
-/// Labels and annotations that a template gives to the objects made from it.
+/// Labels and annotations of the objects created from a template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TemplateMeta {
@@ -97,16 +97,16 @@ pub struct TemplateMeta {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// Where an object is in its life. One word for people; programs read the conditions.
+/// Lifecycle phase of an object. For users; programs should use the conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Phase {
-    /// The first apply has not ended yet.
+    /// The first apply has not finished yet.
     Creating,
-    /// A later change is being applied.
+    /// A change is being applied.
     Updating,
-    /// Everything asked for exists.
+    /// All desired resources exist.
     Ready,
-    /// Something needs a change by a person.
+    /// A failure needs user action.
     Failed,
     /// Resources are being destroyed.
     Deleting,

@@ -1,12 +1,12 @@
-//! Types and reasons of conditions, and nothing else. Every condition is built from these.
+//! Condition types and reasons. Every condition is built from these.
 
 /// Types of conditions.
 pub mod types {
-    /// The object does what it should.
+    /// The object is ready.
     pub const READY: &str = "Ready";
-    /// The control plane can be used, also while it is being changed.
+    /// The control plane is usable, also during changes.
     pub const AVAILABLE: &str = "Available";
-    /// The object is left alone.
+    /// Reconciliation is paused.
     pub const PAUSED: &str = "Paused";
     /// The object is being deleted.
     pub const DELETING: &str = "Deleting";
@@ -15,21 +15,21 @@ pub mod types {
 
     /// The VPC exists.
     pub const VPC_READY: &str = "VPCReady";
-    /// The VPC could not be made.
+    /// The VPC could not be created.
     pub const VPC_FAILED: &str = "VPCFailed";
 
     /// A Cluster's network is ready.
     pub const INFRASTRUCTURE_READY: &str = "InfrastructureReady";
-    /// A Cluster's control plane can be used.
+    /// A Cluster's control plane is usable.
     pub const CONTROL_PLANE_AVAILABLE: &str = "ControlPlaneAvailable";
-    /// A Cluster's control plane answered once.
+    /// A Cluster's control plane has been reachable once.
     pub const CONTROL_PLANE_INITIALIZED: &str = "ControlPlaneInitialized";
 
-    /// The control plane answered once.
+    /// The control plane has been reachable once.
     pub const INITIALIZED: &str = "Initialized";
-    /// The control plane is being made.
+    /// The control plane is being created.
     pub const CREATING: &str = "Creating";
-    /// The control plane could not be made.
+    /// The control plane could not be created.
     pub const FAILED: &str = "Failed";
     /// The EKS cluster is ACTIVE and healthy.
     pub const EKS_CLUSTER_READY: &str = "EKSClusterReady";
@@ -39,20 +39,20 @@ pub mod types {
     pub const ADDONS_READY: &str = "AddonsReady";
     /// All Fargate profiles are ACTIVE and healthy.
     pub const FARGATE_PROFILES_READY: &str = "FargateProfilesReady";
-    /// Upstream's word for a Fargate profile that is ACTIVE.
+    /// Upstream's condition for an ACTIVE Fargate profile.
     pub const FARGATE_PROFILE_READY: &str = "FargateProfileReady";
-    /// A Fargate profile is being made.
+    /// A Fargate profile is being created.
     pub const FARGATE_PROFILE_CREATING: &str = "FargateProfileCreating";
-    /// A Fargate profile could not be made.
+    /// A Fargate profile could not be created.
     pub const FARGATE_PROFILE_FAILED: &str = "FargateProfileFailed";
 
-    /// The last run went well.
+    /// The last run succeeded.
     pub const SYNCED: &str = "Synced";
-    /// There is a plan.
+    /// A plan exists.
     pub const PLANNED: &str = "Planned";
-    /// Reality differs from the state.
+    /// The resources differ from the state.
     pub const DRIFTED: &str = "Drifted";
-    /// The plan would destroy something protected and nobody approved it.
+    /// The plan would destroy protected resources and is not approved.
     pub const DESTRUCTIVE_CHANGE_BLOCKED: &str = "DestructiveChangeBlocked";
     /// The template renders and validates.
     pub const VALID: &str = "Valid";
@@ -60,68 +60,68 @@ pub mod types {
 
 /// Reasons of conditions.
 pub mod reasons {
-    /// Everything asked for exists.
+    /// All desired resources exist.
     pub const READY: &str = "Ready";
-    /// The object is left alone.
+    /// Reconciliation is paused.
     pub const PAUSED: &str = "Paused";
-    /// The object is worked on.
+    /// Reconciliation is not paused.
     pub const NOT_PAUSED: &str = "NotPaused";
     /// The object is being deleted.
     pub const DELETING: &str = "Deleting";
     /// The object is not being deleted.
     pub const NOT_DELETING: &str = "NotDeleting";
-    /// Control planes have to go first.
+    /// Control planes are deleted first.
     pub const WAITING_FOR_CONTROL_PLANE_DELETION: &str = "WaitingForControlPlaneDeletion";
-    /// The infrastructure has to go first.
+    /// The infrastructure is deleted first.
     pub const WAITING_FOR_INFRASTRUCTURE_DELETION: &str = "WaitingForInfrastructureDeletion";
-    /// Workspaces have to go first.
+    /// Workspaces are deleted first.
     pub const WAITING_FOR_WORKSPACE_DELETION: &str = "WaitingForWorkspaceDeletion";
-    /// Nothing is left.
+    /// The deletion is complete.
     pub const DELETION_COMPLETED: &str = "DeletionCompleted";
     /// No Cluster owns the object yet.
     pub const WAITING_FOR_OWNER: &str = "WaitingForOwner";
-    /// The spec says something that cannot be.
+    /// The spec is invalid.
     pub const INVALID_SPEC: &str = "InvalidSpec";
-    /// The identity is missing or may not be used here.
+    /// The identity is missing or not allowed in this namespace.
     pub const IDENTITY_NOT_ALLOWED: &str = "IdentityNotAllowed";
 
-    /// The VPC was there before.
+    /// An existing VPC is used.
     pub const EXISTING_VPC_USED: &str = "ExistingVPCUsed";
-    /// The VPC was made.
+    /// The VPC was created.
     pub const VPC_CREATED: &str = "VPCCreated";
-    /// The VPC is being made.
+    /// The VPC is being created.
     pub const VPC_CREATING: &str = "VPCCreating";
-    /// The VPC could not be made.
+    /// The VPC could not be created.
     pub const VPC_CREATION_FAILED: &str = "VPCCreationFailed";
-    /// The spec asks for an impossible VPC.
+    /// The VPC configuration is invalid.
     pub const INVALID_VPC_CONFIG: &str = "InvalidVPCConfig";
-    /// The VPC could not be looked after.
+    /// Reconciling the VPC failed.
     pub const VPC_RECONCILIATION_FAILED: &str = "VPCReconciliationFailed";
-    /// The VPC takes longer than the spec expects.
+    /// The VPC is not ready within the timeout of the spec.
     pub const VPC_READY_TIMEOUT: &str = "VPCReadyTimeout";
 
-    /// Not everything asked for exists.
+    /// Not all desired resources exist.
     pub const NOT_READY: &str = "NotReady";
-    /// It cannot be used.
+    /// Not usable.
     pub const NOT_AVAILABLE: &str = "NotAvailable";
-    /// The control plane answered once.
+    /// The control plane has been reachable once.
     pub const INITIALIZED: &str = "Initialized";
-    /// The control plane never answered yet.
+    /// The control plane has not been reachable yet.
     pub const NOT_INITIALIZED: &str = "NotInitialized";
-    /// An object that is referred to does not exist.
+    /// A referenced object does not exist.
     pub const OBJECT_DOES_NOT_EXIST: &str = "ObjectDoesNotExist";
-    /// An object that is referred to was deleted.
+    /// A referenced object was deleted.
     pub const OBJECT_DELETED: &str = "ObjectDeleted";
-    /// An object that is referred to has a condition that makes no sense.
+    /// A referenced object has an invalid condition.
     pub const INVALID_CONDITION_REPORTED: &str = "InvalidConditionReported";
-    /// Something is wrong that no object tells.
+    /// An internal error.
     pub const INTERNAL_ERROR: &str = "InternalError";
 
-    /// The control plane is being made.
+    /// The control plane is being created.
     pub const CREATING: &str = "Creating";
     /// The control plane waits for the VPC.
     pub const WAITING_FOR_VPC: &str = "WaitingForVPC";
-    /// The control plane takes longer than the spec expects.
+    /// The control plane is not ready within the timeout of the spec.
     pub const CONTROL_PLANE_TIMEOUT: &str = "ControlPlaneTimeout";
     /// The workspace failed.
     pub const WORKSPACE_ERROR: &str = "WorkspaceError";
@@ -133,7 +133,7 @@ pub mod reasons {
     pub const ENDPOINT_NOT_READY: &str = "EndpointNotReady";
     /// The endpoint could not be written.
     pub const ENDPOINT_UPDATE_FAILED: &str = "EndpointUpdateFailed";
-    /// The kubeconfig could not be made.
+    /// The kubeconfig could not be generated.
     pub const KUBECONFIG_GENERATION_FAILED: &str = "KubeconfigGenerationFailed";
     /// A Secret could not be written.
     pub const SECRET_RECONCILIATION_FAILED: &str = "SecretReconciliationFailed";
@@ -142,48 +142,48 @@ pub mod reasons {
 
     /// A later change is being applied.
     pub const UPDATING: &str = "Updating";
-    /// There is no such trouble.
+    /// Not failed.
     pub const NOT_FAILED: &str = "NotFailed";
-    /// The control plane was made.
+    /// The control plane was created.
     pub const CREATED: &str = "Created";
-    /// The API server did not answer yet.
+    /// The API server is not reachable yet.
     pub const API_SERVER_NOT_REACHABLE: &str = "APIServerNotReachable";
     /// Nothing is being changed.
     pub const NOT_ROLLING_OUT: &str = "NotRollingOut";
     /// The version is raised, one minor version at a time.
     pub const UPGRADING: &str = "Upgrading";
-    /// EKS cannot go back to an older version.
+    /// EKS does not support downgrades.
     pub const DOWNGRADE_REFUSED: &str = "DowngradeRefused";
-    /// EKS does not answer, so nobody knows.
+    /// The EKS state is unknown, because EKS calls fail.
     pub const EKS_UNKNOWN: &str = "EKSUnknown";
-    /// EKS finds something wrong.
+    /// EKS reports health issues.
     pub const EKS_UNHEALTHY: &str = "EKSUnhealthy";
-    /// Terraform made it, and EKS does not know it.
+    /// Terraform created it, but EKS does not find it.
     pub const EKS_NOT_FOUND: &str = "EKSNotFound";
     /// An addon is not ACTIVE.
     pub const ADDON_NOT_READY: &str = "AddonNotReady";
     /// All Fargate profiles are ACTIVE and healthy.
     pub const FARGATE_PROFILE_READY: &str = "FargateProfileReady";
-    /// A Fargate profile is being made.
+    /// A Fargate profile is being created.
     pub const FARGATE_PROFILE_CREATING: &str = "FargateProfileCreating";
-    /// A Fargate profile could not be made, or is not healthy.
+    /// A Fargate profile could not be created, or is unhealthy.
     pub const FARGATE_PROFILE_FAILED: &str = "FargateProfileFailed";
     /// A Fargate profile is being removed.
     pub const FARGATE_PROFILE_REMOVING: &str = "FargateProfileRemoving";
-    /// The spec names no Fargate profiles.
+    /// The spec lists no Fargate profiles.
     pub const NO_FARGATE_PROFILES: &str = "NoFargateProfiles";
-    /// Sandboxes have to leave the cluster first.
+    /// Sandboxes in the cluster are deleted first.
     pub const WAITING_FOR_SANDBOXES_DELETION: &str = "WaitingForSandboxesDeletion";
-    /// What AWS made for the routers of sandboxes goes before the network that it is in.
+    /// Load balancers of sandbox routers are deleted before the network.
     pub const WAITING_FOR_LOAD_BALANCERS_DELETION: &str = "WaitingForLoadBalancersDeletion";
-    /// The workspaces of the Fargate profiles go first.
+    /// The workspaces of the Fargate profiles are destroyed first.
     pub const WAITING_FOR_FARGATE_PROFILES_DELETION: &str = "WaitingForFargateProfilesDeletion";
     /// The workspace of the EKS cluster is being destroyed.
     pub const WAITING_FOR_EKS_CLUSTER_DELETION: &str = "WaitingForEKSClusterDeletion";
-    /// The Secrets of the cluster go last.
+    /// The Secrets of the cluster are deleted last.
     pub const WAITING_FOR_SECRETS_DELETION: &str = "WaitingForSecretsDeletion";
 
-    /// The last run went well.
+    /// The last run succeeded.
     pub const RECONCILE_SUCCESS: &str = "ReconcileSuccess";
     /// The last run failed.
     pub const RECONCILE_ERROR: &str = "ReconcileError";
@@ -193,44 +193,44 @@ pub mod reasons {
     pub const AVAILABLE: &str = "Available";
     /// The resources do not exist, or not all.
     pub const UNAVAILABLE: &str = "Unavailable";
-    /// A Secret that was waited for is missing.
+    /// A required Secret does not exist yet.
     pub const WAITING_FOR_SECRETS: &str = "WaitingForSecrets";
-    /// A workspace that was waited for is not ready.
+    /// A required workspace is not ready.
     pub const WAITING_FOR_WORKSPACE: &str = "WaitingForWorkspace";
-    /// The plan waits for a person's consent.
+    /// The plan needs an approval.
     pub const APPROVAL_REQUIRED: &str = "ApprovalRequired";
-    /// Nothing needs a person's consent.
+    /// No plan needs an approval.
     pub const NOTHING_TO_APPROVE: &str = "NothingToApprove";
-    /// Everything that goes in is known.
+    /// All inputs are known.
     pub const PLANNED: &str = "Planned";
-    /// A run is under way or about to begin.
+    /// A run is in progress or queued.
     pub const RUNNING: &str = "Running";
-    /// EKS does something else just now.
+    /// EKS is executing another change of the cluster.
     pub const WAITING_FOR_EKS: &str = "WaitingForEKSMutation";
-    /// Reality is as the state tells.
+    /// The resources match the state.
     pub const IN_SYNC: &str = "InSync";
-    /// Reality differs from the state.
+    /// The resources differ from the state.
     pub const DRIFT_DETECTED: &str = "DriftDetected";
-    /// Nobody looks for drift.
+    /// Drift detection is off.
     pub const NOT_CHECKED: &str = "NotChecked";
-    /// What a reference names does not exist.
+    /// The target of a reference does not exist.
     pub const REFERENCE_NOT_FOUND: &str = "ReferenceNotFound";
-    /// What a reference names is in another namespace, which does not allow it.
+    /// The target of a cross-namespace reference does not grant it.
     pub const REFERENCE_NOT_GRANTED: &str = "ReferenceNotGranted";
-    /// A value that comes from a Secret is missing or makes no sense.
+    /// A value from a Secret is missing or invalid.
     pub const INVALID_INPUT: &str = "InvalidInput";
-    /// Another workspace stands on this one.
+    /// Another workspace depends on this one.
     pub const WAITING_FOR_DEPENDENTS: &str = "WaitingForDependents";
-    /// The state is gone, and nobody knows what it held.
+    /// The state is lost, and its resources are unknown.
     pub const STATE_LOST: &str = "StateLost";
-    /// The configuration can be rendered and is valid.
+    /// The configuration renders and is valid.
     pub const TEMPLATE_VALID: &str = "TemplateValid";
-    /// The configuration cannot be rendered or is not valid.
+    /// The configuration does not render or is invalid.
     pub const TEMPLATE_INVALID: &str = "TemplateInvalid";
-    /// AWS knows the identity.
+    /// AWS accepts the credentials.
     pub const IDENTITY_VERIFIED: &str = "IdentityVerified";
-    /// AWS does not know the identity.
+    /// AWS rejects the credentials.
     pub const IDENTITY_REFUSED: &str = "IdentityRefused";
-    /// Others still use it.
+    /// Other objects still use it.
     pub const IN_USE: &str = "InUse";
 }

@@ -1,4 +1,4 @@
-//! `CAPTControlPlane`: one EKS cluster and its Fargate profiles. The control plane of Cluster API's contract v1beta2.
+//! `CAPTControlPlane`: one EKS cluster and its Fargate profiles; the control plane of Cluster API's contract v1beta2.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::{
     schema,
 };
 
-/// What an EKS cluster should be.
+/// Desired state of an EKS cluster.
 /// Without `workspaceTemplateRef` the built-in EKS module is used, and `controlPlaneConfig` holds its variables.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
@@ -26,7 +26,7 @@ use super::{
     namespaced,
     status = "CaptControlPlaneStatus",
     derive = "PartialEq",
-    doc = "One EKS cluster with its Fargate profiles, made by Terraform.",
+    doc = "One EKS cluster with its Fargate profiles, created by Terraform.",
     category = "cluster-api",
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.ready"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
@@ -68,34 +68,34 @@ use super::{
 pub struct CaptControlPlaneSpec {
     /// Kubernetes version: v1.33.0, 1.33.0 and 1.33 all mean 1.33.
     pub version: String,
-    /// The template that makes the cluster. Left out: the built-in module.
+    /// The template that creates the cluster; the built-in module if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_template_ref: Option<TemplateRef>,
-    /// How the cluster should look.
+    /// Configuration of the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_plane_config: Option<ControlPlaneConfig>,
     /// Tags of every resource of the cluster.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub additional_tags: BTreeMap<String, String>,
-    /// The endpoint of the cluster. Written by the controller.
+    /// Endpoint of the cluster. Set by the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_plane_endpoint: Option<ApiEndpoint>,
-    /// Name of the `WorkspaceTemplateApply` that makes the cluster. Written by the controller.
+    /// Name of the `WorkspaceTemplateApply` of the cluster. Set by the controller.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_template_apply_name: Option<String>,
-    /// Fargate profiles beside the cluster's own one.
+    /// Fargate profiles in addition to the system profile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_PROFILES))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub additional_fargate_profiles: Vec<FargateProfile>,
-    /// Whether Sandboxes are meant to run in the cluster.
+    /// Support for Sandboxes in the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandboxes: Option<Sandboxes>,
-    /// Name of the cluster in EKS; the name of the Cluster object if left out.
+    /// Name of the EKS cluster; defaults to the name of the Cluster object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 100), regex(pattern = schema::CLUSTER_NAME))]
     pub eks_cluster_name: Option<String>,
-    /// The AWS identity to use; the `CAPTCluster`'s if left out.
+    /// The AWS identity; defaults to that of the `CAPTCluster`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity_ref: Option<IdentityRef>,
 }

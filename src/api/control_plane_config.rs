@@ -1,4 +1,4 @@
-//! The typed settings of an EKS cluster: endpoint, access, encryption, logs, addons.
+//! Settings of an EKS cluster: endpoint, access, encryption, logs, addons.
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{cluster::thirty_days, schema};
 
-/// What a cluster has for Sandboxes.
+/// Support for Sandboxes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Sandboxes {
-    /// Makes one Fargate profile, `sandboxes`, for the pods of forks and routers in every namespace. A profile takes minutes,
-    /// so there is one for all Sandboxes, made with the cluster.
+    /// Creates the Fargate profile `sandboxes` for the pods of forks and routers in every namespace. Creating a profile takes
+    /// minutes, so one is created with the cluster for all Sandboxes.
     #[serde(default)]
     pub enabled: bool,
 }
@@ -30,18 +30,18 @@ pub struct Sandboxes {
         .message("the key of a cluster cannot be changed").field_path(".encryption"),
 )]
 pub struct ControlPlaneConfig {
-    /// The AWS region; the `CAPTCluster`'s if left out.
+    /// The AWS region; defaults to that of the `CAPTCluster`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = schema::REGION))]
     pub region: Option<String>,
-    /// Who can reach the Kubernetes API.
+    /// Network access to the Kubernetes API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint_access: Option<EndpointAccess>,
     /// EKS addons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub addons: Vec<Addon>,
-    /// After how many minutes a run that is not done is reported. The run goes on.
+    /// Minutes after which an unfinished run is reported. The run continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeouts: Option<Timeouts>,
     /// IAM principals that may use the Kubernetes API.
@@ -49,29 +49,29 @@ pub struct ControlPlaneConfig {
     #[schemars(length(max = 100))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["principalArn".into()]))]
     pub access_entries: Vec<AccessEntry>,
-    /// Whether the identity that makes the cluster becomes its administrator.
+    /// Whether the identity that creates the cluster becomes its administrator.
     #[serde(default = "yes")]
     pub bootstrap_cluster_creator_admin: bool,
-    /// Encryption of Secrets in etcd.
+    /// Envelope encryption of Secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption: Option<Encryption>,
-    /// Logs of the control plane.
+    /// Control plane logging.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub logging: Option<Logging>,
-    /// What happens when the version leaves standard support.
+    /// Upgrade policy at the end of standard support.
     #[serde(default)]
     pub upgrade_policy: UpgradePolicy,
-    /// IPv4 range of Services, /12 to /24 inside a private range; chosen by EKS if left out.
+    /// IPv4 CIDR of Services, /12 to /24 inside a private range; chosen by EKS if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 18))]
     #[x_kube(validation = Rule::new("isCIDR(self) && cidr(self).ip().family() == 4 && cidr(self).prefixLength() >= 12 && cidr(self).prefixLength() <= 24 && cidr(self) == cidr(self).masked() && (cidr('10.0.0.0/8').containsCIDR(self) || cidr('172.16.0.0/12').containsCIDR(self) || cidr('192.168.0.0/16').containsCIDR(self))")
         .message("must be an IPv4 network from /12 to /24 inside 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16"))]
     pub service_ipv4_cidr: Option<String>,
-    /// The pod execution role of Fargate profiles; made with the cluster if left out.
+    /// Pod execution role of Fargate profiles; created with the cluster if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048), regex(pattern = schema::POD_ROLE_ARN))]
     pub pod_execution_role_arn: Option<String>,
-    /// Whether the cluster gets a profile for the pods of the cluster DNS.
+    /// Whether to create the system profile for cluster DNS.
     #[serde(default = "yes")]
     pub system_fargate_profile: bool,
 }
@@ -99,17 +99,17 @@ fn yes() -> bool {
     true
 }
 
-/// Who can reach the Kubernetes API.
+/// Network access to the Kubernetes API.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointAccess {
-    /// Reachable from the internet; true if left out.
+    /// Reachable from the internet; defaults to true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub public: Option<bool>,
-    /// Reachable from the VPC; true if left out.
+    /// Reachable from the VPC; defaults to true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub private: Option<bool>,
-    /// The public addresses that may reach it; all if left out.
+    /// CIDRs that may access the public endpoint; all if omitted.
     #[serde(default, rename = "publicCIDRs", skip_serializing_if = "Vec::is_empty")]
     pub public_cidrs: Vec<String>,
 }
@@ -120,19 +120,19 @@ pub struct EndpointAccess {
 pub struct Addon {
     /// Name of the addon.
     pub name: String,
-    /// Version of the addon; EKS's default for the cluster's version if left out, and then left alone.
+    /// Version of the addon; the EKS default at creation if omitted, not upgraded afterwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Settings of the addon as JSON text.
+    /// Configuration values of the addon, as JSON text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configuration_values: Option<String>,
-    /// The role of the addon's service account.
+    /// IAM role of the addon's service account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048), regex(pattern = schema::ROLE_ARN))]
     pub service_account_role_arn: Option<String>,
 }
 
-/// Times in minutes after which a run that is not done is reported.
+/// Minutes after which an unfinished run is reported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Timeouts {
@@ -173,10 +173,10 @@ pub struct AccessEntry {
     /// ARN of the IAM role or user.
     #[schemars(length(max = 2048), regex(pattern = schema::PRINCIPAL_ARN))]
     pub principal_arn: String,
-    /// What the principal is.
+    /// Type of the entry.
     #[serde(default, rename = "type")]
     pub entry_type: AccessEntryType,
-    /// Kubernetes groups the principal belongs to.
+    /// Kubernetes groups of the principal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 50), inner(length(min = 1, max = 253)))]
     pub kubernetes_groups: Vec<String>,
@@ -187,11 +187,11 @@ pub struct AccessEntry {
     pub policies: Vec<AccessPolicy>,
 }
 
-/// What an access entry's principal is.
+/// Type of an access entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum AccessEntryType {
-    /// A person or a program.
+    /// A user or an application.
     #[default]
     Standard,
     /// The role of Linux nodes.
@@ -204,19 +204,19 @@ pub enum AccessEntryType {
     FargateLinux,
 }
 
-/// An EKS access policy and where it holds.
+/// An EKS access policy and its scope.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AccessPolicy {
     /// ARN of the policy.
     #[schemars(length(max = 2048), regex(pattern = schema::ACCESS_POLICY_ARN))]
     pub policy_arn: String,
-    /// Where it holds; the whole cluster if left out.
+    /// Scope of the policy; defaults to the whole cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<AccessScope>,
 }
 
-/// Where an access policy holds.
+/// Scope of an access policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("self.type == 'namespace' ? (has(self.namespaces) && size(self.namespaces) > 0) : (!has(self.namespaces) || size(self.namespaces) == 0)")
@@ -231,7 +231,7 @@ pub struct AccessScope {
     pub namespaces: Vec<String>,
 }
 
-/// The kind of an access policy's scope.
+/// Type of an access policy's scope.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum AccessScopeType {
@@ -242,7 +242,7 @@ pub enum AccessScopeType {
     Namespace,
 }
 
-/// Encryption of Secrets in etcd.
+/// Envelope encryption of Secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("self.enabled || !has(self.kmsKeyArn)")
@@ -251,7 +251,7 @@ pub struct Encryption {
     /// Whether Secrets are encrypted with a KMS key.
     #[serde(default = "yes")]
     pub enabled: bool,
-    /// The key; made with the cluster if left out.
+    /// ARN of the KMS key; created with the cluster if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048), regex(pattern = schema::KEY_ARN))]
     pub kms_key_arn: Option<String>,
@@ -263,16 +263,16 @@ impl Default for Encryption {
     }
 }
 
-/// Logs of the control plane.
+/// Control plane logging.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Logging {
-    /// What is logged.
+    /// Log types.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 5))]
     #[x_kube(merge_strategy = ListMerge::Set)]
     pub types: Vec<LogType>,
-    /// How long the logs are kept.
+    /// Retention in days.
     #[serde(default = "thirty_days")]
     #[schemars(schema_with = "schema::retention_days")]
     pub retention_days: i32,
@@ -284,29 +284,29 @@ impl Default for Logging {
     }
 }
 
-/// A log of the control plane.
+/// A control plane log type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum LogType {
-    /// Requests to the API server's diagnostics.
+    /// API server log.
     Api,
-    /// Who did what.
+    /// Audit log.
     Audit,
-    /// IAM authentication.
+    /// IAM authenticator log.
     Authenticator,
-    /// The controller manager.
+    /// Controller manager log.
     ControllerManager,
-    /// The scheduler.
+    /// Scheduler log.
     Scheduler,
 }
 
-/// What happens when the cluster's version leaves standard support.
+/// Upgrade policy at the end of standard support.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum UpgradePolicy {
-    /// EKS upgrades it.
+    /// EKS upgrades the cluster.
     Standard,
-    /// It stays, at a price. AWS's default.
+    /// The version stays in paid extended support. The AWS default.
     #[default]
     Extended,
 }

@@ -1,4 +1,4 @@
-//! `CAPTControlPlaneTemplate`: what a `ClusterClass` makes `CAPTControlPlane` objects from.
+//! `CAPTControlPlaneTemplate`: the `CAPTControlPlane` template of a `ClusterClass`.
 
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -24,13 +24,13 @@ use super::{absent_spec::spec_may_be_absent, common::TemplateMeta, control_plane
 #[x_kube(validation = Rule::new("(!has(self.template.spec.controlPlaneEndpoint) || self.template.spec.controlPlaneEndpoint.host == '') && !has(self.template.spec.workspaceTemplateApplyName) && !has(self.template.spec.eksClusterName)")
     .message("a template holds nothing of a single cluster; remove controlPlaneEndpoint, workspaceTemplateApplyName and eksClusterName").field_path(".template"))]
 pub struct CaptControlPlaneTemplateSpec {
-    /// The object to make.
+    /// The object to create.
     pub template: CaptControlPlaneTemplateResource,
 }
 
 spec_may_be_absent!(CaptControlPlaneTemplateSpec);
 
-/// The object that a template makes.
+/// The object that a template creates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CaptControlPlaneTemplateResource {

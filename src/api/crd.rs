@@ -1,8 +1,8 @@
-//! The CRDs as they are installed.
+//! The CRDs as installed.
 //!
-//! kube's derive makes the schema; three things are put right here because it cannot say them: `spec` is optional (upstream
-//! admits objects without one), a null is dropped by the API server as upstream's CRDs let it (kube would store it), and the
-//! labels by which Cluster API and clusterctl find a provider.
+//! kube's derive generates the schemas; this module adds what it cannot express: `spec` is optional (upstream admits objects
+//! without one), nulls are dropped by the API server as with upstream's CRDs, and the labels by which Cluster API and
+//! clusterctl find a provider.
 
 use std::collections::BTreeMap;
 
@@ -17,19 +17,19 @@ use super::{
 
 /// A CRD that cannot be written as YAML.
 #[derive(Debug, thiserror::Error)]
-#[error("writing the CRD {name} as YAML")]
+#[error("cannot write the CRD {name} as YAML")]
 pub struct CrdYamlError {
     name: String,
     #[source]
     source: serde_saphyr::ser::Error,
 }
 
-/// All CRDs, in the order in which they are installed.
+/// All CRDs, in installation order.
 pub fn crds() -> Vec<CustomResourceDefinition> {
     cluster_crds().into_iter().chain(sandbox::api::crds().into_iter().map(of_provider)).collect()
 }
 
-/// The CRDs of clusters: those that Cluster API knows of, and that the admission webhook judges.
+/// The CRDs of Cluster API's contract, which the admission webhook reviews.
 pub fn cluster_crds() -> Vec<CustomResourceDefinition> {
     [
         CaptCluster::crd(),
@@ -45,7 +45,7 @@ pub fn cluster_crds() -> Vec<CustomResourceDefinition> {
     .collect()
 }
 
-/// The kinds of Sandboxes are no part of Cluster API's contract. They come and go with the provider all the same.
+/// Labels a Sandbox CRD, which is not part of Cluster API's contract, so that clusterctl installs and removes it too.
 fn of_provider(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let labels = crd.metadata.labels.get_or_insert_with(BTreeMap::new);
     labels.insert(names::PROVIDER_LABEL.to_owned(), "infrastructure-capt".to_owned());
@@ -58,7 +58,7 @@ pub fn crd_yaml(crd: &CustomResourceDefinition) -> Result<String, CrdYamlError> 
         .map_err(|source| CrdYamlError { name: crd.metadata.name.clone().unwrap_or_default(), source })
 }
 
-/// The name of the file that holds a CRD: `<group>_<plural>.yaml`.
+/// File name of a CRD: `<group>_<plural>.yaml`.
 pub fn crd_file_name(crd: &CustomResourceDefinition) -> String {
     format!("{}_{}.yaml", crd.spec.group, crd.spec.names.plural)
 }

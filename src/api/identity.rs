@@ -1,4 +1,4 @@
-//! `CAPTIdentity`: AWS credentials, and who may use them. What `providerConfigRef.name` of a template names.
+//! `CAPTIdentity`: AWS credentials and the namespaces that may use them; the target of a template's `providerConfigRef`.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{absent_spec::spec_may_be_absent, common::SecretRef, schema};
 
-/// AWS credentials, and who may use them.
+/// AWS credentials and the namespaces that may use them.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -38,30 +38,30 @@ use super::{absent_spec::spec_may_be_absent, common::SecretRef, schema};
         .message("source WebIdentity needs webIdentity, and no other source has one").field_path(".webIdentity"),
 )]
 pub struct CaptIdentitySpec {
-    /// Where the first credentials come from.
+    /// Source of the initial credentials.
     #[serde(default)]
     pub source: IdentitySource,
-    /// The Secret with the keys `accessKeyID`, `secretAccessKey` and perhaps `sessionToken`, or `credentials` (an ini file).
+    /// Secret with the keys `accessKeyID`, `secretAccessKey` and optionally `sessionToken`, or `credentials` (an ini file).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretRef>,
-    /// The token to exchange for credentials.
+    /// Web identity token to exchange for credentials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub web_identity: Option<WebIdentity>,
-    /// Roles to assume, one with the credentials of the other.
+    /// Roles to assume, chained: each with the credentials of the previous one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 5))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub assume_roles: Vec<AssumeRole>,
-    /// Who may use this identity. Left out: nobody. Empty: everybody.
+    /// Namespaces that may use this identity. Omitted: none. Empty: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_namespaces: Option<AllowedNamespaces>,
-    /// HCL that is added to every workspace, as Crossplane's provider configuration does.
+    /// HCL added to every workspace, as in Crossplane's provider configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configuration: Option<String>,
-    /// A backend in place of ours, as HCL.
+    /// HCL of a backend that replaces the default one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend_file: Option<String>,
-    /// Files that are put beside the configuration, such as `aws-creds.ini`.
+    /// Files written beside the configuration, such as `aws-creds.ini`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["filename".into()]))]
@@ -70,26 +70,26 @@ pub struct CaptIdentitySpec {
 
 spec_may_be_absent!(CaptIdentitySpec);
 
-/// Where credentials come from.
+/// Source of credentials.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum IdentitySource {
-    /// The AWS SDK's default chain of the operator.
+    /// The operator's default AWS credential chain.
     #[default]
     Default,
     /// A Secret.
     Secret,
-    /// A token of the operator's pod.
+    /// A web identity token of the operator's pod.
     WebIdentity,
 }
 
-/// A token to exchange for credentials.
+/// A web identity token.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebIdentity {
-    /// The role that trusts the token.
+    /// The role to assume with the token.
     #[schemars(length(max = 2048), regex(pattern = schema::ROLE_ARN))]
     pub role_arn: String,
-    /// The file that holds the token.
+    /// Path of the token file.
     #[schemars(length(min = 1, max = 4096))]
     pub token_file: String,
 }
@@ -101,15 +101,15 @@ pub struct AssumeRole {
     /// The role.
     #[schemars(length(max = 2048), regex(pattern = schema::ROLE_ARN))]
     pub role_arn: String,
-    /// The word that the role's owner asks for.
+    /// External id required by the role's trust policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 2, max = 1224))]
     pub external_id: Option<String>,
-    /// How long the credentials live; an hour if left out.
+    /// Lifetime of the credentials; defaults to an hour.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 900, max = 43200))]
     pub duration_seconds: Option<i32>,
-    /// Tags of the session.
+    /// Session tags.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::tags")]
     pub session_tags: BTreeMap<String, String>,
@@ -129,7 +129,7 @@ pub struct AllowedNamespaces {
     pub selector: Option<LabelSelector>,
 }
 
-/// A file that is put beside the configuration.
+/// A file written beside the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CredentialFile {
@@ -143,14 +143,14 @@ pub struct CredentialFile {
     pub key: String,
 }
 
-/// What was observed of an identity.
+/// Observed state of an identity.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CaptIdentityStatus {
     /// The AWS account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,
-    /// ARN of the caller that AWS sees.
+    /// ARN of the caller identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arn: Option<String>,
     /// Conditions.

@@ -1,17 +1,17 @@
-//! The kinds: their fields, their schema, their rules, and the words that stand in their status.
+//! The custom resources: fields, schemas, CEL rules, condition types and reasons.
 //!
-//! Everything here is data. No client, no clock, no I/O, and no decisions: what a spec *means* is in [`crate::model`].
-//! The names of kinds in objects are `CAPTCluster` and so on; in Rust they are `CaptCluster`.
+//! Data only: no client, clock, I/O or decisions. Validation is in [`crate::model`]. The kinds are `CAPTCluster` etc. in
+//! objects, and `CaptCluster` etc. in Rust. Doc comments become the descriptions in the CRDs.
 //!
-//! Rules about a single object are in the schema or in CEL, and the validator in `model` gives the same verdict without an
-//! API server. Fields that upstream's CRDs have carry no rule that upstream lacks, because an object that upstream admits
-//! must be admitted; such rules only forbid *changing* a value into a bad one, and the validator says the rest.
+//! Rules about a single object are in the schema or in CEL, and the validator in `model` gives the same result without an API
+//! server. Fields of upstream's CRDs get no stricter rules than upstream, because every object that upstream admits must be
+//! admitted; such rules only reject *changing* a value to an invalid one, and the validator reports the rest.
 
 #![expect(
     unreachable_pub,
     reason = "KubeSchema copies every struct, with its visibility, into a function body"
 )]
-#![allow(dead_code, reason = "the fields of those copies are read by nobody; `expect` does not see them")]
+#![allow(dead_code, reason = "the fields of those copies are never read; `expect` does not see them")]
 #![expect(clippy::duplicated_attributes, reason = "two printer columns of one type are not a duplicate")]
 
 mod absent_spec;

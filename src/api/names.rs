@@ -1,26 +1,26 @@
-//! Groups, labels, annotations and finalizers, exactly as they stand in objects.
+//! Names of groups, labels, annotations and finalizers.
 
 /// Group of the infrastructure kinds.
 pub const INFRASTRUCTURE_GROUP: &str = "infrastructure.cluster.x-k8s.io";
 /// Group of the control plane kinds.
 pub const CONTROL_PLANE_GROUP: &str = "controlplane.cluster.x-k8s.io";
-/// Version of our kinds.
+/// Version of capt's kinds.
 pub const VERSION: &str = "v1beta1";
 
 /// Label that names the Cluster an object belongs to.
 pub const CLUSTER_NAME_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 /// Label of a CRD that names its provider.
 pub const PROVIDER_LABEL: &str = "cluster.x-k8s.io/provider";
-/// Label of a CRD that names the versions of contract v1beta2. Only this one: a version under two contracts is ambiguous.
+/// Label of a CRD that lists its versions for contract v1beta2. Only this contract: two would be ambiguous.
 pub const CONTRACT_LABEL: &str = "cluster.x-k8s.io/v1beta2";
-/// Label that chooses the operator for an object.
+/// Label that selects the operator of an object.
 pub const WATCH_FILTER_LABEL: &str = "cluster.x-k8s.io/watch-filter";
 
-/// Annotation of an object that is left alone.
+/// Annotation that pauses the reconciliation of an object.
 pub const PAUSED_ANNOTATION: &str = "cluster.x-k8s.io/paused";
-/// Annotation of an infrastructure cluster that somebody else manages.
+/// Annotation of an externally managed infrastructure cluster.
 pub const MANAGED_BY_ANNOTATION: &str = "cluster.x-k8s.io/managed-by";
-/// Annotation of a Cluster with its region, which upstream reads.
+/// Annotation of a Cluster with its region, used by upstream.
 pub const REGION_ANNOTATION: &str = "cluster.x-k8s.io/region";
 /// Annotation that approves the plan with this hash.
 pub const APPROVE_PLAN_ANNOTATION: &str = "capt.x-k8s.io/approve-plan";
@@ -36,35 +36,35 @@ pub const APPLY_FINALIZER: &str = "infrastructure.cluster.x-k8s.io/finalizer";
 
 /// Group of Cluster API.
 pub const CLUSTER_API_GROUP: &str = "cluster.x-k8s.io";
-/// Annotation that `clusterctl move` leaves on what it is about to delete.
+/// Annotation that `clusterctl move` sets on objects before deleting them.
 pub const DELETE_FOR_MOVE_ANNOTATION: &str = "clusterctl.cluster.x-k8s.io/delete-for-move";
-/// Label of the Cluster kind that we bring where Cluster API is absent.
+/// Label of capt's standalone Cluster CRD, for installations without Cluster API.
 pub const STANDALONE_LABEL: &str = "capt.x-k8s.io/standalone";
-/// Annotation of a workspace with the EKS cluster that it changes: EKS allows one change at a time.
+/// Annotation of a workspace with the EKS cluster that it changes; EKS allows one change at a time.
 pub const EKS_CLUSTER_ANNOTATION: &str = "capt.x-k8s.io/eks-cluster";
-/// Label of a workspace with the Fargate profile of the spec that it makes.
+/// Label of a workspace with its Fargate profile.
 pub const FARGATE_PROFILE_LABEL: &str = "capt.x-k8s.io/fargate-profile";
-/// Annotation of a workspace, or of the object that it belongs to: `off`, `detect` or `correct`.
+/// Annotation of a workspace or its owner with the drift mode: `off`, `detect` or `correct`.
 pub const DRIFT_ANNOTATION: &str = "capt.x-k8s.io/drift";
-/// Annotation of a workspace, or of the object that it belongs to: how often drift is looked for, such as `10m`.
+/// Annotation of a workspace or its owner with the drift detection interval, such as `10m`.
 pub const DRIFT_INTERVAL_ANNOTATION: &str = "capt.x-k8s.io/drift-interval";
-/// Annotation of an object, or of its namespace: the namespaces that may refer to it, separated by commas, or `*`.
+/// Annotation of an object or its namespace with the namespaces that may refer to it, separated by commas, or `*`.
 pub const ALLOW_REFERENCES_ANNOTATION: &str = "capt.x-k8s.io/allow-references-from";
-/// Annotation of a workspace: run again because of what was seen at this time.
+/// Annotation of a workspace that requests a rerun, with the time of the request.
 pub const REQUESTED_ANNOTATION: &str = "capt.x-k8s.io/requested-at";
-/// Finalizer of what a destroy needs: states, credentials, identities, templates that are in use.
+/// Finalizer of objects that a destroy needs: states, credentials, identities, templates in use.
 pub const IN_USE_FINALIZER: &str = "capt.x-k8s.io/in-use";
-/// Label of the Secrets that hold a workspace's state.
+/// Label of the Secrets with a workspace's state.
 pub const STATE_LABEL: &str = "capt.x-k8s.io/state-of";
-/// Annotation of such a Secret: which leader wrote it last.
+/// Annotation of such a Secret with the fencing token of its last writer.
 pub const FENCE_ANNOTATION: &str = "capt.x-k8s.io/fence";
-/// Annotation of an object that we made: a digest of what we wanted it to be.
+/// Annotation of an applied object with a digest of its desired state.
 pub const APPLIED_ANNOTATION: &str = "capt.x-k8s.io/applied";
-/// Annotation of a Secret: a digest of what its content was made from, and of the content.
+/// Annotation of a Secret with digests of its inputs and of its content.
 pub const MADE_FROM_ANNOTATION: &str = "capt.x-k8s.io/made-from";
-/// Annotation of a Secret with a token: when it was made and when it expires, as `made/expires`.
+/// Annotation of a Secret with a token: issue and expiry time, as `made/expires`.
 pub const TOKEN_ANNOTATION: &str = "capt.x-k8s.io/token-valid";
-/// Type of the Secrets that Cluster API reads.
+/// Type of Secrets that Cluster API reads.
 pub const CLUSTER_SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
-/// Name under which we write fields.
+/// Field manager of the operator.
 pub const FIELD_MANAGER: &str = "capt";

@@ -1,4 +1,4 @@
-//! `WorkspaceTemplateApply`: the unit of Terraform work. A template or a built-in module, its variables, one state.
+//! `WorkspaceTemplateApply`: one Terraform workspace, from a template or a built-in module, with its variables and state.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::{
     workspace_apply_status::WorkspaceTemplateApplyStatus,
 };
 
-/// A template or a built-in module, with its variables.
+/// Desired state of a Terraform workspace.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -78,10 +78,10 @@ pub struct WorkspaceTemplateApplySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64), regex(pattern = schema::REGION))]
     pub region: Option<String>,
-    /// The AWS identity to use; the template's, else the operator's own, if left out.
+    /// The AWS identity; defaults to the template's, else the operator's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity_ref: Option<IdentityRef>,
-    /// The Secret that gets the outputs, instead of the template's.
+    /// The Secret that receives the outputs, overriding the template's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_connection_secret_to_ref: Option<SecretRef>,
     /// Values for the placeholders of the template.
@@ -93,42 +93,42 @@ pub struct WorkspaceTemplateApplySpec {
     /// Workspaces that must be ready first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wait_for_workspaces: Vec<WorkspaceRef>,
-    /// Keep the resources when this object is deleted.
+    /// Retain the resources when this object is deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retain_workspace_on_delete: Option<bool>,
 }
 
 spec_may_be_absent!(WorkspaceTemplateApplySpec);
 
-/// A variable whose value is in a Secret.
+/// A variable with its value in a Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct InputFrom {
     /// Name of the variable.
     #[schemars(length(min = 1, max = 128))]
     pub input: String,
-    /// The Secret. It is waited for.
+    /// The Secret; the run waits until it exists.
     pub secret_ref: SecretRef,
     /// Key in the Secret.
     #[schemars(length(min = 1, max = 253))]
     pub key: String,
-    /// How the value is written there.
+    /// Encoding of the value.
     #[serde(default)]
     pub format: InputFormat,
 }
 
-/// How a value is written in a Secret. Outputs that are text are written as they are, all others as JSON.
+/// Encoding of a value in a Secret. String outputs are stored as text, all others as JSON.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum InputFormat {
-    /// As it is.
+    /// Plain text.
     #[default]
     Text,
-    /// As JSON.
+    /// JSON.
     #[serde(rename = "JSON")]
     Json,
 }
 
-/// A module that is part of capt.
+/// A Terraform module built into capt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum BuiltInModule {

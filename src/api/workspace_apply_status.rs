@@ -1,4 +1,4 @@
-//! What was observed of a Terraform workspace: the run, its plan, its progress, its outputs, its last error.
+//! Status of a `WorkspaceTemplateApply`: run, plan, progress, outputs, last error.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +13,17 @@ use super::{
     schema,
 };
 
-/// What was observed of a Terraform workspace.
+/// Observed state of a Terraform workspace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceTemplateApplyStatus {
     /// Name of the workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_name: Option<String>,
-    /// Whether terraform applied it at least once.
+    /// Whether it was applied at least once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<bool>,
-    /// When it was applied last.
+    /// Time of the last apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_applied_time: Option<Time>,
     /// Conditions.
@@ -33,34 +33,34 @@ pub struct WorkspaceTemplateApplyStatus {
     /// The current or last run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunStatus>,
-    /// What the last plan would do, or did.
+    /// Summary of the last plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanStatus>,
-    /// How far the current run is.
+    /// Progress of the current run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
-    /// Outputs that are not sensitive. All outputs are in the connection Secret.
+    /// Non-sensitive outputs. All outputs are in the connection Secret.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "schema::any_object")]
     pub outputs: BTreeMap<String, Value>,
-    /// The last error, until a run goes well.
+    /// The last error, until a run succeeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<LastError>,
-    /// The last runs, newest first.
+    /// Finished runs, newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20))]
     #[x_kube(merge_strategy = ListMerge::Atomic)]
     pub history: Vec<RunRecord>,
-    /// Digest of everything that the last successful apply was made from.
+    /// Hash of all inputs of the last successful apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs_hash: Option<String>,
-    /// The Secret that holds the outputs.
+    /// The Secret with the outputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection_secret_ref: Option<SecretRef>,
     /// The AWS identity of the last run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity_ref: Option<IdentityRef>,
-    /// When reality was last compared with the state.
+    /// Time of the last drift check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_checked_time: Option<Time>,
     /// The generation that this status describes.
@@ -74,42 +74,42 @@ pub struct WorkspaceTemplateApplyStatus {
 pub struct RunStatus {
     /// Id of the run.
     pub id: String,
-    /// What the run is for.
+    /// Operation of the run.
     pub operation: RunOperation,
-    /// Where it is.
+    /// Phase of the run.
     pub phase: RunPhase,
-    /// When it started.
+    /// Start time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
-    /// When it ended.
+    /// End time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
-    /// Digest of everything that it is made from.
+    /// Hash of all inputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs_hash: Option<String>,
-    /// What it waits for, if it waits.
+    /// What the run waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<String>,
-    /// Why its terraform had to start providers of its own instead of sharing running ones, if it had to.
+    /// Why terraform started its own providers instead of using the provider gateway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub without_gateway: Option<String>,
-    /// What else a person should know of it.
+    /// Additional messages for users.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// What a run is for.
+/// Operation of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RunOperation {
-    /// To make what the configuration says.
+    /// Apply the configuration.
     Apply,
-    /// To destroy everything.
+    /// Destroy all resources.
     Destroy,
-    /// To see whether reality still matches.
+    /// Check for drift.
     Check,
 }
 
-/// Where a run is.
+/// Phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RunPhase {
     /// Waiting for a slot or a lock.
@@ -118,29 +118,29 @@ pub enum RunPhase {
     Initializing,
     /// `terraform plan`.
     Planning,
-    /// The plan waits for a person's consent.
+    /// The plan waits for an approval.
     AwaitingApproval,
     /// `terraform apply`.
     Applying,
-    /// Applying a plan that destroys.
+    /// Applying a destroy plan.
     Destroying,
-    /// Reading the outputs, or proving the state empty.
+    /// Reading the outputs, or verifying that the state is empty.
     Collecting,
-    /// Done.
+    /// Finished successfully.
     Succeeded,
-    /// Ended with an error.
+    /// Finished with an error.
     Failed,
-    /// Stopped from outside.
+    /// Stopped by a signal.
     Interrupted,
 }
 
-/// What a plan would do.
+/// Summary of a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanStatus {
-    /// Hash of the plan, which an approval names.
+    /// Hash of the plan, used for approvals.
     pub hash: String,
-    /// Resources to make.
+    /// Resources to create.
     #[serde(default)]
     pub add: i32,
     /// Resources to change in place.
@@ -154,20 +154,20 @@ pub struct PlanStatus {
     pub destroy: i32,
 }
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
-    /// Resource changes that are done.
+    /// Completed resource changes.
     #[serde(default)]
     pub done: i32,
-    /// Resource changes of the plan.
+    /// All resource changes of the plan.
     #[serde(default)]
     pub total: i32,
-    /// Address of the resource that takes longest.
+    /// Address of the resource that has been in progress longest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowest: Option<String>,
-    /// For how many seconds it has taken.
+    /// Seconds it has been in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slowest_seconds: Option<i64>,
 }
@@ -176,44 +176,44 @@ pub struct Progress {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LastError {
-    /// What kind of error it is, and so what happens next.
+    /// Error class, which determines retries.
     pub class: String,
-    /// AWS's code.
+    /// AWS error code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// Address of the resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
-    /// The error in a sentence.
+    /// Error message.
     pub message: String,
-    /// When it is tried again; never by itself if left out.
+    /// Time of the next attempt; not retried automatically if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Time>,
-    /// How many runs in a row failed.
+    /// Number of consecutive failed runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<i32>,
 }
 
-/// A run of the past.
+/// A finished run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunRecord {
     /// Id of the run.
     pub id: String,
-    /// What the run was for.
+    /// Operation of the run.
     pub operation: RunOperation,
-    /// How it ended.
+    /// Final phase.
     pub phase: RunPhase,
-    /// When it started.
+    /// Start time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Time>,
-    /// When it ended.
+    /// End time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Time>,
-    /// What its plan was.
+    /// Summary of its plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanStatus>,
-    /// Why it failed.
+    /// Error message, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

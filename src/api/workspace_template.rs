@@ -1,4 +1,4 @@
-//! `WorkspaceTemplate`: a piece of Terraform that a user brings. Its inner spec is a Crossplane Workspace's, verbatim.
+//! `WorkspaceTemplate`: a Terraform configuration supplied by a user. Its inner spec is that of a Crossplane Workspace.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::{
     schema,
 };
 
-/// A piece of Terraform that a user brings.
+/// A Terraform configuration supplied by a user.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "infrastructure.cluster.x-k8s.io",
@@ -24,7 +24,7 @@ use super::{
     namespaced,
     status = "WorkspaceTemplateObjectStatus",
     derive = "PartialEq",
-    doc = "A piece of Terraform that WorkspaceTemplateApply objects run.",
+    doc = "A Terraform configuration that WorkspaceTemplateApply objects run.",
     printcolumn(name = "WORKSPACE", type_ = "string", json_path = ".status.workspaceName"),
     printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
@@ -32,21 +32,21 @@ use super::{
 pub struct WorkspaceTemplateSpec {
     /// The template.
     pub template: WorkspaceTemplateDefinition,
-    /// Not used, as in upstream: the one inside `template.spec`, or the apply's, is.
+    /// Ignored, as in upstream; set the field in `template.spec` or in the apply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_connection_secret_to_ref: Option<SecretRef>,
 }
 
 spec_may_be_absent!(WorkspaceTemplateSpec);
 
-/// The template and what is to be known about it.
+/// The template and its documentation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceTemplateDefinition {
     /// Documentation of the template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<WorkspaceTemplateMeta>,
-    /// The workspace to make.
+    /// The workspace to create.
     pub spec: WorkspaceSpec,
 }
 
@@ -54,36 +54,36 @@ pub struct WorkspaceTemplateDefinition {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceTemplateMeta {
-    /// What the template makes.
+    /// Description of the template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Version of the template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Anything else.
+    /// Free-form tags.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
 }
 
-/// A workspace, in the shape of Crossplane's.
+/// A workspace, compatible with Crossplane.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceSpec {
-    /// What Terraform is given.
+    /// Terraform parameters.
     pub for_provider: WorkspaceParameters,
     /// What happens to the resources when the apply is deleted.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,
-    /// What may be done with the resources.
+    /// Allowed operations on the resources.
     #[serde(default = "all_policies")]
     pub management_policies: Vec<ManagementPolicy>,
-    /// The `CAPTIdentity` to use.
+    /// Reference to the `CAPTIdentity`.
     #[serde(default)]
     pub provider_config_ref: ProviderConfigRef,
-    /// The Secret that gets the outputs.
+    /// The Secret that receives the outputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_connection_secret_to_ref: Option<SecretRef>,
-    /// An external store that gets the outputs. Read, not supported.
+    /// An external secret store for the outputs. Not supported; rejected by the validator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publish_connection_details_to: Option<PublishConnectionDetailsTo>,
 }
@@ -92,18 +92,18 @@ fn all_policies() -> Vec<ManagementPolicy> {
     vec![ManagementPolicy::All]
 }
 
-/// What Terraform is given.
+/// Terraform parameters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceParameters {
     /// Whether `module` is an address or the configuration itself.
     pub source: ModuleSource,
-    /// An address that terraform can fetch (Remote), or the whole of main.tf (Inline).
+    /// Module address (Remote), or the content of main.tf (Inline).
     pub module: String,
-    /// The language of an Inline module; HCL if left out.
+    /// Language of an Inline module; defaults to HCL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inline_format: Option<FileFormat>,
-    /// Directory below the module in which terraform runs.
+    /// Subdirectory of the module in which terraform runs.
     #[serde(default)]
     pub entrypoint: String,
     /// Variables as text.
@@ -116,19 +116,19 @@ pub struct WorkspaceParameters {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::any_object")]
     pub varmap: Option<Value>,
-    /// Environment of terraform.
+    /// Environment variables of terraform.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<EnvVar>,
-    /// More arguments of `terraform init`.
+    /// Extra arguments of `terraform init`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub init_args: Vec<String>,
-    /// More arguments of `terraform plan`.
+    /// Extra arguments of `terraform plan`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub plan_args: Vec<String>,
-    /// More arguments of `terraform apply`.
+    /// Extra arguments of `terraform apply`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub apply_args: Vec<String>,
-    /// More arguments of `terraform destroy`.
+    /// Extra arguments of `terraform destroy`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub destroy_args: Vec<String>,
     /// Whether terraform's own output is copied to the operator's log.
@@ -136,12 +136,12 @@ pub struct WorkspaceParameters {
     pub enable_terraform_cli_logging: Option<bool>,
 }
 
-/// Where a module comes from.
+/// Source of a module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ModuleSource {
     /// Fetched from an address.
     Remote,
-    /// Written in the template.
+    /// Inline in the template.
     #[default]
     Inline,
 }
@@ -167,11 +167,11 @@ pub struct Var {
     pub value: String,
 }
 
-/// A file of variables, from a key of a `ConfigMap` or Secret.
+/// A variable file from a key of a `ConfigMap` or Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VarFile {
-    /// Which of the two references is meant.
+    /// Which of the two references is used.
     pub source: VarFileSource,
     /// The file's language.
     #[serde(default)]
@@ -184,7 +184,7 @@ pub struct VarFile {
     pub secret_key_ref: Option<KeyRef>,
 }
 
-/// Where a file of variables comes from.
+/// Source of a variable file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum VarFileSource {
     /// A key of a `ConfigMap`.
@@ -194,7 +194,7 @@ pub enum VarFileSource {
     SecretKey,
 }
 
-/// A variable of terraform's environment.
+/// An environment variable of terraform.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvVar {
@@ -214,38 +214,38 @@ pub struct EnvVar {
 /// What happens to resources when their apply is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum DeletionPolicy {
-    /// They are left alone.
+    /// They are retained.
     Orphan,
     /// They are destroyed.
     #[default]
     Delete,
 }
 
-/// Something that may be done with resources.
+/// An allowed operation on resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum ManagementPolicy {
-    /// Look at them.
+    /// Read.
     Observe,
-    /// Make them.
+    /// Create.
     Create,
-    /// Change them.
+    /// Update.
     Update,
-    /// Destroy them.
+    /// Destroy.
     Delete,
-    /// Fill in fields from what exists.
+    /// Set unset fields from existing resources.
     LateInitialize,
-    /// All of these.
+    /// All operations.
     #[serde(rename = "*")]
     All,
 }
 
-/// What Crossplane called a provider configuration: here the name of a `CAPTIdentity`.
+/// Crossplane's provider configuration reference: the name of a `CAPTIdentity`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderConfigRef {
     /// Name of the identity.
     pub name: String,
-    /// How Crossplane would resolve it. Read, without effect.
+    /// Crossplane's resolution policy. Ignored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<ReferencePolicy>,
 }
@@ -256,38 +256,38 @@ impl Default for ProviderConfigRef {
     }
 }
 
-/// How Crossplane would resolve a reference.
+/// Crossplane's resolution policy of a reference.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReferencePolicy {
-    /// Whether it must be found.
+    /// Whether the target is required.
     #[serde(default)]
     pub resolution: Resolution,
-    /// When it is looked up.
+    /// When the reference is resolved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolve: Option<Resolve>,
 }
 
-/// Whether a reference must be found.
+/// Whether the target of a reference is required.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Resolution {
-    /// It must.
+    /// Required.
     #[default]
     Required,
-    /// It may be missing.
+    /// Optional.
     Optional,
 }
 
-/// When a reference is looked up.
+/// When a reference is resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Resolve {
-    /// Each time.
+    /// On every reconcile.
     Always,
-    /// Once.
+    /// Only once.
     IfNotPresent,
 }
 
-/// An external store for outputs.
+/// An external secret store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PublishConnectionDetailsTo {
@@ -296,12 +296,12 @@ pub struct PublishConnectionDetailsTo {
     /// Configuration of the store.
     #[serde(default)]
     pub config_ref: ProviderConfigRef,
-    /// What is written beside the outputs.
+    /// Metadata of the stored outputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<PublishMeta>,
 }
 
-/// What is written beside outputs in an external store.
+/// Metadata of outputs in an external secret store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PublishMeta {
@@ -316,11 +316,11 @@ pub struct PublishMeta {
     pub secret_type: Option<String>,
 }
 
-/// What was observed of a template.
+/// Observed state of a template.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkspaceTemplateObjectStatus {
-    /// Not used, as in upstream.
+    /// Ignored, as in upstream.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_name: Option<String>,
     /// Conditions.

@@ -1,7 +1,7 @@
-//! Credentials of roles: how they are had, and how long they are kept.
+//! Credential providers that assume a role, and their cache.
 //!
-//! The SDK has providers for both, but that for web identities cannot be sent to a local STS, and neither tells in its
-//! error which role it was.
+//! The SDK has equivalent providers, but its web identity provider cannot use a local STS endpoint, and the errors of neither
+//! name the role.
 
 use std::{
     path::{Path, PathBuf},
@@ -23,51 +23,63 @@ use terraform_driver::clock;
 use tokio::sync::Mutex;
 
 use super::{
-    fault::{SessionError, brief, is_transient},
-    principal::Hop,
+    principal::RoleHop,
+    sdk_error::{AssumeRoleError, is_transient, summarize_sdk_error},
 };
 
-/// Credentials are replaced this long before they expire, so that a token made with them lives for a while.
-const EARLY: Duration = Duration::from_mins(5);
+/// Credentials are refreshed this long before they expire, so that a token signed with them stays valid for a while.
+const REFRESH_BEFORE_EXPIRY: Duration = Duration::from_mins(5);
 
-/// Takes on a role.
+/// Provides the credentials of an assumed role.
 #[derive(Debug)]
-pub(super) struct Assume {
+pub(super) struct AssumeRoleProvider {
     sts: Client,
     session_name: String,
-    how: How,
+    method: AssumeRoleMethod,
 }
 
 #[derive(Debug)]
-enum How {
-    Role { hop: Hop, duration: Option<Duration> },
-    Token { role_arn: String, file: PathBuf },
+enum AssumeRoleMethod {
+    Chained { hop: RoleHop, duration: Option<Duration> },
+    WebIdentity { role_arn: String, file: PathBuf },
 }
 
-impl Assume {
-    /// With the credentials in these settings.
-    pub(super) fn role(sdk: &SdkConfig, hop: &Hop, duration: Option<Duration>, session_name: &str) -> Self {
-        let how = How::Role { hop: hop.clone(), duration };
-        Self { sts: Client::new(sdk), session_name: session_name.to_owned(), how }
+impl AssumeRoleProvider {
+    /// Assumes a role with the credentials of `sdk`.
+    pub(super) fn from_hop(
+        sdk: &SdkConfig,
+        hop: &RoleHop,
+        duration: Option<Duration>,
+        session_name: &str,
+    ) -> Self {
+        let method = AssumeRoleMethod::Chained { hop: hop.clone(), duration };
+        Self { sts: Client::new(sdk), session_name: session_name.to_owned(), method }
     }
 
-    /// With a token in a file.
-    pub(super) fn with_token(sdk: &SdkConfig, role_arn: &str, file: &Path, session_name: &str) -> Self {
-        let how = How::Token { role_arn: role_arn.to_owned(), file: file.to_owned() };
-        Self { sts: Client::new(sdk), session_name: session_name.to_owned(), how }
+    /// Assumes a role with a web identity token.
+    pub(super) fn from_web_identity(
+        sdk: &SdkConfig,
+        role_arn: &str,
+        file: &Path,
+        session_name: &str,
+    ) -> Self {
+        let method = AssumeRoleMethod::WebIdentity { role_arn: role_arn.to_owned(), file: file.to_owned() };
+        Self { sts: Client::new(sdk), session_name: session_name.to_owned(), method }
     }
 
     fn role_arn(&self) -> &str {
-        match &self.how {
-            How::Role { hop, .. } => &hop.role_arn,
-            How::Token { role_arn, .. } => role_arn,
+        match &self.method {
+            AssumeRoleMethod::Chained { hop, .. } => &hop.role_arn,
+            AssumeRoleMethod::WebIdentity { role_arn, .. } => role_arn,
         }
     }
 
-    async fn credentials(&self) -> provider::Result {
-        let given = match &self.how {
-            How::Role { hop, duration } => self.with_role(hop, *duration).await,
-            How::Token { role_arn, file } => self.with_web_identity(role_arn, file).await,
+    async fn fetch_credentials(&self) -> provider::Result {
+        let given = match &self.method {
+            AssumeRoleMethod::Chained { hop, duration } => self.assume_role(hop, *duration).await,
+            AssumeRoleMethod::WebIdentity { role_arn, file } => {
+                self.assume_role_with_web_identity(role_arn, file).await
+            }
         };
         let given = given.map_err(CredentialsError::provider_error)?;
         let expiry = SystemTime::try_from(given.expiration).map_err(CredentialsError::unhandled)?;
@@ -75,12 +87,12 @@ impl Assume {
         Ok(Credentials::new(access_key_id, secret_access_key, Some(session_token), Some(expiry), "capt"))
     }
 
-    async fn with_role(
+    async fn assume_role(
         &self,
-        hop: &Hop,
+        hop: &RoleHop,
         duration: Option<Duration>,
-    ) -> Result<types::Credentials, SessionError> {
-        let Hop { role_arn, external_id, duration: _, tags } = hop;
+    ) -> Result<types::Credentials, AssumeRoleError> {
+        let RoleHop { role_arn, external_id, duration: _, tags } = hop;
         let mut ask = self
             .sts
             .assume_role()
@@ -89,79 +101,79 @@ impl Assume {
             .set_external_id(external_id.clone())
             .set_duration_seconds(duration.and_then(|time| i32::try_from(time.as_secs()).ok()));
         for (key, value) in tags {
-            // Both members are there, so it does not fail.
+            // Cannot fail: key and value are set.
             if let Ok(tag) = types::Tag::builder().key(key).value(value).build() {
                 ask = ask.tags(tag);
             }
         }
-        let answer = ask.send().await.map_err(|error| self.refused(&error))?;
-        answer.credentials.ok_or_else(|| self.nothing())
+        let answer = ask.send().await.map_err(|error| self.to_error(&error))?;
+        answer.credentials.ok_or_else(|| self.missing_credentials())
     }
 
-    async fn with_web_identity(
+    async fn assume_role_with_web_identity(
         &self,
         role_arn: &str,
         file: &Path,
-    ) -> Result<types::Credentials, SessionError> {
-        let token = tokio::fs::read_to_string(file).await.map_err(|error| SessionError {
+    ) -> Result<types::Credentials, AssumeRoleError> {
+        let token = tokio::fs::read_to_string(file).await.map_err(|error| AssumeRoleError {
             role: role_arn.to_owned(),
-            said: format!("cannot read the token in {}: {error}", file.display()),
+            reason: format!("cannot read the web identity token file {}: {error}", file.display()),
             transient: false,
         })?;
         let ask = self.sts.assume_role_with_web_identity().role_arn(role_arn);
         let ask = ask.role_session_name(&self.session_name).web_identity_token(token.trim());
-        let answer = ask.send().await.map_err(|error| self.refused(&error))?;
-        answer.credentials.ok_or_else(|| self.nothing())
+        let answer = ask.send().await.map_err(|error| self.to_error(&error))?;
+        answer.credentials.ok_or_else(|| self.missing_credentials())
     }
 
-    /// The refusal of this role, or of one before it in the chain.
-    fn refused<E>(&self, error: &SdkError<E, HttpResponse>) -> SessionError
+    /// The error of this role, or of an earlier one in the chain.
+    fn to_error<E>(&self, error: &SdkError<E, HttpResponse>) -> AssumeRoleError
     where
         E: ProvideErrorMetadata + std::error::Error + 'static,
     {
-        SessionError::within(error).cloned().unwrap_or_else(|| SessionError {
+        AssumeRoleError::find_in(error).cloned().unwrap_or_else(|| AssumeRoleError {
             role: self.role_arn().to_owned(),
-            said: brief(error),
+            reason: summarize_sdk_error(error),
             transient: is_transient(error),
         })
     }
 
-    fn nothing(&self) -> SessionError {
-        let said = "STS answered without credentials".to_owned();
-        SessionError { role: self.role_arn().to_owned(), said, transient: true }
+    fn missing_credentials(&self) -> AssumeRoleError {
+        let said = "STS returned no credentials".to_owned();
+        AssumeRoleError { role: self.role_arn().to_owned(), reason: said, transient: true }
     }
 }
 
-impl ProvideCredentials for Assume {
+impl ProvideCredentials for AssumeRoleProvider {
     fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
     where
         Self: 'a,
     {
-        future::ProvideCredentials::new(self.credentials())
+        future::ProvideCredentials::new(self.fetch_credentials())
     }
 }
 
-/// Holds what another provider gave until shortly before it expires. Credentials without an end are never held: a
-/// chain that reads a file has to see it change.
+/// Caches the credentials of another provider until shortly before they expire. Credentials without an expiry are not cached:
+/// changes of a credentials file must take effect.
 #[derive(Debug)]
-pub(super) struct Cached {
+pub(super) struct CachedCredentials {
     inner: SharedCredentialsProvider,
-    // Held over the call, so that many who come at once wait for one answer.
-    held: Mutex<Option<Credentials>>,
+    // Locked during the call, so that concurrent callers share one request.
+    cached: Mutex<Option<Credentials>>,
 }
 
-impl Cached {
+impl CachedCredentials {
     pub(super) fn new(inner: impl ProvideCredentials + 'static) -> Self {
-        Self { inner: SharedCredentialsProvider::new(inner), held: Mutex::new(None) }
+        Self { inner: SharedCredentialsProvider::new(inner), cached: Mutex::new(None) }
     }
 
     async fn credentials(&self) -> provider::Result {
-        let mut held = self.held.lock().await;
+        let mut held = self.cached.lock().await;
         let left = |held: &Credentials| {
             held.expiry()?.duration_since(SystemTime::from(clock::now())).ok().filter(|left| !left.is_zero())
         };
         let usable = held.as_ref().and_then(|held| Some((held.clone(), left(held)?)));
-        if let Some((good, _)) = usable.as_ref().filter(|(_, left)| *left > EARLY) {
+        if let Some((good, _)) = usable.as_ref().filter(|(_, left)| *left > REFRESH_BEFORE_EXPIRY) {
             return Ok(good.clone());
         }
         match self.inner.provide_credentials().await {
@@ -169,13 +181,13 @@ impl Cached {
                 *held = Some(fresh.clone());
                 Ok(fresh)
             }
-            // What we have still works; the next caller tries again.
+            // The cached credentials are still valid; the next caller retries the refresh.
             Err(error) => usable.map(|(old, _)| old).ok_or(error),
         }
     }
 }
 
-impl ProvideCredentials for Cached {
+impl ProvideCredentials for CachedCredentials {
     fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
     where
         Self: 'a,
@@ -190,7 +202,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives credentials that live so long, numbered; and fails from the second time on, if told.
+    /// Provides numbered credentials with this lifetime; with `fails_later`, fails from the second call on.
     #[derive(Debug)]
     struct Source {
         life: Option<Duration>,
@@ -199,8 +211,8 @@ mod tests {
     }
 
     impl Source {
-        fn cached(life: Option<Duration>, fails_later: bool) -> Cached {
-            Cached::new(Self { life, fails_later, asked: AtomicU32::new(0) })
+        fn cached(life: Option<Duration>, fails_later: bool) -> CachedCredentials {
+            CachedCredentials::new(Self { life, fails_later, asked: AtomicU32::new(0) })
         }
     }
 
@@ -219,7 +231,7 @@ mod tests {
         }
     }
 
-    async fn three(cached: &Cached) -> Vec<String> {
+    async fn three(cached: &CachedCredentials) -> Vec<String> {
         let mut keys = Vec::new();
         for _ in 0..3 {
             keys.push(cached.credentials().await.unwrap().access_key_id().to_owned());

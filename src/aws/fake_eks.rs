@@ -1,50 +1,50 @@
-//! An EKS for tests: it says what it was told.
+//! In-memory EKS for tests.
 
 use std::{
     collections::BTreeMap,
     sync::{Mutex, PoisonError},
 };
 
-use super::{AccessEntryView, AddonView, AskEks, Asked, ClusterView, EksError, ProfileView};
+use super::{EksAccessEntry, EksAddon, EksApi, EksCluster, EksError, EksFargateProfile, EksFuture};
 
-/// What there is.
+/// Contents of the fake.
 #[derive(Debug, Default)]
-pub(crate) struct World {
+pub(crate) struct FakeEksState {
     /// Name → cluster.
-    pub(crate) clusters: BTreeMap<String, ClusterView>,
+    pub(crate) clusters: BTreeMap<String, EksCluster>,
     /// Cluster and profile → profile.
-    pub(crate) profiles: BTreeMap<(String, String), ProfileView>,
+    pub(crate) profiles: BTreeMap<(String, String), EksFargateProfile>,
     /// Cluster → addons.
-    pub(crate) addons: BTreeMap<String, Vec<AddonView>>,
+    pub(crate) addons: BTreeMap<String, Vec<EksAddon>>,
     /// Cluster and principal → entry.
-    pub(crate) entries: BTreeMap<(String, String), AccessEntryView>,
-    /// Every question is refused like this: what is said, and whether it passes.
-    pub(crate) refusal: Option<(String, bool)>,
-    /// The questions so far, as `cluster shop`.
-    pub(crate) asked: Vec<String>,
+    pub(crate) access_entries: BTreeMap<(String, String), EksAccessEntry>,
+    /// Error of every call, if set: its message, and whether it is transient.
+    pub(crate) failure: Option<(String, bool)>,
+    /// Log of the calls, such as `cluster shop`.
+    pub(crate) queries: Vec<String>,
 }
 
-/// An EKS for tests.
+/// In-memory EKS.
 #[derive(Debug, Default)]
-pub(crate) struct FakeEks(Mutex<World>);
+pub(crate) struct FakeEks(Mutex<FakeEksState>);
 
 impl FakeEks {
-    /// Changes or reads what there is.
-    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut World) -> T) -> T {
+    /// Reads or changes the contents.
+    pub(crate) fn with_state<T>(&self, work: impl FnOnce(&mut FakeEksState) -> T) -> T {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn answer<'a, T: Send + 'a>(
+    fn respond<'a, T: Send + 'a>(
         &'a self,
         question: String,
-        work: impl FnOnce(&World) -> T + Send + 'a,
-    ) -> Asked<'a, T> {
+        work: impl FnOnce(&FakeEksState) -> T + Send + 'a,
+    ) -> EksFuture<'a, T> {
         Box::pin(async move {
-            self.with(|world| {
-                world.asked.push(question.clone());
-                match &world.refusal {
+            self.with_state(|world| {
+                world.queries.push(question.clone());
+                match &world.failure {
                     Some((said, transient)) => {
-                        Err(EksError::Refused { what: question, said: said.clone(), transient: *transient })
+                        Err(EksError::Failed { what: question, reason: said.clone(), transient: *transient })
                     }
                     None => Ok(work(world)),
                 }
@@ -57,36 +57,40 @@ fn pair(one: &str, other: &str) -> (String, String) {
     (one.to_owned(), other.to_owned())
 }
 
-impl AskEks for FakeEks {
-    fn cluster<'a>(&'a self, name: &'a str) -> Asked<'a, Option<ClusterView>> {
-        self.answer(format!("cluster {name}"), |world| world.clusters.get(name).cloned())
+impl EksApi for FakeEks {
+    fn describe_cluster<'a>(&'a self, name: &'a str) -> EksFuture<'a, Option<EksCluster>> {
+        self.respond(format!("cluster {name}"), |world| world.clusters.get(name).cloned())
     }
 
-    fn profile<'a>(&'a self, cluster: &'a str, profile: &'a str) -> Asked<'a, Option<ProfileView>> {
-        self.answer(format!("profile {cluster}:{profile}"), |world| {
+    fn describe_fargate_profile<'a>(
+        &'a self,
+        cluster: &'a str,
+        profile: &'a str,
+    ) -> EksFuture<'a, Option<EksFargateProfile>> {
+        self.respond(format!("profile {cluster}:{profile}"), |world| {
             world.profiles.get(&pair(cluster, profile)).cloned()
         })
     }
 
-    fn profiles<'a>(&'a self, cluster: &'a str) -> Asked<'a, Vec<String>> {
-        self.answer(format!("profiles {cluster}"), move |world| {
+    fn list_fargate_profiles<'a>(&'a self, cluster: &'a str) -> EksFuture<'a, Vec<String>> {
+        self.respond(format!("profiles {cluster}"), move |world| {
             world.profiles.keys().filter(|(of, _)| of == cluster).map(|(_, name)| name.clone()).collect()
         })
     }
 
-    fn addons<'a>(&'a self, cluster: &'a str) -> Asked<'a, Vec<AddonView>> {
-        self.answer(format!("addons {cluster}"), |world| {
+    fn describe_addons<'a>(&'a self, cluster: &'a str) -> EksFuture<'a, Vec<EksAddon>> {
+        self.respond(format!("addons {cluster}"), |world| {
             world.addons.get(cluster).cloned().unwrap_or_default()
         })
     }
 
-    fn access_entry<'a>(
+    fn describe_access_entry<'a>(
         &'a self,
         cluster: &'a str,
         principal: &'a str,
-    ) -> Asked<'a, Option<AccessEntryView>> {
-        self.answer(format!("entry {cluster}:{principal}"), |world| {
-            world.entries.get(&pair(cluster, principal)).cloned()
+    ) -> EksFuture<'a, Option<EksAccessEntry>> {
+        self.respond(format!("entry {cluster}:{principal}"), |world| {
+            world.access_entries.get(&pair(cluster, principal)).cloned()
         })
     }
 }
@@ -94,24 +98,24 @@ impl AskEks for FakeEks {
 #[tokio::test]
 async fn the_fake_says_what_it_was_told() {
     let fake = FakeEks::default();
-    fake.with(|world| {
+    fake.with_state(|world| {
         world
             .clusters
-            .insert("shop".to_owned(), ClusterView { name: "shop".to_owned(), ..ClusterView::default() });
-        world.profiles.insert(pair("shop", "one"), ProfileView::default());
-        world.profiles.insert(pair("other", "two"), ProfileView::default());
-        world.addons.insert("shop".to_owned(), vec![AddonView::default()]);
-        world.entries.insert(pair("shop", "me"), AccessEntryView::default());
+            .insert("shop".to_owned(), EksCluster { name: "shop".to_owned(), ..EksCluster::default() });
+        world.profiles.insert(pair("shop", "one"), EksFargateProfile::default());
+        world.profiles.insert(pair("other", "two"), EksFargateProfile::default());
+        world.addons.insert("shop".to_owned(), vec![EksAddon::default()]);
+        world.access_entries.insert(pair("shop", "me"), EksAccessEntry::default());
     });
-    let eks: &dyn AskEks = &fake;
-    assert_eq!(eks.cluster("shop").await.unwrap().unwrap().name, "shop");
-    assert_eq!(eks.cluster("other").await.unwrap(), None);
-    assert_eq!(eks.profiles("shop").await.unwrap(), ["one"]);
-    assert!(eks.profile("shop", "two").await.unwrap().is_none());
-    assert_eq!(eks.addons("shop").await.unwrap().len(), 1);
-    assert!(eks.access_entry("shop", "me").await.unwrap().is_some());
-    assert_eq!(fake.with(|world| world.asked.len()), 6);
+    let eks: &dyn EksApi = &fake;
+    assert_eq!(eks.describe_cluster("shop").await.unwrap().unwrap().name, "shop");
+    assert_eq!(eks.describe_cluster("other").await.unwrap(), None);
+    assert_eq!(eks.list_fargate_profiles("shop").await.unwrap(), ["one"]);
+    assert!(eks.describe_fargate_profile("shop", "two").await.unwrap().is_none());
+    assert_eq!(eks.describe_addons("shop").await.unwrap().len(), 1);
+    assert!(eks.describe_access_entry("shop", "me").await.unwrap().is_some());
+    assert_eq!(fake.with_state(|world| world.queries.len()), 6);
 
-    fake.with(|world| world.refusal = Some(("busy".to_owned(), true)));
-    assert!(eks.cluster("shop").await.unwrap_err().is_transient());
+    fake.with_state(|world| world.failure = Some(("busy".to_owned(), true)));
+    assert!(eks.describe_cluster("shop").await.unwrap_err().is_transient());
 }

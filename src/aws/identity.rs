@@ -1,57 +1,59 @@
-//! Who we are to AWS.
+//! Caller identity: the AWS account and ARN of the current credentials.
 
 use aws_config::SdkConfig;
 use thiserror::Error;
 
-use super::fault::{brief, is_transient};
+use super::sdk_error::{is_transient, summarize_sdk_error};
 
-/// An AWS account and who we are in it.
+/// Account and ARN of the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Account {
-    /// Twelve digits.
+pub struct CallerIdentity {
+    /// Account id, twelve digits.
     pub id: String,
-    /// Our ARN.
+    /// ARN of the caller.
     pub arn: String,
-    /// The region that the chain found.
+    /// Region of the SDK configuration.
     pub region: Option<String>,
 }
 
-/// Why we do not know.
+/// Why the caller identity is unknown.
 #[derive(Debug, Error)]
 pub enum IdentityError {
-    /// No credentials, or some that AWS refuses.
+    /// No credentials, or AWS rejects them.
     #[error(
-        "AWS does not know us: {said}; log in (`aws sso login`, AWS_PROFILE, AWS_ACCESS_KEY_ID …) \
-         or leave `--aws real` out to use the local AWS"
+        "cannot authenticate to AWS: {reason}; check the credentials \
+         (`aws sso login`, AWS_PROFILE, AWS_ACCESS_KEY_ID …)"
     )]
-    Unknown {
-        /// What AWS or its SDK says, in one line.
-        said: String,
-        /// Whether it may know us later: throttling, a broken service, no answer in time.
+    Unauthenticated {
+        /// Error of AWS or the SDK in one line.
+        reason: String,
+        /// Whether a retry may succeed: throttling, a server error, a timeout.
         transient: bool,
     },
-    /// There is no region to ask in.
-    #[error("no region is set to ask AWS in who we are; set AWS_REGION, or `region` in the AWS profile")]
+    /// No region is configured.
+    #[error("no AWS region is set; set AWS_REGION, or `region` in the AWS profile")]
     NoRegion,
 }
 
 impl IdentityError {
-    /// Whether the same may go well later.
+    /// Whether a retry may succeed.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Unknown { transient: true, .. })
+        matches!(self, Self::Unauthenticated { transient: true, .. })
     }
 }
 
-/// Asks STS.
-pub async fn account(sdk: &SdkConfig) -> Result<Account, IdentityError> {
+/// Calls `GetCallerIdentity` of STS.
+pub async fn get_caller_identity(sdk: &SdkConfig) -> Result<CallerIdentity, IdentityError> {
     if sdk.region().is_none() {
         return Err(IdentityError::NoRegion);
     }
-    let answer =
-        aws_sdk_sts::Client::new(sdk).get_caller_identity().send().await.map_err(|error| {
-            IdentityError::Unknown { said: brief(&error), transient: is_transient(&error) }
-        })?;
-    Ok(Account {
+    let answer = aws_sdk_sts::Client::new(sdk).get_caller_identity().send().await.map_err(|error| {
+        IdentityError::Unauthenticated {
+            reason: summarize_sdk_error(&error),
+            transient: is_transient(&error),
+        }
+    })?;
+    Ok(CallerIdentity {
         id: answer.account().unwrap_or_default().to_owned(),
         arn: answer.arn().unwrap_or_default().to_owned(),
         region: sdk.region().map(ToString::to_string),

@@ -1,92 +1,108 @@
-//! Talks to AWS: the only user of its SDK. Knows no kind of ours.
+//! AWS access: the only user of the AWS SDK. Knows no Kubernetes kind.
 //!
-//! Terraform makes things. Asked here is only whether they are well ([`AskEks`]), who somebody is ([`account`]), and
-//! for a token that opens a cluster's API ([`eks_token`]). Who acts is a [`Principal`]; what it means for the SDK and
-//! for terraform is decided here, for both in the same way.
+//! Terraform makes all changes. This module only reads EKS objects ([`EksApi`]) and the caller identity ([`account`]), and
+//! creates tokens for the APIs of clusters ([`eks_token`]). A [`Principal`] is the acting identity; it is translated here into
+//! credentials for both the SDK and terraform.
 
+mod assume_role;
 mod eks;
 #[cfg(test)]
-pub(crate) mod fake;
-mod fault;
+pub(crate) mod fake_eks;
 mod identity;
-mod keys;
 mod principal;
-mod secret;
-mod session;
-mod sessions;
+mod sdk_cache;
+mod sdk_error;
+mod secret_string;
+mod static_credentials;
 mod token;
 
 use std::time::Duration;
 
+use assume_role::{AssumeRoleProvider, CachedCredentials};
 pub use aws_config::SdkConfig;
 use aws_config::{BehaviorVersion, ConfigLoader, Region, timeout::TimeoutConfig};
 use aws_sdk_sts::config::{Credentials, SharedCredentialsProvider};
 pub use eks::{
-    AccessEntryView, AddonView, AskEks, Asked, ClusterView, Eks, EksError, Health, Issue, ProfileView,
+    EksAccessEntry, EksAddon, EksApi, EksClient, EksCluster, EksError, EksFargateProfile, EksFuture,
+    EksHealth, EksIssue,
 };
-pub use identity::{Account, IdentityError, account};
-pub use keys::{KeysError, keys, parse_ini};
-pub use principal::{Hop, Principal, Source, session_name};
-pub use secret::Secret;
-use session::{Assume, Cached};
-pub use sessions::Sessions;
-pub use token::{Token, TokenError, eks_token};
+pub use identity::{CallerIdentity, IdentityError, get_caller_identity};
+pub use principal::{Principal, PrincipalSource, RoleHop, session_name};
+pub use sdk_cache::SdkConfigCache;
+pub use secret_string::SecretString;
+pub use static_credentials::{StaticCredentialsError, parse_credentials_file, parse_keys};
+pub use token::{EksToken, EksTokenError, create_eks_token};
 
-/// Which AWS to talk to.
+/// The local or the real AWS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cloud {
-    /// The local one, at this endpoint.
+    /// The local AWS.
     Local {
-        /// Its address.
+        /// Endpoint URL.
         endpoint: String,
     },
-    /// The account that the default credential chain leads to.
+    /// The real AWS, by default with the default credential chain.
     Real,
 }
 
-/// The access key of the local AWS. It opens nothing.
-pub const LOCAL_KEY: &str = "test";
+/// Access key of the local AWS; not a secret.
+pub const LOCAL_ACCESS_KEY: &str = "test";
 
-/// How long one attempt of a call may take. The SDK makes three.
-const ATTEMPT: Duration = Duration::from_secs(10);
-/// How long a call may take with all its attempts.
-const CALL: Duration = Duration::from_secs(30);
+/// Timeout of one attempt; the SDK makes three.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout of a call including retries.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Cloud {
-    /// Settings of the SDK for one region; none means the one that the chain finds.
-    pub async fn sdk(&self, region: Option<&str>) -> SdkConfig {
+    /// SDK configuration for a region; `None` is the region of the default chain.
+    pub async fn sdk_config(&self, region: Option<&str>) -> SdkConfig {
         match self {
-            Self::Local { .. } => self.sdk_with(region, LOCAL_KEY, LOCAL_KEY, None).await,
-            Self::Real => self.loader(region).load().await,
+            Self::Local { .. } => {
+                self.sdk_config_with_keys(region, LOCAL_ACCESS_KEY, LOCAL_ACCESS_KEY, None).await
+            }
+            Self::Real => self.config_loader(region).load().await,
         }
     }
 
-    /// Settings of the SDK for a principal. Its credentials are fetched when they are first needed, held, and fetched
-    /// again some minutes before they expire; so keep the settings, or let [`Sessions`] keep them.
-    pub async fn sdk_as(&self, principal: &Principal, region: Option<&str>) -> SdkConfig {
-        let Principal { source, hops, session_name } = principal;
+    /// SDK configuration for a principal. It fetches credentials on first use and caches them until shortly before they expire;
+    /// reuse it, or use [`SdkConfigCache`].
+    pub async fn sdk_config_as(&self, principal: &Principal, region: Option<&str>) -> SdkConfig {
+        let Principal { source, role_chain: hops, session_name } = principal;
         let mut sdk = match source {
-            Source::Default => {
-                let sdk = self.sdk(region).await;
+            PrincipalSource::Default => {
+                let sdk = self.sdk_config(region).await;
                 let chain = sdk.credentials_provider();
-                chain.map_or_else(|| sdk.clone(), |chain| provided(&sdk, Cached::new(chain)))
+                chain.map_or_else(
+                    || sdk.clone(),
+                    |chain| with_credentials_provider(&sdk, CachedCredentials::new(chain)),
+                )
             }
-            Source::Static { access_key_id, secret_access_key, session_token } => {
-                self.sdk_with(region, access_key_id, secret_access_key, session_token.clone()).await
+            PrincipalSource::Static { access_key_id, secret_access_key, session_token } => {
+                self.sdk_config_with_keys(region, access_key_id, secret_access_key, session_token.clone())
+                    .await
             }
-            Source::WebIdentity { role_arn, token_file } => {
-                let sdk = self.loader(region).no_credentials().load().await;
-                provided(&sdk, Cached::new(Assume::with_token(&sdk, role_arn, token_file, session_name)))
+            PrincipalSource::WebIdentity { role_arn, token_file } => {
+                let sdk = self.config_loader(region).no_credentials().load().await;
+                with_credentials_provider(
+                    &sdk,
+                    CachedCredentials::new(AssumeRoleProvider::from_web_identity(
+                        &sdk,
+                        role_arn,
+                        token_file,
+                        session_name,
+                    )),
+                )
             }
         };
         for (at, hop) in hops.iter().enumerate() {
-            let assume = Assume::role(&sdk, hop, principal.duration(at), session_name);
-            sdk = provided(&sdk, Cached::new(assume));
+            let assume =
+                AssumeRoleProvider::from_hop(&sdk, hop, principal.session_duration(at), session_name);
+            sdk = with_credentials_provider(&sdk, CachedCredentials::new(assume));
         }
         sdk
     }
 
-    async fn sdk_with(
+    async fn sdk_config_with_keys(
         &self,
         region: Option<&str>,
         id: &str,
@@ -94,12 +110,14 @@ impl Cloud {
         token: Option<String>,
     ) -> SdkConfig {
         let keys = Credentials::new(id, secret, token, None, "capt");
-        self.loader(region).credentials_provider(keys).load().await
+        self.config_loader(region).credentials_provider(keys).load().await
     }
 
-    fn loader(&self, region: Option<&str>) -> ConfigLoader {
-        let deadlines =
-            TimeoutConfig::builder().operation_attempt_timeout(ATTEMPT).operation_timeout(CALL).build();
+    fn config_loader(&self, region: Option<&str>) -> ConfigLoader {
+        let deadlines = TimeoutConfig::builder()
+            .operation_attempt_timeout(ATTEMPT_TIMEOUT)
+            .operation_timeout(CALL_TIMEOUT)
+            .build();
         let mut loader = aws_config::defaults(BehaviorVersion::latest()).timeout_config(deadlines);
         if let Some(region) = region {
             loader = loader.region(Region::new(region.to_owned()));
@@ -111,7 +129,7 @@ impl Cloud {
     }
 }
 
-fn provided(sdk: &SdkConfig, provider: Cached) -> SdkConfig {
+fn with_credentials_provider(sdk: &SdkConfig, provider: CachedCredentials) -> SdkConfig {
     sdk.to_builder().credentials_provider(SharedCredentialsProvider::new(provider)).build()
 }
 

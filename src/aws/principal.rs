@@ -1,40 +1,40 @@
-//! Who a run of terraform or a call of AWS acts as: where the first credentials come from, and the roles that are
-//! assumed from there.
+//! The AWS identity of a terraform run or an SDK call: the source of the first credentials, and the chain of roles that are
+//! assumed with them.
 //!
-//! Contract: the SDK ([`super::Cloud::sdk_as`]) and terraform ([`Principal::terraform`]) act as the same. Nothing here
-//! prints a secret.
+//! The SDK ([`super::Cloud::sdk_config_as`]) and terraform ([`Principal::terraform`]) get the same identity. `Debug` never prints a
+//! secret.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use sha2::{Digest as _, Sha256};
-use terraform_driver::{environment::Credentials, hex::hex, render::AssumeRole};
+use terraform_driver::{environment::TerraformCredentials, hex::hex, render::AssumeRole};
 
 use super::Cloud;
 
-/// Where the first credentials come from.
+/// Source of the first credentials.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Source {
-    /// The SDK's default chain; in the local AWS its own key.
+pub enum PrincipalSource {
+    /// The SDK's default credential chain; for the local AWS its fixed key.
     Default,
-    /// These. Made by [`super::keys`] or [`super::parse_ini`].
+    /// Static keys, parsed by [`super::keys`] or [`super::parse_credentials_file`].
     Static {
-        /// The access key's id.
+        /// Access key id.
         access_key_id: String,
-        /// The secret.
+        /// Secret access key.
         secret_access_key: String,
-        /// The token of temporary credentials.
+        /// Session token of temporary credentials.
         session_token: Option<String>,
     },
-    /// A token in a file, exchanged for those of a role.
+    /// A web identity token, exchanged for credentials of a role.
     WebIdentity {
-        /// The role that trusts the token.
+        /// Role that trusts the token issuer.
         role_arn: String,
-        /// The file that holds it.
+        /// File with the token.
         token_file: PathBuf,
     },
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for PrincipalSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("Default"),
@@ -44,25 +44,24 @@ impl fmt::Debug for Source {
     }
 }
 
-/// A role to assume.
+/// A role of the chain.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub struct Hop {
-    /// The role.
+pub struct RoleHop {
+    /// ARN of the role.
     pub role_arn: String,
-    /// The word that the role's owner asks for.
+    /// External id that the role's trust policy requires.
     pub external_id: Option<String>,
-    /// How long a session lives; an hour if left out. Where the default chain is a role itself, AWS gives no more than an
-    /// hour and refuses what asks for it.
+    /// Session duration; one hour by default. If the default chain is a role itself, AWS rejects more than one hour.
     pub duration: Option<Duration>,
-    /// Tags of the session.
+    /// Session tags.
     pub tags: BTreeMap<String, String>,
 }
 
-/// An external id is no secret to AWS; people treat it as one.
-impl fmt::Debug for Hop {
+/// Omits the external id: AWS does not consider it a secret, but users do.
+impl fmt::Debug for RoleHop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { role_arn, external_id: _, duration, tags } = self;
-        let mut text = f.debug_struct("Hop");
+        let mut text = f.debug_struct("RoleHop");
         text.field("role_arn", role_arn)
             .field("duration", duration)
             .field("tags", tags)
@@ -70,58 +69,56 @@ impl fmt::Debug for Hop {
     }
 }
 
-/// Who a run or a call acts as.
+/// AWS identity of a run or a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
-    /// Where the first credentials come from.
-    pub source: Source,
-    /// Roles to assume, one with the credentials of the other.
-    pub hops: Vec<Hop>,
-    /// The name of every session, see [`session_name`].
+    /// Source of the first credentials.
+    pub source: PrincipalSource,
+    /// Roles to assume, each with the credentials of the previous one.
+    pub role_chain: Vec<RoleHop>,
+    /// Name of every session, see [`session_name`].
     pub session_name: String,
 }
 
-/// The longest session of a role that another role assumes; AWS refuses to give more.
-const CHAINED: Duration = Duration::from_hours(1);
+/// Maximum session duration for role chaining; AWS rejects more.
+const MAX_CHAINED_SESSION: Duration = Duration::from_hours(1);
 
 impl Principal {
-    /// Ourselves: the default chain and no roles.
-    pub fn own() -> Self {
-        Self { source: Source::Default, hops: Vec::new(), session_name: "capt".to_owned() }
+    /// The process's own identity: the default credential chain without roles.
+    pub fn from_default_chain() -> Self {
+        Self { source: PrincipalSource::Default, role_chain: Vec::new(), session_name: "capt".to_owned() }
     }
 
-    /// How long a session of the hop at this place lives. A role that is assumed by a role gets an hour at most,
-    /// however long it was asked for.
-    pub(super) fn duration(&self, at: usize) -> Option<Duration> {
-        let wanted = self.hops.get(at)?.duration?;
-        let is_chained = at > 0 || matches!(self.source, Source::WebIdentity { .. });
-        Some(if is_chained { wanted.min(CHAINED) } else { wanted })
+    /// Session duration of the hop at an index; capped for role chaining.
+    pub(super) fn session_duration(&self, at: usize) -> Option<Duration> {
+        let wanted = self.role_chain.get(at)?.duration?;
+        let is_chained = at > 0 || matches!(self.source, PrincipalSource::WebIdentity { .. });
+        Some(if is_chained { wanted.min(MAX_CHAINED_SESSION) } else { wanted })
     }
 
-    /// Changes whenever credentials or roles do. Tells nothing about a secret; what a file or the default chain holds
-    /// is not looked at.
+    /// Digest of credentials and roles. Reveals no secret. The contents of a token file and of the default chain are not included.
     pub fn digest(&self) -> String {
-        let Self { source, hops, session_name } = self;
-        let mut hash = Parts::new("capt principal 1");
+        let Self { source, role_chain: hops, session_name } = self;
+        let mut hash = LengthPrefixedHash::new("capt principal 1");
         match source {
-            Source::Default => hash.add("default"),
-            Source::Static { access_key_id, secret_access_key, session_token } => {
+            PrincipalSource::Default => hash.add("default"),
+            PrincipalSource::Static { access_key_id, secret_access_key, session_token } => {
                 hash.add("static");
                 hash.add(access_key_id);
                 hash.add(secret_access_key);
-                hash.optional(session_token.as_deref());
+                hash.add_optional(session_token.as_deref());
             }
-            Source::WebIdentity { role_arn, token_file } => {
+            PrincipalSource::WebIdentity { role_arn, token_file } => {
                 hash.add("web identity");
                 hash.add(role_arn);
                 hash.add(&token_file.to_string_lossy());
             }
         }
-        for Hop { role_arn, external_id, duration, tags } in hops {
+        for RoleHop { role_arn, external_id, duration, tags } in hops {
             hash.add("hop");
             hash.add(role_arn);
-            hash.optional(external_id.as_deref());
-            hash.optional(duration.map(|time| time.as_secs().to_string()).as_deref());
+            hash.add_optional(external_id.as_deref());
+            hash.add_optional(duration.map(|time| time.as_secs().to_string()).as_deref());
             for (key, value) in tags {
                 hash.add("tag");
                 hash.add(key);
@@ -133,53 +130,55 @@ impl Principal {
         hash.finish()
     }
 
-    /// The same for terraform: the credentials of its environment and the roles of its provider block.
+    /// Translates the principal for terraform: credentials for its environment and roles for its provider block.
     ///
-    /// In the local AWS a run never gets the caller's own credentials, and a web identity becomes a role that is
-    /// assumed with the local key, because the provider would exchange the token at the real STS. With
-    /// `Credentials::Static` there, set `keys_from_environment` in the block, which would hide them otherwise.
-    pub fn terraform(&self, cloud: &Cloud) -> (Credentials, Vec<AssumeRole>) {
+    /// For the local AWS, a run never gets the caller's own credentials, and a web identity becomes a role that is assumed
+    /// with the local key, because the provider would exchange the token at the real STS. With static credentials for the
+    /// local AWS, set `keys_from_environment` in the block, which otherwise overrides them with the local key.
+    pub fn terraform_credentials(&self, cloud: &Cloud) -> (TerraformCredentials, Vec<AssumeRole>) {
         let is_local = matches!(cloud, Cloud::Local { .. });
-        let mut roles = Vec::with_capacity(self.hops.len() + 1);
+        let mut roles = Vec::with_capacity(self.role_chain.len() + 1);
         let credentials = match &self.source {
-            Source::Default if is_local => Credentials::None,
-            Source::Default => Credentials::Outer,
-            Source::Static { access_key_id, secret_access_key, session_token } => Credentials::Static {
-                access_key_id: access_key_id.clone(),
-                secret_access_key: secret_access_key.clone(),
-                session_token: session_token.clone(),
-            },
-            Source::WebIdentity { role_arn, .. } if is_local => {
+            PrincipalSource::Default if is_local => TerraformCredentials::None,
+            PrincipalSource::Default => TerraformCredentials::Inherited,
+            PrincipalSource::Static { access_key_id, secret_access_key, session_token } => {
+                TerraformCredentials::Static {
+                    access_key_id: access_key_id.clone(),
+                    secret_access_key: secret_access_key.clone(),
+                    session_token: session_token.clone(),
+                }
+            }
+            PrincipalSource::WebIdentity { role_arn, .. } if is_local => {
                 let session_name = Some(self.session_name.clone());
                 roles.push(AssumeRole { role_arn: role_arn.clone(), session_name, ..AssumeRole::default() });
-                Credentials::None
+                TerraformCredentials::None
             }
-            Source::WebIdentity { role_arn, token_file } => Credentials::WebIdentity {
+            PrincipalSource::WebIdentity { role_arn, token_file } => TerraformCredentials::WebIdentity {
                 role_arn: role_arn.clone(),
                 token_file: token_file.clone(),
                 session_name: self.session_name.clone(),
             },
         };
-        roles.extend(self.hops.iter().enumerate().map(|(at, hop)| self.assumed(at, hop)));
+        roles.extend(self.role_chain.iter().enumerate().map(|(at, hop)| self.assume_role_block(at, hop)));
         (credentials, roles)
     }
 
-    fn assumed(&self, at: usize, hop: &Hop) -> AssumeRole {
-        let Hop { role_arn, external_id, duration: _, tags } = hop;
+    fn assume_role_block(&self, at: usize, hop: &RoleHop) -> AssumeRole {
+        let RoleHop { role_arn, external_id, duration: _, tags } = hop;
         AssumeRole {
             role_arn: role_arn.clone(),
             session_name: Some(self.session_name.clone()),
             external_id: external_id.clone(),
-            duration_seconds: self.duration(at).and_then(|time| i32::try_from(time.as_secs()).ok()),
+            duration_seconds: self.session_duration(at).and_then(|time| i32::try_from(time.as_secs()).ok()),
             tags: tags.clone(),
         }
     }
 }
 
-/// A hash over texts that cannot be shifted from one into the next.
-struct Parts(Sha256);
+/// Hash over length-prefixed texts, so that no two sequences collide by moving a boundary.
+struct LengthPrefixedHash(Sha256);
 
-impl Parts {
+impl LengthPrefixedHash {
     fn new(domain: &str) -> Self {
         let mut parts = Self(Sha256::new());
         parts.add(domain);
@@ -191,7 +190,7 @@ impl Parts {
         self.0.update(text);
     }
 
-    fn optional(&mut self, text: Option<&str>) {
+    fn add_optional(&mut self, text: Option<&str>) {
         self.add(if text.is_some() { "some" } else { "none" });
         self.add(text.unwrap_or_default());
     }
@@ -201,19 +200,19 @@ impl Parts {
     }
 }
 
-/// The longest name of a session.
-const LONGEST: usize = 64;
+/// Maximum length of a session name.
+const MAX_SESSION_NAME_LEN: usize = 64;
 
-/// The name of an identity's sessions in a namespace, as the logs of AWS and of a cluster show it. The same for the same
-/// two, and for no others: a trust policy may ask for it. STS takes 2 to 64 characters of `[\w+=,.@-]`.
+/// Session name of an identity in a namespace, as AWS and cluster audit logs show it. Unique per pair, because a trust
+/// policy may match it. STS accepts 2 to 64 characters of `[\w+=,.@-]`.
 pub fn session_name(identity: &str, namespace: &str) -> String {
-    // No name of Kubernetes holds an @ or a =, so that neither the border nor a hash can be part of one.
+    // Kubernetes names contain neither `@` nor `=`, so the separator and the hash suffix are unambiguous.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_+,.-".contains(c);
     let whole = format!("capt-{identity}@{namespace}");
-    if whole.len() <= LONGEST && identity.chars().chain(namespace.chars()).all(is_plain) {
+    if whole.len() <= MAX_SESSION_NAME_LEN && identity.chars().chain(namespace.chars()).all(is_plain) {
         return whole;
     }
-    let mut hash = Parts::new("capt session 1");
+    let mut hash = LengthPrefixedHash::new("capt session 1");
     hash.add(identity);
     hash.add(namespace);
     let hash: String = hash.finish().chars().take(12).collect();
@@ -221,7 +220,7 @@ pub fn session_name(identity: &str, namespace: &str) -> String {
         text.chars().map(|c| if is_plain(c) { c } else { '-' }).take(most).collect()
     };
     let namespace = cut(namespace, 20);
-    let rest = LONGEST - "capt-@=".len() - hash.len() - namespace.len();
+    let rest = MAX_SESSION_NAME_LEN - "capt-@=".len() - hash.len() - namespace.len();
     format!("capt-{}@{namespace}={hash}", cut(identity, rest))
 }
 

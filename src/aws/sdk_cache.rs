@@ -1,4 +1,4 @@
-//! The settings of the SDK for each principal and region, kept: with them go the credentials and the connections.
+//! Cache of SDK configurations by principal and region, and thereby of credentials and connections.
 
 use std::{
     collections::BTreeMap,
@@ -9,39 +9,39 @@ use aws_config::SdkConfig;
 
 use super::{Cloud, Principal};
 
-/// More than there are identities and regions. Credentials that were replaced stay until this is reached.
-const MOST: usize = 512;
+/// Size at which the cache is cleared; above the number of identities times regions. Outdated entries stay until then.
+const MAX_ENTRIES: usize = 512;
 
-/// Keeps what [`Cloud::sdk_as`] makes, so that a role is assumed once an hour and not for each look at a cluster.
+/// Caches the results of [`Cloud::sdk_config_as`], so that a role is assumed once per session and not on every EKS poll.
 #[derive(Debug)]
-pub struct Sessions {
+pub struct SdkConfigCache {
     cloud: Cloud,
-    known: Mutex<BTreeMap<(String, Option<String>), SdkConfig>>,
+    configs: Mutex<BTreeMap<(String, Option<String>), SdkConfig>>,
 }
 
-impl Sessions {
-    /// For one AWS.
+impl SdkConfigCache {
+    /// Creates an empty cache.
     pub fn new(cloud: Cloud) -> Self {
-        Self { cloud, known: Mutex::default() }
+        Self { cloud, configs: Mutex::default() }
     }
 
-    /// Which AWS.
+    /// The AWS that the configurations are for.
     pub fn cloud(&self) -> &Cloud {
         &self.cloud
     }
 
-    /// Settings of the SDK for a principal in a region; none means the one that the chain finds.
-    pub async fn sdk(&self, principal: &Principal, region: Option<&str>) -> SdkConfig {
+    /// SDK configuration for a principal and region; `None` is the region of the default chain.
+    pub async fn sdk_config(&self, principal: &Principal, region: Option<&str>) -> SdkConfig {
         let key = (principal.digest(), region.map(str::to_owned));
-        if let Some(sdk) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        if let Some(sdk) = self.configs.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return sdk.clone();
         }
-        let sdk = self.cloud.sdk_as(principal, region).await;
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MOST {
+        let sdk = self.cloud.sdk_config_as(principal, region).await;
+        let mut known = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MAX_ENTRIES {
             known.clear();
         }
-        // Whoever came first while we were at it: two sets of credentials would be one too many.
+        // Keep the entry of a concurrent caller, so that all share one set of credentials.
         known.entry(key).or_insert(sdk).clone()
     }
 }

@@ -1,4 +1,4 @@
-//! What went wrong in a call of AWS: in one line, and whether the same call may go well later.
+//! Summarises SDK errors in one line and classifies them as transient or permanent.
 
 use std::error::Error;
 
@@ -9,33 +9,33 @@ use aws_sdk_sts::{
 };
 use thiserror::Error;
 
-/// Credentials that could not be had from others. The SDK wraps it into its own errors; it is looked for in there,
-/// because what it says is what a person can act on.
+/// A role could not be assumed. The SDK wraps this error in its own; it is extracted again because its message is the
+/// actionable one.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("cannot assume the role {role}: {said}")]
-pub(super) struct SessionError {
+#[error("cannot assume the role {role}: {reason}")]
+pub(super) struct AssumeRoleError {
     /// The role.
     pub(super) role: String,
-    /// What STS said.
-    pub(super) said: String,
-    /// Whether it may go well later.
+    /// Error of STS.
+    pub(super) reason: String,
+    /// Whether a retry may succeed.
     pub(super) transient: bool,
 }
 
-impl SessionError {
-    /// The one that made this error, if there is one.
-    pub(super) fn within<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
-        chain(error).find_map(|cause| cause.downcast_ref())
+impl AssumeRoleError {
+    /// Finds this error in a source chain.
+    pub(super) fn find_in<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
+        error_chain(error).find_map(|cause| cause.downcast_ref())
     }
 }
 
-fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+fn error_chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| error.source())
 }
 
-/// An error of the SDK in one line: the message and the code of AWS, or else the innermost cause. What the SDK
-/// prints by itself is for its authors: several lines, or the insides of the response.
-pub(super) fn brief<E>(error: &SdkError<E, HttpResponse>) -> String
+/// An SDK error in one line: message and code of AWS, or else the root cause. The SDK's own text spans several lines or dumps
+/// the response.
+pub(super) fn summarize_sdk_error<E>(error: &SdkError<E, HttpResponse>) -> String
 where
     E: ProvideErrorMetadata + Error + 'static,
 {
@@ -44,22 +44,22 @@ where
             let message = error.message().unwrap_or("no reason given");
             format!("{} ({code})", message.trim_end_matches('.'))
         }
-        None => innermost(error),
+        None => root_cause(error),
     }
 }
 
-/// The innermost cause in one line, or the role that could not be assumed.
-pub(super) fn innermost(error: &(dyn Error + 'static)) -> String {
-    if let Some(session) = SessionError::within(error) {
+/// The root cause in one line, or the role that could not be assumed.
+pub(super) fn root_cause(error: &(dyn Error + 'static)) -> String {
+    if let Some(session) = AssumeRoleError::find_in(error) {
         return session.to_string();
     }
-    let text = chain(error).last().map(ToString::to_string).unwrap_or_default();
+    let text = error_chain(error).last().map(ToString::to_string).unwrap_or_default();
     let line = text.lines().next().unwrap_or_default();
     line.trim_end_matches(" Attempted:").trim_end_matches('.').to_owned()
 }
 
-/// Parts of the codes with which services of AWS say: later.
-const LATER: &[&str] = &[
+/// Substrings of transient AWS error codes.
+const TRANSIENT_CODES: &[&str] = &[
     "Throttl",
     "TooManyRequests",
     "RequestLimitExceeded",
@@ -72,7 +72,7 @@ const LATER: &[&str] = &[
     "IDPCommunicationError",
 ];
 
-/// Whether the same call may go well later, with nobody doing anything about it.
+/// Whether a retry may succeed without any change.
 pub(super) fn is_transient<E>(error: &SdkError<E, HttpResponse>) -> bool
 where
     E: ProvideErrorMetadata + Error + 'static,
@@ -81,22 +81,22 @@ where
         SdkError::ServiceError(answer) => {
             let status = answer.raw().status().as_u16();
             let code = answer.err().code().unwrap_or_default();
-            status == 429 || status >= 500 || LATER.iter().any(|part| code.contains(part))
+            status == 429 || status >= 500 || TRANSIENT_CODES.iter().any(|part| code.contains(part))
         }
         SdkError::TimeoutError(_) | SdkError::ResponseError(_) => true,
-        // No connection, or no credentials to sign with.
-        SdkError::DispatchFailure(_) => may_pass(error),
+        // No connection, or no credentials for the signature.
+        SdkError::DispatchFailure(_) => is_transient_cause(error),
         _ => false,
     }
 }
 
-/// The same for an error that is not an answer. Where credentials come from is as moody as anything else on a network;
-/// only if there are none at all, or somebody was told no, waiting does not help.
-pub(super) fn may_pass(error: &(dyn Error + 'static)) -> bool {
-    if let Some(session) = SessionError::within(error) {
+/// The same for an error without a response. Credential providers fail transiently like any network service; only missing
+/// credentials, invalid configuration and a denied role are permanent.
+pub(super) fn is_transient_cause(error: &(dyn Error + 'static)) -> bool {
+    if let Some(session) = AssumeRoleError::find_in(error) {
         return session.transient;
     }
-    let credentials = chain(error).find_map(|cause| cause.downcast_ref::<CredentialsError>());
+    let credentials = error_chain(error).find_map(|cause| cause.downcast_ref::<CredentialsError>());
     !matches!(
         credentials,
         Some(CredentialsError::CredentialsNotLoaded(_) | CredentialsError::InvalidConfiguration(_))
@@ -142,7 +142,10 @@ mod tests {
 
     #[test]
     fn an_answer_is_its_message_and_code() {
-        assert_eq!(brief(&answer(403, "AccessDeniedException")), "for a reason (AccessDeniedException)");
+        assert_eq!(
+            summarize_sdk_error(&answer(403, "AccessDeniedException")),
+            "for a reason (AccessDeniedException)"
+        );
     }
 
     fn unsigned(why: CredentialsError) -> Answer {
@@ -151,12 +154,15 @@ mod tests {
 
     #[test]
     fn a_role_that_is_refused_is_told_through_all_wrappings() {
-        let session =
-            SessionError { role: "r".to_owned(), said: "no (AccessDenied)".to_owned(), transient: false };
+        let session = AssumeRoleError {
+            role: "r".to_owned(),
+            reason: "no (AccessDenied)".to_owned(),
+            transient: false,
+        };
         let error = unsigned(CredentialsError::provider_error(session.clone()));
-        assert_eq!(brief(&error), "cannot assume the role r: no (AccessDenied)");
+        assert_eq!(summarize_sdk_error(&error), "cannot assume the role r: no (AccessDenied)");
         assert!(!is_transient(&error));
-        let later = SessionError { transient: true, ..session };
+        let later = AssumeRoleError { transient: true, ..session };
         assert!(is_transient(&unsigned(CredentialsError::provider_error(later))));
     }
 
@@ -171,7 +177,7 @@ mod tests {
     fn a_connection_that_breaks_is_transient() {
         let broken = ConnectorError::io(std::io::Error::other("reset\nby peer").into());
         let error: Answer = SdkError::dispatch_failure(broken);
-        assert_eq!(brief(&error), "reset");
+        assert_eq!(summarize_sdk_error(&error), "reset");
         assert!(is_transient(&error));
         assert!(is_transient(&Answer::timeout_error("late")));
     }

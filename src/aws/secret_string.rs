@@ -1,25 +1,25 @@
-//! Text that must not be printed.
+//! A string that must not be printed.
 
 use std::fmt;
 
-/// Text that must not be printed: `Debug` shows that it is there, and nothing of it.
+/// A string whose `Debug` output is redacted.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct SecretString(String);
 
-impl Secret {
-    /// The text, for the one place that needs it.
+impl SecretString {
+    /// The plain text.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-impl From<String> for Secret {
+impl From<String> for SecretString {
     fn from(text: String) -> Self {
         Self(text)
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for SecretString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("(secret)")
     }

@@ -1,5 +1,5 @@
-//! Bearer tokens for the APIs of EKS clusters, made in process as `aws eks get-token` makes them: a presigned
-//! `GetCallerIdentity` with the cluster's name in a signed header. Nothing is sent; the cluster sends it to STS.
+//! Bearer tokens for EKS cluster APIs, equivalent to `aws eks get-token`: a presigned `GetCallerIdentity` with the cluster's
+//! name in a signed header. Makes no call itself; the cluster sends the request to STS.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,91 +13,89 @@ use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use jiff::{SignedDuration, Timestamp};
 use thiserror::Error;
 
-use super::{CALL, Secret, fault};
+use super::{CALL_TIMEOUT, SecretString, sdk_error};
 
-/// A token is good for fifteen minutes, whatever it says itself. One is ours, for clocks that differ.
-const LIFE: SignedDuration = SignedDuration::from_mins(14);
-/// What the presigned request says itself. The authenticator of EKS asks for a minute.
-const EXPIRES: Duration = Duration::from_mins(1);
+/// EKS accepts a token for fifteen minutes, regardless of its expiry; one minute is reserved for clock skew.
+const TOKEN_LIFETIME: SignedDuration = SignedDuration::from_mins(14);
+/// Expiry in the presigned request; the EKS authenticator requires one minute.
+const PRESIGN_EXPIRY: Duration = Duration::from_mins(1);
 
 /// A bearer token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Token {
-    /// What goes into the `Authorization` header, after `Bearer`.
-    pub text: Secret,
-    /// It must not be used after this. Sooner than usual if the credentials that it was made with end sooner.
+pub struct EksToken {
+    /// Value of the `Authorization` header after `Bearer`.
+    pub bearer: SecretString,
+    /// Expiry; earlier than usual if the signing credentials expire earlier.
     pub expires_at: Timestamp,
 }
 
 /// Why there is no token.
 #[derive(Debug, Error)]
-pub enum TokenError {
-    /// No credentials to sign with.
-    #[error("there are no credentials to make a token for the EKS cluster {cluster} with: {said}")]
+pub enum EksTokenError {
+    /// No signing credentials.
+    #[error("no credentials to sign a token for EKS cluster {cluster}: {reason}")]
     Credentials {
         /// The cluster.
         cluster: String,
-        /// What AWS or its SDK says, in one line.
-        said: String,
-        /// Whether there may be some later.
+        /// Error of AWS or the SDK in one line.
+        reason: String,
+        /// Whether a retry may succeed.
         transient: bool,
     },
-    /// A name or an address that cannot be signed.
-    #[error("cannot sign a token for the EKS cluster {cluster} in {region}; check both names")]
+    /// The cluster name or the endpoint cannot be signed.
+    #[error("cannot sign a token for EKS cluster {cluster} in {region}; check both names")]
     Unsignable {
         /// The cluster.
         cluster: String,
         /// The region.
         region: String,
-        /// What is wrong.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-impl TokenError {
-    /// Whether the same may go well later.
+impl EksTokenError {
+    /// Whether a retry may succeed.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Credentials { transient: true, .. })
     }
 }
 
-/// Makes a token for a cluster, with the credentials of these settings.
-pub async fn eks_token(
+/// Creates a token for a cluster with the credentials of `sdk`.
+pub async fn create_eks_token(
     sdk: &SdkConfig,
     region: &str,
     cluster: &str,
     now: Timestamp,
-) -> Result<Token, TokenError> {
-    let credentials = credentials(sdk).await.map_err(|(said, transient)| TokenError::Credentials {
-        cluster: cluster.to_owned(),
-        said,
-        transient,
+) -> Result<EksToken, EksTokenError> {
+    let credentials = load_credentials(sdk).await.map_err(|(said, transient)| {
+        EksTokenError::Credentials { cluster: cluster.to_owned(), reason: said, transient }
     })?;
     let host = sdk.endpoint_url().map_or_else(|| format!("https://{}", sts_host(region)), str::to_owned);
-    let url = presigned(&host, region, cluster, &credentials, now).map_err(|source| {
-        TokenError::Unsignable { cluster: cluster.to_owned(), region: region.to_owned(), source }
+    let url = presign_url(&host, region, cluster, &credentials, now).map_err(|source| {
+        EksTokenError::Unsignable { cluster: cluster.to_owned(), region: region.to_owned(), source }
     })?;
     let end = credentials.expiry().and_then(|end| Timestamp::try_from(end).ok());
-    let usual = now.saturating_add(LIFE).unwrap_or(now);
-    Ok(Token {
-        text: format!("k8s-aws-v1.{}", BASE64_URL_SAFE_NO_PAD.encode(url)).into(),
+    let usual = now.saturating_add(TOKEN_LIFETIME).unwrap_or(now);
+    Ok(EksToken {
+        bearer: format!("k8s-aws-v1.{}", BASE64_URL_SAFE_NO_PAD.encode(url)).into(),
         expires_at: end.map_or(usual, |end| end.min(usual)),
     })
 }
 
-/// The credentials, or why there are none and whether that may pass.
-async fn credentials(sdk: &SdkConfig) -> Result<Credentials, (String, bool)> {
-    let none = || ("no source of credentials is set".to_owned(), false);
+/// Loads the credentials; the error is its message and whether it is transient.
+async fn load_credentials(sdk: &SdkConfig) -> Result<Credentials, (String, bool)> {
+    let none = || ("no credentials provider is configured".to_owned(), false);
     let provider = sdk.credentials_provider().ok_or_else(none)?;
-    match tokio::time::timeout(CALL, provider.provide_credentials()).await {
+    match tokio::time::timeout(CALL_TIMEOUT, provider.provide_credentials()).await {
         Ok(Ok(credentials)) => Ok(credentials),
-        Ok(Err(error)) => Err((fault::innermost(&error), fault::may_pass(&error))),
-        Err(_late) => Err(("their source does not answer".to_owned(), true)),
+        Ok(Err(error)) => Err((sdk_error::root_cause(&error), sdk_error::is_transient_cause(&error))),
+        Err(_late) => Err(("the credentials provider timed out".to_owned(), true)),
     }
 }
 
-/// The regional host: EKS takes no other from some regions.
+/// Regional STS host; EKS rejects the global one in some regions.
 fn sts_host(region: &str) -> String {
     let domain = match region.split('-').next().unwrap_or_default() {
         "cn" => "amazonaws.com.cn",
@@ -106,7 +104,7 @@ fn sts_host(region: &str) -> String {
     format!("sts.{region}.{domain}")
 }
 
-fn presigned(
+fn presign_url(
     host: &str,
     region: &str,
     cluster: &str,
@@ -116,7 +114,7 @@ fn presigned(
     let identity = credentials.clone().into();
     let mut settings = SigningSettings::default();
     settings.signature_location = SignatureLocation::QueryParams;
-    settings.expires_in = Some(EXPIRES);
+    settings.expires_in = Some(PRESIGN_EXPIRY);
     let params = v4::SigningParams::builder()
         .identity(&identity)
         .region(region)
@@ -152,9 +150,9 @@ mod tests {
             .build()
     }
 
-    async fn made(sdk: &SdkConfig, region: &str) -> (Token, String) {
-        let token = eks_token(sdk, region, "shop", NOW.parse().unwrap()).await.unwrap();
-        let encoded = token.text.reveal().strip_prefix("k8s-aws-v1.").unwrap().to_owned();
+    async fn made(sdk: &SdkConfig, region: &str) -> (EksToken, String) {
+        let token = create_eks_token(sdk, region, "shop", NOW.parse().unwrap()).await.unwrap();
+        let encoded = token.bearer.reveal().strip_prefix("k8s-aws-v1.").unwrap().to_owned();
         (token, String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(encoded).unwrap()).unwrap())
     }
 
@@ -207,10 +205,10 @@ mod tests {
     #[tokio::test]
     async fn what_cannot_be_signed_is_an_error_that_names_it() {
         let now = NOW.parse().unwrap();
-        let error = eks_token(&sdk(None), "eu-west-1", "a\nb", now).await.unwrap_err();
-        assert!(matches!(error, TokenError::Unsignable { .. }) && !error.is_transient(), "{error}");
+        let error = create_eks_token(&sdk(None), "eu-west-1", "a\nb", now).await.unwrap_err();
+        assert!(matches!(error, EksTokenError::Unsignable { .. }) && !error.is_transient(), "{error}");
         let none = SdkConfig::builder().behavior_version(BehaviorVersion::latest()).build();
-        let error = eks_token(&none, "eu-west-1", "shop", now).await.unwrap_err();
+        let error = create_eks_token(&none, "eu-west-1", "shop", now).await.unwrap_err();
         assert!(error.to_string().contains("EKS cluster shop") && !error.is_transient(), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Making certificates, and deciding when it is time. Pure but for the keys.
+//! Issues certificates and decides when to renew them. Pure except for key generation.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,12 +15,12 @@ use rustls::{
 use serde::{Deserialize, Serialize};
 use terraform_driver::output::Sensitive;
 
-use super::{CertificateError, store::Kept};
+use super::{CertificateError, store::CertificateFiles};
 
 const CERTIFICATE_DAYS: i64 = 90;
 const RENEWED_DAYS_BEFORE: i64 = 30;
 const AUTHORITY_DAYS: i64 = 3650;
-/// More than a certificate lives, so that none outlives its authority.
+/// Longer than the lifetime of a certificate, so that none outlives its CA.
 const AUTHORITY_RENEWED_DAYS_BEFORE: i64 = 180;
 const AUTHORITY_NAME: &str = "capt authority";
 
@@ -29,41 +29,41 @@ const AUTHORITY_KEY: &str = "ca.key";
 const PREVIOUS_AUTHORITY: &str = "ca-previous.crt";
 const CERTIFICATE: &str = "tls.crt";
 const KEY: &str = "tls.key";
-const TERMS: &str = "terms.json";
+const TERMS_FILE: &str = "terms.json";
 
-/// A certificate with its authority, as PEM.
+/// A serving certificate with its CA, as PEM.
 #[derive(Clone, Debug)]
-pub(super) struct Issued {
+pub(super) struct CertificateBundle {
     authority: String,
     authority_key: Sensitive<String>,
-    /// The authority before this one. Clients trust it for a while, because replicas do not change in one instant.
+    /// The previous CA, still trusted because replicas do not switch at the same time.
     previous: Option<String>,
     pub(super) certificate: String,
     pub(super) key: Sensitive<String>,
-    terms: Terms,
+    terms: CertificateTerms,
 }
 
-/// What is known of the certificates without reading them.
+/// Names and expiry of the certificates, stored to avoid parsing them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Terms {
+struct CertificateTerms {
     names: Vec<String>,
     certificate_until: Timestamp,
     authority_until: Timestamp,
 }
 
-/// What there is to do with a certificate.
+/// Result of a renewal check.
 #[derive(Debug)]
-pub(super) enum Step {
-    /// Nothing: it is good.
-    Good(Issued),
-    /// To keep this one in its place.
-    Renewed(Issued),
+pub(super) enum Renewal {
+    /// Not due.
+    Unchanged(CertificateBundle),
+    /// A new bundle to store.
+    Renewed(CertificateBundle),
 }
 
-impl Issued {
-    /// From what was kept; nothing if a part is missing or makes no sense.
-    pub(super) fn read(kept: &Kept) -> Option<Self> {
+impl CertificateBundle {
+    /// Reads the stored files; `None` if one is missing or invalid.
+    pub(super) fn from_files(kept: &CertificateFiles) -> Option<Self> {
         let text = |name: &str| kept.get(name).map(str::to_owned);
         Some(Self {
             authority: text(AUTHORITY)?,
@@ -71,28 +71,28 @@ impl Issued {
             previous: text(PREVIOUS_AUTHORITY),
             certificate: text(CERTIFICATE)?,
             key: Sensitive::new(text(KEY)?),
-            terms: serde_json::from_str(kept.get(TERMS)?).ok()?,
+            terms: serde_json::from_str(kept.get(TERMS_FILE)?).ok()?,
         })
     }
 
-    /// As it is kept.
-    pub(super) fn write(&self) -> Kept {
+    /// The files to store.
+    pub(super) fn to_files(&self) -> CertificateFiles {
         let Self { authority, authority_key, previous, certificate, key, terms } = self;
-        let mut kept = Kept::default();
-        kept.put(AUTHORITY, authority);
-        kept.put(AUTHORITY_KEY, authority_key.expose());
-        kept.put(CERTIFICATE, certificate);
-        kept.put(KEY, key.expose());
-        kept.put(TERMS, &serde_json::to_string(terms).unwrap_or_default());
+        let mut kept = CertificateFiles::default();
+        kept.insert(AUTHORITY, authority);
+        kept.insert(AUTHORITY_KEY, authority_key.expose());
+        kept.insert(CERTIFICATE, certificate);
+        kept.insert(KEY, key.expose());
+        kept.insert(TERMS_FILE, &serde_json::to_string(terms).unwrap_or_default());
         if let Some(previous) = previous {
-            kept.put(PREVIOUS_AUTHORITY, previous);
+            kept.insert(PREVIOUS_AUTHORITY, previous);
         }
         kept
     }
 
-    /// Whether the parts belong together: a client that trusts the authority accepts the certificate, and the authority can
-    /// sign another one. Looked at shortly before the end, because a certificate that is over is renewed and not distrusted.
-    pub(super) fn is_whole(&self) -> bool {
+    /// Whether the CA verifies the certificate and its key can sign another one. Verified at a time shortly before expiry,
+    /// because an expired certificate is renewed, not discarded with its CA.
+    pub(super) fn is_consistent(&self) -> bool {
         KeyPair::from_pem(self.authority_key.expose()).is_ok() && self.verify().unwrap_or(false)
     }
 
@@ -108,29 +108,29 @@ impl Issued {
         Some(verifier.verify_server_cert(&certificate, &[], &name, &[], end).is_ok())
     }
 
-    /// The authorities to trust.
+    /// The CA bundle to trust.
     pub(super) fn ca_bundle(&self) -> String {
         format!("{}{}", self.authority, self.previous.as_deref().unwrap_or_default())
     }
 
-    /// A new one if there is none or if it is time.
+    /// Issues a new bundle if there is none, the names differ, or the renewal is due.
     pub(super) fn renew(
         old: Option<Self>,
         names: &[String],
         now: Timestamp,
-    ) -> Result<Step, CertificateError> {
-        let Some(old) = old else { return Self::with_new_authority(None, names, now).map(Step::Renewed) };
+    ) -> Result<Renewal, CertificateError> {
+        let Some(old) = old else { return Self::with_new_authority(None, names, now).map(Renewal::Renewed) };
         if is_due(old.terms.authority_until, AUTHORITY_RENEWED_DAYS_BEFORE, now) {
-            return Self::with_new_authority(Some(old.authority), names, now).map(Step::Renewed);
+            return Self::with_new_authority(Some(old.authority), names, now).map(Renewal::Renewed);
         }
         if old.terms.names == names && !is_due(old.terms.certificate_until, RENEWED_DAYS_BEFORE, now) {
-            return Ok(Step::Good(old));
+            return Ok(Renewal::Unchanged(old));
         }
-        let Self { authority, authority_key, terms: Terms { authority_until, .. }, .. } = old;
+        let Self { authority, authority_key, terms: CertificateTerms { authority_until, .. }, .. } = old;
         let issuer = Issuer::new(authority_params(now)?.0, KeyPair::from_pem(authority_key.expose())?);
-        let (certificate, key, certificate_until) = certificate(&issuer, names, now)?;
-        let terms = Terms { names: names.to_vec(), certificate_until, authority_until };
-        Ok(Step::Renewed(Self { authority, authority_key, previous: None, certificate, key, terms }))
+        let (certificate, key, certificate_until) = issue_certificate(&issuer, names, now)?;
+        let terms = CertificateTerms { names: names.to_vec(), certificate_until, authority_until };
+        Ok(Renewal::Renewed(Self { authority, authority_key, previous: None, certificate, key, terms }))
     }
 
     fn with_new_authority(
@@ -143,8 +143,8 @@ impl Issued {
         let authority = params.self_signed(&key)?.pem();
         let authority_key = Sensitive::new(key.serialize_pem());
         let issuer = Issuer::new(params, key);
-        let (certificate, key, certificate_until) = certificate(&issuer, names, now)?;
-        let terms = Terms { names: names.to_vec(), certificate_until, authority_until };
+        let (certificate, key, certificate_until) = issue_certificate(&issuer, names, now)?;
+        let terms = CertificateTerms { names: names.to_vec(), certificate_until, authority_until };
         Ok(Self { authority, authority_key, previous, certificate, key, terms })
     }
 }
@@ -153,8 +153,8 @@ fn is_due(until: Timestamp, days: i64, now: Timestamp) -> bool {
     until.duration_since(now) <= jiff::SignedDuration::from_hours(days * 24)
 }
 
-/// From yesterday, because clocks differ, until so many days from today.
-fn params(
+/// Valid from yesterday (clock skew) until `days` from today.
+fn certificate_params(
     name: &str,
     names: &[String],
     days: i64,
@@ -175,19 +175,19 @@ fn params(
 }
 
 fn authority_params(now: Timestamp) -> Result<(CertificateParams, Timestamp), CertificateError> {
-    let (mut params, until) = params(AUTHORITY_NAME, &[], AUTHORITY_DAYS, now)?;
+    let (mut params, until) = certificate_params(AUTHORITY_NAME, &[], AUTHORITY_DAYS, now)?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages =
         vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
     Ok((params, until))
 }
 
-fn certificate(
+fn issue_certificate(
     issuer: &Issuer<'_, KeyPair>,
     names: &[String],
     now: Timestamp,
 ) -> Result<(String, Sensitive<String>, Timestamp), CertificateError> {
-    let (mut params, until) = params("capt", names, CERTIFICATE_DAYS, now)?;
+    let (mut params, until) = certificate_params("capt", names, CERTIFICATE_DAYS, now)?;
     params.use_authority_key_identifier_extension = true;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];

@@ -1,8 +1,8 @@
-//! Certificates of servers of ours: made by themselves, kept where every replica finds them, renewed before they end.
+//! Serving certificates: self-issued, shared between replicas, renewed before they expire.
 //!
-//! An authority signs the serving certificate, and clients are given the authority. The serving certificate lives for 90 days
-//! and is renewed when 30 are left; the authority lives for ten years and is renewed long before a certificate could outlive
-//! it. Clients then get the new authority together with the old one, and get it before anything signed by it is served.
+//! A private CA signs the serving certificate; clients trust the CA. The serving certificate is valid for 90 days and renewed
+//! 30 days before expiry; the CA is valid for ten years and renewed long before a certificate could outlive it. A new CA is
+//! published together with the old one before anything signed by it is served.
 
 mod issue;
 mod secret;
@@ -11,7 +11,7 @@ mod store;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use futures::future::BoxFuture;
-use issue::{Issued, Step};
+use issue::{CertificateBundle, Renewal};
 use jiff::Timestamp;
 use rustls::{
     ServerConfig,
@@ -19,109 +19,114 @@ use rustls::{
     server::{ClientHello, ResolvesServerCert},
     sign::CertifiedKey,
 };
-pub use secret::SharedSecret;
-pub use store::{Directory, Kept, Store, StoreError, StoreFuture};
+pub use secret::CertificateSecret;
+pub use store::{
+    CertificateDirectory, CertificateFiles, CertificateStore, CertificateStoreError, StoreFuture,
+};
 use tokio_util::sync::CancellationToken;
 
-/// How often one looks whether there is something to renew, or whether another replica has renewed.
-const LOOK: std::time::Duration = std::time::Duration::from_hours(1);
-/// How soon after a failure.
-const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_mins(1);
-/// How often somebody else may be faster in one go.
-const MOST_CONFLICTS: usize = 5;
+/// How often renewals, also by other replicas, are checked.
+const CHECK_INTERVAL: std::time::Duration = std::time::Duration::from_hours(1);
+/// Delay after a failed check.
+const RETRY_DELAY: std::time::Duration = std::time::Duration::from_mins(1);
+/// Maximum write conflicts per check.
+const MAX_CONFLICTS: usize = 5;
 
-/// Why there is no certificate.
+/// Why a certificate is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    /// Making or signing.
-    #[error("a certificate could not be made")]
-    Make(#[from] rcgen::Error),
-    /// Using.
-    #[error("a certificate could not be used")]
+    /// Issuing failed.
+    #[error("cannot issue a certificate")]
+    Issue(#[from] rcgen::Error),
+    /// rustls rejected it.
+    #[error("cannot use the certificate")]
     Use(#[from] rustls::Error),
-    /// Reading what was kept.
-    #[error("a kept certificate could not be read")]
+    /// The stored PEM is invalid.
+    #[error("cannot parse the stored certificate")]
     Read(#[from] rustls::pki_types::pem::Error),
-    /// Reckoning dates.
-    #[error("the clock is out of range")]
+    /// Date arithmetic failed.
+    #[error("the system clock is out of range")]
     Clock(#[from] jiff::Error),
-    /// Nobody could ever accept it.
-    #[error("the server has no name that a certificate could be for; give it a host or an address")]
+    /// No names to issue a certificate for.
+    #[error("the server has no host name or address to issue a certificate for; configure one")]
     NoNames,
-    /// Keeping.
+    /// The store failed.
     #[error(transparent)]
-    Store(#[from] StoreError),
-    /// Telling clients.
-    #[error("the API server could not be told about the authority of our certificates")]
+    Store(#[from] CertificateStoreError),
+    /// Publishing the CA bundle failed.
+    #[error("cannot publish the CA bundle to the API server")]
     Publish(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// Tells the API server which authorities to trust, as PEM. Called at every look, because others may have told it something
-/// else meanwhile; it writes nothing where nothing differs.
-pub type Publish = Box<
+/// Publishes the CA bundle (PEM) to the API server. Called at every check, because others may have changed it; must not
+/// write if nothing differs.
+pub type PublishBundle = Box<
     dyn Fn(String) -> BoxFuture<'static, Result<(), Box<dyn std::error::Error + Send + Sync>>> + Send + Sync,
 >;
 
-/// The current certificate, and the work to keep it current.
+/// The current serving certificate and its renewal.
 #[derive(Debug)]
 pub struct Certificates {
-    store: Arc<dyn Store>,
+    store: Arc<dyn CertificateStore>,
     names: Vec<String>,
-    served: Arc<Served>,
+    served: Arc<ServedCertificate>,
     now: fn() -> Timestamp,
 }
 
-/// What is served at present.
+/// The certificate that new connections get.
 #[derive(Debug)]
-struct Served(RwLock<Current>);
+struct ServedCertificate(RwLock<CurrentCertificate>);
 
 #[derive(Clone, Debug)]
-struct Current {
+struct CurrentCertificate {
     key: Arc<CertifiedKey>,
     ca_bundle: String,
     certificate: String,
 }
 
-impl Served {
-    fn current(&self) -> Current {
+impl ServedCertificate {
+    fn current(&self) -> CurrentCertificate {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn swap(&self, current: Current) {
+    fn swap(&self, current: CurrentCertificate) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = current;
     }
 }
 
-impl ResolvesServerCert for Served {
+impl ResolvesServerCert for ServedCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.current().key)
     }
 }
 
 impl Certificates {
-    /// Takes what is kept, or makes it, for these names and addresses.
-    pub async fn open(store: Arc<dyn Store>, names: Vec<String>) -> Result<Self, CertificateError> {
+    /// Loads the stored certificate for these names and addresses, or issues one.
+    pub async fn open(
+        store: Arc<dyn CertificateStore>,
+        names: Vec<String>,
+    ) -> Result<Self, CertificateError> {
         Self::open_at(store, names, terraform_driver::clock::now).await
     }
 
     pub(crate) async fn open_at(
-        store: Arc<dyn Store>,
+        store: Arc<dyn CertificateStore>,
         names: Vec<String>,
         now: fn() -> Timestamp,
     ) -> Result<Self, CertificateError> {
         if names.is_empty() {
             return Err(CertificateError::NoNames);
         }
-        let current = usable(&current(store.as_ref(), &names, now()).await?)?;
-        Ok(Self { store, names, served: Arc::new(Served(RwLock::new(current))), now })
+        let current = certified_key(&load_or_renew(store.as_ref(), &names, now()).await?)?;
+        Ok(Self { store, names, served: Arc::new(ServedCertificate(RwLock::new(current))), now })
     }
 
-    /// The authorities that clients have to trust, as PEM.
+    /// The CA bundle that clients must trust, as PEM.
     pub fn ca_bundle(&self) -> String {
         self.served.current().ca_bundle
     }
 
-    /// A server's configuration. Connections get the certificate that is current when they are made.
+    /// A TLS server configuration; new connections use the current certificate.
     pub fn server_config(&self) -> Result<ServerConfig, CertificateError> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
@@ -132,15 +137,15 @@ impl Certificates {
         Ok(config)
     }
 
-    /// Keeps the certificate current, and the API server informed, until it is told to stop.
-    pub async fn keep(&self, publish: Publish, stop: CancellationToken) {
+    /// Renews the certificate and publishes the CA bundle until `stop` is cancelled.
+    pub async fn renew_until_stopped(&self, publish: PublishBundle, stop: CancellationToken) {
         loop {
-            let pause = match self.turn(&publish).await {
-                Ok(()) => LOOK,
+            let pause = match self.refresh(&publish).await {
+                Ok(()) => CHECK_INTERVAL,
                 Err(error) => {
                     let source = std::error::Error::source(&error);
-                    tracing::warn!(%error, source, "a certificate was not looked after");
-                    LOOK_AGAIN
+                    tracing::warn!(%error, source, "certificate check failed, retrying");
+                    RETRY_DELAY
                 }
             };
             tokio::select! {
@@ -150,49 +155,54 @@ impl Certificates {
         }
     }
 
-    /// One look. Clients learn of an authority before they meet it.
-    async fn turn(&self, publish: &Publish) -> Result<(), CertificateError> {
-        let next = usable(&current(self.store.as_ref(), &self.names, (self.now)()).await?)?;
+    /// One check. Publishes a new CA before serving certificates signed by it.
+    async fn refresh(&self, publish: &PublishBundle) -> Result<(), CertificateError> {
+        let next = certified_key(&load_or_renew(self.store.as_ref(), &self.names, (self.now)()).await?)?;
         publish(next.ca_bundle.clone()).await.map_err(CertificateError::Publish)?;
         if self.served.current().certificate != next.certificate {
-            tracing::info!("there is a new certificate");
+            tracing::info!("serving a new certificate");
         }
         self.served.swap(next);
         Ok(())
     }
 }
 
-/// What is kept, renewed if it is time. If another replica is faster, what it made is taken.
-async fn current(store: &dyn Store, names: &[String], now: Timestamp) -> Result<Issued, CertificateError> {
+/// The stored bundle, renewed if due. On a write conflict the other replica's bundle is used.
+async fn load_or_renew(
+    store: &dyn CertificateStore,
+    names: &[String],
+    now: Timestamp,
+) -> Result<CertificateBundle, CertificateError> {
     let mut conflicts = 0;
     loop {
         let kept = store.load().await?.and_then(|kept| {
-            // Somebody may have put anything there. A new one is better than none.
-            let issued = Issued::read(&kept).filter(|it| usable(it).is_ok() && it.is_whole());
+            // The store may contain anything; replace an invalid bundle.
+            let issued = CertificateBundle::from_files(&kept)
+                .filter(|it| certified_key(it).is_ok() && it.is_consistent());
             if issued.is_none() {
-                tracing::warn!("the kept certificate cannot be read; a new one is made");
+                tracing::warn!("the stored certificate is invalid; issuing a new one");
             }
             issued
         });
-        let renewed = match Issued::renew(kept, names, now)? {
-            Step::Good(kept) => return Ok(kept),
-            Step::Renewed(renewed) => renewed,
+        let renewed = match CertificateBundle::renew(kept, names, now)? {
+            Renewal::Unchanged(kept) => return Ok(kept),
+            Renewal::Renewed(renewed) => renewed,
         };
-        match store.save(&renewed.write()).await {
+        match store.save(&renewed.to_files()).await {
             Ok(()) => return Ok(renewed),
-            Err(StoreError::Conflict) if conflicts < MOST_CONFLICTS => conflicts += 1,
+            Err(CertificateStoreError::Conflict) if conflicts < MAX_CONFLICTS => conflicts += 1,
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-fn usable(issued: &Issued) -> Result<Current, CertificateError> {
+fn certified_key(issued: &CertificateBundle) -> Result<CurrentCertificate, CertificateError> {
     let chain: Vec<CertificateDer<'static>> =
         CertificateDer::pem_slice_iter(issued.certificate.as_bytes()).collect::<Result<_, _>>()?;
     let key = PrivateKeyDer::from_pem_slice(issued.key.expose().as_bytes())?;
     let key = CertifiedKey::from_der(chain, key, &rustls::crypto::aws_lc_rs::default_provider())?;
     let (ca_bundle, certificate) = (issued.ca_bundle(), issued.certificate.clone());
-    Ok(Current { key: Arc::new(key), ca_bundle, certificate })
+    Ok(CurrentCertificate { key: Arc::new(key), ca_bundle, certificate })
 }
 
 #[cfg(test)]

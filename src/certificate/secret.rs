@@ -1,7 +1,7 @@
-//! Certificates in a Secret, for every replica.
+//! Certificate store in a Secret, shared by all replicas.
 //!
-//! Nobody overwrites what he has not seen: the first one creates the Secret, a later one replaces the very version that it
-//! read. Whoever is too late reads again, and takes what is there.
+//! Writes use optimistic concurrency: the first replica creates the Secret, later writes carry the resourceVersion that was
+//! read. On a conflict the Secret is read again.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,90 +9,92 @@ use futures::FutureExt as _;
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::core::ObjectMeta;
 
-use super::{Kept, Store, StoreError, StoreFuture};
-use crate::k8s::{K8sError, Kube};
+use super::{CertificateFiles, CertificateStore, CertificateStoreError, StoreFuture};
+use crate::k8s::{K8sError, KubeClient};
 
-/// The Secret, and what it was when it was read last.
+/// The Secret and its last read version.
 #[derive(Debug)]
-pub struct SharedSecret {
-    kube: Kube,
-    /// Its name, its namespace and its labels.
+pub struct CertificateSecret {
+    kube: KubeClient,
+    /// Name, namespace and labels.
     meta: ObjectMeta,
-    seen: Mutex<Option<Secret>>,
+    last_read: Mutex<Option<Secret>>,
 }
 
-impl SharedSecret {
-    /// The Secret of this name, with this label if it has to be made.
-    pub fn new(kube: Kube, (namespace, name): (&str, &str), label: (&str, &str)) -> Self {
+impl CertificateSecret {
+    /// The Secret of this name; created with this label.
+    pub fn new(kube: KubeClient, (namespace, name): (&str, &str), label: (&str, &str)) -> Self {
         let meta = ObjectMeta {
             name: Some(name.to_owned()),
             namespace: Some(namespace.to_owned()),
             labels: Some([(label.0.to_owned(), label.1.to_owned())].into()),
             ..ObjectMeta::default()
         };
-        Self { kube, meta, seen: Mutex::default() }
+        Self { kube, meta, last_read: Mutex::default() }
     }
 
-    fn seen(&self) -> Option<Secret> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn last_read(&self) -> Option<Secret> {
+        self.last_read.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn see(&self, secret: Option<Secret>) {
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = secret;
+    fn set_last_read(&self, secret: Option<Secret>) {
+        *self.last_read.lock().unwrap_or_else(PoisonError::into_inner) = secret;
     }
 
-    fn empty(&self) -> Secret {
+    fn empty_secret(&self) -> Secret {
         Secret { metadata: self.meta.clone(), type_: Some("Opaque".to_owned()), ..Secret::default() }
     }
 
-    async fn read(&self) -> Result<Option<Kept>, StoreError> {
+    async fn load_files(&self) -> Result<Option<CertificateFiles>, CertificateStoreError> {
         let found: Option<Secret> = self
             .kube
             .get(self.meta.namespace.as_deref(), self.meta.name.as_deref().unwrap_or_default())
             .await
-            .map_err(|error| StoreError::Failed { verb: "read", source: error.into() })?;
-        let kept = found.as_ref().map(texts);
-        self.see(found);
+            .map_err(|error| CertificateStoreError::Failed { verb: "read", source: error.into() })?;
+        let kept = found.as_ref().map(decode_files);
+        self.set_last_read(found);
         Ok(kept)
     }
 
-    async fn write(&self, kept: &Kept) -> Result<(), StoreError> {
-        let seen = self.seen();
-        let mut secret = seen.clone().unwrap_or_else(|| self.empty());
+    async fn save_files(&self, kept: &CertificateFiles) -> Result<(), CertificateStoreError> {
+        let seen = self.last_read();
+        let mut secret = seen.clone().unwrap_or_else(|| self.empty_secret());
         let data = kept.reveal().iter().map(|(name, text)| (name.clone(), ByteString(text.clone().into())));
         secret.data = Some(data.collect());
         let written = match seen {
-            // With the version that was read in it.
+            // Carries the resourceVersion that was read.
             Some(_) => self.kube.replace(&secret).await,
             None => self.kube.create(&secret).await,
         };
         match written {
             Ok(written) => {
-                self.see(Some(written));
+                self.set_last_read(Some(written));
                 Ok(())
             }
-            Err(error) if error.is_conflict() => Err(StoreError::Conflict),
-            // Somebody deleted it since.
-            Err(K8sError::NotFound { .. }) if self.seen().is_some() => Err(StoreError::Conflict),
-            Err(error) => Err(StoreError::Failed { verb: "written", source: error.into() }),
+            Err(error) if error.is_conflict() => Err(CertificateStoreError::Conflict),
+            // Deleted since it was read.
+            Err(K8sError::NotFound { .. }) if self.last_read().is_some() => {
+                Err(CertificateStoreError::Conflict)
+            }
+            Err(error) => Err(CertificateStoreError::Failed { verb: "written", source: error.into() }),
         }
     }
 }
 
-/// What is no text makes no sense, and is made anew.
-fn texts(secret: &Secret) -> Kept {
+/// Skips values that are not UTF-8; the incomplete bundle is then reissued.
+fn decode_files(secret: &Secret) -> CertificateFiles {
     let data = secret.data.iter().flatten();
     let text = |bytes: &ByteString| String::from_utf8(bytes.0.clone()).ok();
     let texts = data.filter_map(|(name, bytes)| Some((name.clone(), text(bytes)?)));
     texts.collect::<std::collections::BTreeMap<_, _>>().into()
 }
 
-impl Store for SharedSecret {
-    fn load(&self) -> StoreFuture<'_, Option<Kept>> {
-        self.read().boxed()
+impl CertificateStore for CertificateSecret {
+    fn load(&self) -> StoreFuture<'_, Option<CertificateFiles>> {
+        self.load_files().boxed()
     }
 
-    fn save<'a>(&'a self, kept: &'a Kept) -> StoreFuture<'a, ()> {
-        self.write(kept).boxed()
+    fn save<'a>(&'a self, kept: &'a CertificateFiles) -> StoreFuture<'a, ()> {
+        self.save_files(kept).boxed()
     }
 }

@@ -10,11 +10,11 @@ use std::{
 
 use futures::future::{FutureExt as _, ready};
 
-use super::{store::Kept, *};
+use super::{store::CertificateFiles, *};
 
 /// A Secret that several replicas write.
 #[derive(Clone, Debug, Default)]
-struct Secret(Arc<Mutex<(u64, Option<Kept>)>>);
+struct Secret(Arc<Mutex<(u64, Option<CertificateFiles>)>>);
 
 /// One of them.
 #[derive(Debug, Default)]
@@ -25,8 +25,8 @@ struct Replica {
     looked_early: AtomicBool,
 }
 
-impl Store for Replica {
-    fn load(&self) -> StoreFuture<'_, Option<Kept>> {
+impl CertificateStore for Replica {
+    fn load(&self) -> StoreFuture<'_, Option<CertificateFiles>> {
         if self.looked_early.swap(false, Ordering::SeqCst) {
             return ready(Ok(None)).boxed();
         }
@@ -35,11 +35,11 @@ impl Store for Replica {
         ready(Ok(kept)).boxed()
     }
 
-    fn save<'a>(&'a self, kept: &'a Kept) -> StoreFuture<'a, ()> {
+    fn save<'a>(&'a self, kept: &'a CertificateFiles) -> StoreFuture<'a, ()> {
         let mut secret = self.secret.0.lock().unwrap();
         let mut seen = self.seen.lock().unwrap();
         if secret.0 != *seen {
-            return ready(Err(StoreError::Conflict)).boxed();
+            return ready(Err(CertificateStoreError::Conflict)).boxed();
         }
         *secret = (secret.0 + 1, Some(kept.clone()));
         *seen = secret.0;
@@ -57,7 +57,7 @@ fn names() -> Vec<String> {
 }
 
 async fn at(store: &Replica, days: i64) -> (String, String) {
-    let issued = current(store, &names(), day(days)).await.unwrap();
+    let issued = load_or_renew(store, &names(), day(days)).await.unwrap();
     (issued.certificate.clone(), issued.ca_bundle())
 }
 
@@ -77,7 +77,7 @@ async fn a_certificate_is_renewed_when_thirty_days_are_left() {
 async fn other_names_ask_for_another_certificate_of_the_same_authority() {
     let store = Replica::default();
     let (first, ca) = at(&store, 0).await;
-    let other = current(&store, &["127.0.0.1".to_owned()], day(0)).await.unwrap();
+    let other = load_or_renew(&store, &["127.0.0.1".to_owned()], day(0)).await.unwrap();
     assert_ne!(other.certificate, first);
     assert_eq!(other.ca_bundle(), ca);
 }
@@ -116,8 +116,8 @@ async fn what_makes_no_sense_is_made_anew() {
             };
             let store = Replica::default();
             *store.secret.0.lock().unwrap() = (1, Some(texts.into()));
-            let issued = current(&store, &names(), day(0)).await.unwrap();
-            assert!(usable(&issued).is_ok(), "{name} {garbage:?}");
+            let issued = load_or_renew(&store, &names(), day(0)).await.unwrap();
+            assert!(certified_key(&issued).is_ok(), "{name} {garbage:?}");
             assert!(issued.ca_bundle().starts_with("-----BEGIN CERTIFICATE"), "{name} {garbage:?}");
         }
     }
@@ -153,7 +153,8 @@ async fn a_directory_keeps_it_for_the_next_start_and_for_nobody_else() {
     use std::os::unix::fs::PermissionsExt as _;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("webhook");
-    let open = || Certificates::open_at(Arc::new(Directory::new(path.clone())), names(), || day(0));
+    let open =
+        || Certificates::open_at(Arc::new(CertificateDirectory::new(path.clone())), names(), || day(0));
     let first = open().await.unwrap().ca_bundle();
     assert_eq!(open().await.unwrap().ca_bundle(), first);
     let file = path.join("webhook-certificates.json");
@@ -171,14 +172,14 @@ async fn the_api_server_is_told_before_a_new_authority_is_served() {
     let first = certificates.ca_bundle();
     let told = Arc::new(Mutex::new(Vec::new()));
     let (list, served) = (Arc::clone(&told), Arc::clone(&certificates));
-    let publish: Publish = Box::new(move |bundle| {
+    let publish: PublishBundle = Box::new(move |bundle| {
         list.lock().unwrap().push((bundle.clone(), served.ca_bundle()));
         let refused = bundle.len() > 10_000;
         ready(if refused { Err("no".into()) } else { Ok(()) }).boxed()
     });
     for days in [0, 1, 3650 - 170, 3650 - 169] {
         DAYS.store(days, Ordering::SeqCst);
-        certificates.turn(&publish).await.unwrap();
+        certificates.refresh(&publish).await.unwrap();
     }
     let told = told.lock().unwrap().clone();
     assert_eq!(told.len(), 4, "at every look: somebody else may have told the API server something else");
@@ -197,13 +198,13 @@ async fn nobody_is_served_what_the_api_server_could_not_be_told() {
     let certificates = Certificates::open_at(Arc::new(Replica::default()), names(), now).await.unwrap();
     let first = certificates.ca_bundle();
     DAYS.store(3650 - 170, Ordering::SeqCst);
-    let deaf: Publish = Box::new(|_| ready(Err("nobody there".into())).boxed());
-    assert!(matches!(certificates.turn(&deaf).await, Err(CertificateError::Publish(_))));
+    let deaf: PublishBundle = Box::new(|_| ready(Err("nobody there".into())).boxed());
+    assert!(matches!(certificates.refresh(&deaf).await, Err(CertificateError::Publish(_))));
     assert_eq!(certificates.ca_bundle(), first);
 }
 
 #[test]
 fn keys_are_not_shown() {
-    let kept = Kept::from(BTreeMap::from([("tls.key".to_owned(), "hunter2".to_owned())]));
+    let kept = CertificateFiles::from(BTreeMap::from([("tls.key".to_owned(), "hunter2".to_owned())]));
     assert_eq!(format!("{kept:?}"), "{\"tls.key\"}");
 }

@@ -1,110 +1,117 @@
-//! `capt apply`: make it so.
+//! `capt apply`: applies manifests without Kubernetes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::bail;
 
 use super::{
-    Format,
-    files::{Asked, Files},
-    interruptible,
+    OutputFormat, interruptible,
+    manifest_files::{DesiredWorkspaces, ManifestArgs},
     output::{self, ExitStatus},
-    setup::{Ready, Setup},
-    work::{Work, dropped},
+    run_setup::{RunArgs, RunEnvironment},
+    run_workspaces::{WorkspacesRun, dropped_workspaces},
 };
 use crate::{
-    blueprint::{Blueprint, Key},
-    config::{AwsMode, Outer},
-    oneshot::{Graph, Task},
-    work::{Doom, Goal},
+    config::{AwsMode, ProcessEnv},
+    oneshot::{DependencyGraph, WorkspaceTask},
+    pipeline::{DestroyReason, Goal},
+    workspaces::{DesiredWorkspace, WorkspaceKey},
 };
 
-/// What to make.
+/// Arguments of `capt apply`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   capt apply examples/quickstart.yaml
-  capt apply examples/quickstart.yaml --aws real          asks before each change
+  capt apply examples/quickstart.yaml --aws real          asks for confirmation before each change
   capt apply examples/quickstart.yaml --approve 0a1b2c3d4e5f
 
-Ctrl-C stops cleanly: creations under way are recorded, and the same command continues.")]
+Ctrl-C stops gracefully: resources being created are recorded in the state. Run the same command again to continue.")]
 pub(super) struct Args {
     #[command(flatten)]
-    files: Files,
+    files: ManifestArgs,
     #[command(flatten)]
-    setup: Setup,
-    /// Do not ask.
+    setup: RunArgs,
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
-    /// Approve the plan with this hash, although it replaces or destroys what is protected.
+    /// Approve the plan with this hash although it replaces or destroys protected resources.
     #[arg(long, value_name = "HASH")]
     approve: Option<String>,
-    /// How to print.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    output: OutputFormat,
 }
 
-pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
-    let asked = args.files.read(outer)?;
+pub(super) async fn run(args: &Args, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
+    let asked = args.files.load(process_env)?;
     let asks = args.setup.aws == AwsMode::Real && !args.yes;
-    if asks && !output::can_ask() {
+    if asks && !output::is_interactive() {
         bail!(
-            "a real AWS account would be changed and nobody can be asked; say --yes, or run this at a terminal"
+            "this changes a real AWS account and standard input is no terminal; pass --yes, or run it in a terminal"
         );
     }
-    // A circle is found before anything is started.
-    Graph::new(asked.blueprints.iter().map(|it| (it.key.clone(), it.after.clone())))?;
-    args.setup.refuse_identities(&asked)?;
-    let ready = interruptible(Box::pin(args.setup.open(outer))).await?;
-    let (tasks, graph) = tasks(&ready, &asked, args.approve.as_deref())?;
-    let work = Work {
-        ready: &ready,
+    // Detects dependency cycles before anything starts.
+    DependencyGraph::new(asked.blueprints.iter().map(|it| (it.key.clone(), it.depends_on.clone())))?;
+    args.setup.reject_identities(&asked)?;
+    let ready = interruptible(Box::pin(args.setup.prepare(process_env))).await?;
+    let (tasks, graph) = plan_tasks(&ready, &asked, args.approve.as_deref())?;
+    let work = WorkspacesRun {
+        environment: &ready,
         manifests: &asked.manifests,
         blueprints: &asked.blueprints,
         tasks,
         graph,
-        asks,
+        confirms: asks,
         format: args.output,
     };
     let status = work.run(&args.setup).await?;
-    if status == ExitStatus::Done && args.output == Format::Text {
-        say_where(&ready, args.setup.aws);
+    if status == ExitStatus::Done && args.output == OutputFormat::Text {
+        print_next_steps(&ready, args.setup.aws);
     }
     Ok(status)
 }
 
-/// What to do with each workspace, and in which order.
-fn tasks(
-    ready: &Ready,
-    asked: &Asked,
+/// The task of each workspace and their order.
+fn plan_tasks(
+    ready: &RunEnvironment,
+    asked: &DesiredWorkspaces,
     approve: Option<&str>,
-) -> anyhow::Result<(BTreeMap<Key, Task>, Graph)> {
+) -> anyhow::Result<(BTreeMap<WorkspaceKey, WorkspaceTask>, DependencyGraph)> {
     let approved = approve.map(str::to_owned);
     let goal = Goal::Apply { approved: approved.clone() };
-    let bring = |it: &Blueprint| (it.key.clone(), Task::Bring(Box::new(it.clone()), goal.clone()));
-    let mut tasks: BTreeMap<Key, Task> = asked.blueprints.iter().map(bring).collect();
-    let mut nodes: Vec<_> = asked.blueprints.iter().map(|it| (it.key.clone(), it.after.clone())).collect();
-    for (key, record) in dropped(ready, &asked.blueprints)? {
+    let bring =
+        |it: &DesiredWorkspace| (it.key.clone(), WorkspaceTask::Run(Box::new(it.clone()), goal.clone()));
+    let mut tasks: BTreeMap<WorkspaceKey, WorkspaceTask> = asked.blueprints.iter().map(bring).collect();
+    let mut nodes: Vec<_> =
+        asked.blueprints.iter().map(|it| (it.key.clone(), it.depends_on.clone())).collect();
+    for (key, record) in dropped_workspaces(ready, &asked.blueprints)? {
         if record.retained {
-            output::say(&format!("{key} is not in the files any more and is retained"));
+            output::print_message(&format!("{key} is no longer in the manifests and is retained"));
             continue;
         }
-        output::say(&format!("{key} is not in the files any more and will be destroyed"));
-        // What it stood on is not touched before it is gone.
+        output::print_message(&format!("{key} is no longer in the manifests and will be destroyed"));
+        // Its dependencies must not change before it is destroyed.
         for (_, needs) in nodes.iter_mut().filter(|(other, _)| record.after.contains(other)) {
             needs.insert(key.clone());
         }
         nodes.push((key.clone(), BTreeSet::new()));
-        tasks.insert(key, Task::Destroy(Box::new(record), Doom::Dropped { approved: approved.clone() }));
+        tasks.insert(
+            key,
+            WorkspaceTask::Destroy(
+                Box::new(record),
+                DestroyReason::RemovedFromManifests { approved: approved.clone() },
+            ),
+        );
     }
-    Ok((tasks, Graph::new(nodes)?))
+    Ok((tasks, DependencyGraph::new(nodes)?))
 }
 
-fn say_where(ready: &Ready, aws: AwsMode) {
-    let data = ready.site.data.display();
+fn print_next_steps(ready: &RunEnvironment, aws: AwsMode) {
+    let data = ready.site.path.display();
     let inventory = match aws {
-        AwsMode::Local => format!("; `capt aws inventory --data {data}` lists what exists"),
+        AwsMode::Local => format!("; `capt aws inventory --data {data}` lists the resources"),
         AwsMode::Real => String::new(),
     };
-    output::say(&format!("look around: the terraform directories are in {data}/workspaces{inventory}"));
+    output::print_message(&format!("terraform directories: {data}/workspaces{inventory}"));
 }

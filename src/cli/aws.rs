@@ -1,4 +1,4 @@
-//! `capt aws`: the local AWS of a data directory.
+//! `capt aws`: manages the local AWS of a data directory.
 
 use std::{
     path::{Path, PathBuf},
@@ -9,26 +9,29 @@ use anyhow::bail;
 use comfy_table::{Table, presets};
 use serde::Serialize;
 use terraform_driver::{
-    run::Run,
+    run::RunHandle,
     workspace::{FileLock, LockError, files::read_json},
 };
 
 use super::{
-    Format,
+    OutputFormat,
     output::{self, ExitStatus},
 };
 use crate::{
-    config::Outer,
+    config::ProcessEnv,
     local::{
-        admin::{Admin, Inventory},
-        aws::LocalAws,
-        place::Place,
-        serve,
+        admin::{AdminClient, Inventory},
+        aws_daemon::LocalAwsDaemon,
+        aws_server,
+        daemon_files::DaemonFiles,
     },
-    work::{Belongs, SiteError, all, forget_all, holding},
+    pipeline::{
+        CloudBinding, DataDirectoryError, list_workspaces, list_workspaces_with_resources,
+        remove_all_workspaces,
+    },
 };
 
-/// What to do with it.
+/// Arguments of `capt aws`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -37,108 +40,111 @@ pub(super) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Start it in the background, if it does not run.
-    Start(Common),
-    /// Stop it. It keeps what it holds in memory only: what was made in it is gone then.
-    Stop(Stop),
-    /// Whether it runs, and where.
-    Status(Common),
-    /// Everything that exists in it.
-    Inventory(Common),
-    /// Stop it and forget the workspaces that were made in it.
-    Reset(Common),
-    /// Serve in the foreground (what `start` runs in the background).
-    Serve(Serve),
+    /// Start it in the background unless it is running.
+    Start(LocalAwsArgs),
+    /// Stop it. Its resources are kept in memory only and are lost.
+    Stop(LocalAwsStopArgs),
+    /// Print whether it runs, and its endpoint.
+    Status(LocalAwsArgs),
+    /// List all resources in it.
+    Inventory(LocalAwsArgs),
+    /// Stop it and forget the workspaces that were applied to it.
+    Reset(LocalAwsArgs),
+    /// Run it in the foreground (`start` runs this in the background).
+    Serve(LocalAwsServeArgs),
 }
 
 #[derive(Debug, clap::Args)]
-struct Common {
+struct LocalAwsArgs {
     #[command(flatten)]
-    data: super::DataDir,
-    /// How to print.
+    data: super::DataDirArg,
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    output: OutputFormat,
 }
 
 #[derive(Debug, clap::Args)]
-struct Stop {
+struct LocalAwsStopArgs {
     #[command(flatten)]
-    common: Common,
-    /// Stop it even while another capt works in the data directory; what that one does then fails.
+    common: LocalAwsArgs,
+    /// Stop it even while another capt process uses the data directory; runs of that process then fail.
     #[arg(long)]
     force: bool,
 }
 
 #[derive(Debug, clap::Args)]
-struct Serve {
+struct LocalAwsServeArgs {
     #[command(flatten)]
-    data: super::DataDir,
-    /// A python with moto; the one in the cache directory otherwise.
+    data: super::DataDirArg,
+    /// Python interpreter with moto installed; defaults to the virtual environment in the cache directory.
     #[arg(long)]
     python: Option<PathBuf>,
-    /// The port of the loopback interface; a free one if the usual one is taken.
+    /// Port on the loopback interface; a free port if the default one is in use.
     #[arg(long)]
     port: Option<u16>,
-    /// End when nobody has called for so many hours.
+    /// Exit after this many hours without a request.
     #[arg(long, default_value_t = 6)]
     idle_hours: u64,
 }
 
 #[derive(Serialize)]
-struct Status {
+struct LocalAwsStatus {
     running: bool,
     endpoint: Option<String>,
     pid: Option<i32>,
     started: Option<jiff::Timestamp>,
 }
 
-pub(super) async fn run(args: Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
+pub(super) async fn run(args: Args, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
     match args.command {
-        Command::Start(args) => start(&args, outer).await,
-        Command::Stop(args) => stop(&args, outer).await,
-        Command::Status(args) => status(&args, outer).await,
-        Command::Inventory(args) => inventory(&args, outer).await,
-        Command::Reset(args) => reset(&args, outer).await,
-        Command::Serve(args) => serve(args, outer).await,
+        Command::Start(args) => start(&args, process_env).await,
+        Command::Stop(args) => stop(&args, process_env).await,
+        Command::Status(args) => status(&args, process_env).await,
+        Command::Inventory(args) => inventory(&args, process_env).await,
+        Command::Reset(args) => reset(&args, process_env).await,
+        Command::Serve(args) => serve(args, process_env).await,
     }
 }
 
-async fn start(args: &Common, outer: &Outer) -> anyhow::Result<ExitStatus> {
-    let (server, started) = args.aws(outer).ensure(output::say).await?;
-    let word = if started { "started" } else { "runs already" };
-    output::say(&format!("the local AWS {word}: {} (process {})", server.endpoint, server.process.pid));
+async fn start(args: &LocalAwsArgs, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
+    let (server, started) = args.daemon(process_env).ensure_running(output::print_message).await?;
+    let word = if started { "started" } else { "is already running" };
+    output::print_message(&format!(
+        "the local AWS {word}: {} (process {})",
+        server.endpoint, server.process.pid
+    ));
     Ok(ExitStatus::Done)
 }
 
-async fn stop(args: &Stop, outer: &Outer) -> anyhow::Result<ExitStatus> {
-    let data = args.common.data.path(outer);
-    let _ours = match take(&data, "`capt aws stop`") {
+async fn stop(args: &LocalAwsStopArgs, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
+    let data = args.common.data.path(process_env);
+    let _ours = match lock_data_dir(&data, "`capt aws stop`") {
         _ if args.force => None,
         Err(LockError::Held { holder, .. }) => bail!(
-            "the data directory {} is in use by {holder}, which may need the local AWS; wait until it is done, \
-             or stop the local AWS all the same with --force",
+            "the data directory {} is in use by {holder}, which may need the local AWS; wait until it finishes, \
+            or stop the local AWS anyway with --force",
             data.display()
         ),
         lock => lock?,
     };
-    let text = if args.common.aws(outer).stop().await? {
-        "the local AWS is stopped"
+    let text = if args.common.daemon(process_env).stop().await? {
+        "stopped the local AWS"
     } else {
         "the local AWS was not running"
     };
-    output::say(text);
+    output::print_message(text);
     Ok(ExitStatus::Done)
 }
 
-async fn status(args: &Common, outer: &Outer) -> anyhow::Result<ExitStatus> {
-    let server = args.aws(outer).running().await?;
-    let status = Status {
+async fn status(args: &LocalAwsArgs, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
+    let server = args.daemon(process_env).running().await?;
+    let status = LocalAwsStatus {
         running: server.is_some(),
         endpoint: server.as_ref().map(|server| server.endpoint.clone()),
         pid: server.as_ref().map(|server| server.process.pid),
         started: server.as_ref().map(|server| server.started),
     };
-    output::print(args.output, &status, || match &server {
+    output::print_formatted(args.output, &status, || match &server {
         Some(server) => format!(
             "running at {} (process {}, since {})\n",
             server.endpoint, server.process.pid, server.started
@@ -148,21 +154,21 @@ async fn status(args: &Common, outer: &Outer) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-async fn inventory(args: &Common, outer: &Outer) -> anyhow::Result<ExitStatus> {
-    let inventory = match args.aws(outer).running().await? {
-        Some(server) => Admin::at(server.endpoint).inventory().await?,
+async fn inventory(args: &LocalAwsArgs, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
+    let inventory = match args.daemon(process_env).running().await? {
+        Some(server) => AdminClient::new(server.endpoint).inventory().await?,
         None => {
-            output::say("the local AWS is not running, so nothing exists in it");
+            output::print_message("the local AWS is not running, so it has no resources");
             Inventory { items: Vec::new() }
         }
     };
-    output::print(args.output, &inventory, || table(&inventory))?;
+    output::print_formatted(args.output, &inventory, || inventory_table(&inventory))?;
     Ok(ExitStatus::Done)
 }
 
-pub(super) fn table(inventory: &Inventory) -> String {
+pub(super) fn inventory_table(inventory: &Inventory) -> String {
     if inventory.items.is_empty() {
-        return "nothing exists\n".to_owned();
+        return "no resources\n".to_owned();
     }
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(["SERVICE", "TYPE", "REGION", "NAME", "STATUS", "ID"]);
@@ -182,42 +188,42 @@ pub(super) fn table(inventory: &Inventory) -> String {
     lines.join("\n") + "\n"
 }
 
-async fn reset(args: &Common, outer: &Outer) -> anyhow::Result<ExitStatus> {
-    let data = args.data.path(outer);
-    // Held to the end: an apply that began in between would lose its workspaces.
-    let _ours = take(&data, "`capt aws reset`").map_err(|error| match error {
-        LockError::Held { holder, .. } => SiteError::InUse { data: data.clone(), holder },
+async fn reset(args: &LocalAwsArgs, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
+    let data = args.data.path(process_env);
+    // Held until the end: an apply that starts in between would lose its workspaces.
+    let _ours = lock_data_dir(&data, "`capt aws reset`").map_err(|error| match error {
+        LockError::Held { holder, .. } => DataDirectoryError::InUse { data: data.clone(), holder },
         LockError::File(error) => error.into(),
     })?;
-    refuse_if_precious(&data)?;
+    refuse_if_account_holds_resources(&data)?;
     refuse_if_terraform_runs(&data)?;
-    let aws = args.aws(outer);
+    let aws = args.daemon(process_env);
     aws.stop().await?;
-    aws.forget_memory()?;
-    let forgotten = forget_all(&data)?;
-    output::say(&format!(
-        "the local AWS is stopped, and {forgotten} workspace(s) that were made in it are forgotten"
+    aws.forget_instance()?;
+    let forgotten = remove_all_workspaces(&data)?;
+    output::print_message(&format!(
+        "stopped the local AWS and forgot {forgotten} workspace(s) that were applied to it"
     ));
     Ok(ExitStatus::Done)
 }
 
-/// The data directory's lock. Where there is no directory nobody works, and none is made.
-fn take(data: &Path, who: &str) -> Result<Option<FileLock>, LockError> {
+/// Locks the data directory; `None` if it does not exist.
+fn lock_data_dir(data: &Path, who: &str) -> Result<Option<FileLock>, LockError> {
     if !data.exists() {
         return Ok(None);
     }
-    FileLock::take(&data.join("lock"), &format!("{who} (process {})", std::process::id())).map(Some)
+    FileLock::acquire(&data.join("lock"), &format!("{who} (process {})", std::process::id())).map(Some)
 }
 
-/// What the local AWS held is gone with it; what a real account holds stays, and costs.
-fn refuse_if_precious(data: &Path) -> anyhow::Result<()> {
-    let Some(owner @ Belongs::Account(_)) = read_json(&data.join("cloud.json"))? else { return Ok(()) };
-    let count = holding(data)?.len();
+/// Resources of a real account would survive, unmanaged and billed.
+fn refuse_if_account_holds_resources(data: &Path) -> anyhow::Result<()> {
+    let Some(owner @ CloudBinding::Account(_)) = read_json(&data.join("cloud.json"))? else { return Ok(()) };
+    let count = list_workspaces_with_resources(data)?.len();
     if count > 0 {
         bail!(
-            "the data directory {} belongs to {owner}, and {count} workspace(s) in it hold resources there that \
-             only their states know of, so nothing is forgotten; destroy them first with `capt destroy FILE --aws \
-             real --data {}`, or name the directory of a local AWS with --data",
+            "the data directory {} belongs to {owner}, and {count} workspace(s) in it hold resources that only \
+            their states track; destroy them first with `capt destroy FILE --aws real --data {}`, or pass the data \
+            directory of a local AWS with --data",
             data.display(),
             data.display()
         );
@@ -225,14 +231,14 @@ fn refuse_if_precious(data: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A terraform whose caller went away still writes to its workspace.
+/// A terraform process that outlived its caller still writes to its workspace.
 pub(super) fn refuse_if_terraform_runs(data: &Path) -> anyhow::Result<()> {
-    for (key, record) in all(data)? {
-        if let Some(run) = Run::find_alive(&record.place(data, &key))? {
+    for (key, record) in list_workspaces(data)? {
+        if let Some(run) = RunHandle::find_alive(&record.workspace_dir(data, &key))? {
             bail!(
-                "a terraform still runs in {}, and its workspace cannot be forgotten before it has ended; \
-                 wait for it and run the same command again (what it says is in {})",
-                record.place(data, &key).dir().display(),
+                "terraform is still running in {}; wait until it exits, then run the same command again (its output is \
+                in {})",
+                record.workspace_dir(data, &key).dir().display(),
                 run.dir().path().display()
             );
         }
@@ -240,20 +246,20 @@ pub(super) fn refuse_if_terraform_runs(data: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn serve(args: Serve, outer: &Outer) -> anyhow::Result<ExitStatus> {
-    let place = Place::of(&args.data.path(outer));
+async fn serve(args: LocalAwsServeArgs, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
+    let place = DaemonFiles::of_local_aws(&args.data.path(process_env));
     let python = match args.python {
         Some(python) => python,
-        None => crate::local::venv::python(outer, output::say).await?,
+        None => crate::local::venv::ensure_python(process_env, output::print_message).await?,
     };
-    output::say(&format!("serving; the address is in {}", place.server().display()));
-    serve::serve(&place, python, args.port, Duration::from_secs(args.idle_hours * 3600)).await?;
+    output::print_message(&format!("serving; the endpoint is recorded in {}", place.server_file().display()));
+    aws_server::serve(&place, python, args.port, Duration::from_secs(args.idle_hours * 3600)).await?;
     Ok(ExitStatus::Done)
 }
 
-impl Common {
-    fn aws(&self, outer: &Outer) -> LocalAws {
-        LocalAws::of(outer, &self.data.path(outer))
+impl LocalAwsArgs {
+    fn daemon(&self, process_env: &ProcessEnv) -> LocalAwsDaemon {
+        LocalAwsDaemon::new(process_env, &self.data.path(process_env))
     }
 }
 
@@ -268,7 +274,7 @@ mod tests {
         ]});
         let inventory: Inventory = serde_json::from_value(reported).unwrap();
         assert_eq!(serde_json::to_value(&inventory).unwrap()["items"][0]["region"], "eu-west-3");
-        let table = table(&inventory);
+        let table = inventory_table(&inventory);
         let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(rows[0], ["SERVICE", "TYPE", "REGION", "NAME", "STATUS", "ID"]);
         assert_eq!(rows[1], ["ec2", "vpc", "eu-west-3", "demo", "-", "vpc-1"]);

@@ -1,4 +1,4 @@
-//! `capt completions`: a script for a shell.
+//! `capt completions`: prints a shell completion script.
 
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -8,7 +8,7 @@ use super::{
     output::{self, ExitStatus},
 };
 
-/// For which shell.
+/// Arguments of `capt completions`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  source <(capt completions bash)")]
 pub(super) struct Args {
@@ -19,6 +19,6 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitStatus> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "capt", &mut script);
-    output::data(&String::from_utf8_lossy(&script))?;
+    output::print_data(&String::from_utf8_lossy(&script))?;
     Ok(ExitStatus::Done)
 }

@@ -1,6 +1,6 @@
-//! `capt connect`: answers for a workload of the cluster from this machine.
+//! `capt connect`: routes traffic of a cluster workload to this machine.
 
-mod show;
+mod connection_view;
 
 use std::{fs, path::PathBuf, sync::Arc};
 
@@ -8,104 +8,106 @@ use anyhow::{Context as _, anyhow};
 use kube::{Client, Config};
 use sandbox::api::LocalWorkload;
 use sandbox_router::tunnel::{
-    Mapping, Protocol, Times, Workload,
-    agent::{self, Agent, Dial, End, Tcp, Tokens},
+    LocalMapping, TunnelProtocol, TunnelTimeouts, WorkloadName,
+    agent::{self, Agent, AgentError, GatewayDialer, TcpDialer, TokenSource},
 };
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    access::Access,
-    client::explain,
+    kube_api::describe_api_error,
+    kube_target::KubeTarget,
     output::{self, ExitStatus},
 };
 use crate::{
-    config::Outer,
-    k8s::{K8sError, Kube},
-    sandbox::connect::{FileToken, KubeToken, PortForward, Published, confirm, prompt, tls},
+    config::ProcessEnv,
+    dataplane::connect::{
+        DirectDialer, FileToken, KubeToken, PortForward, confirm_mappings, direct_tls, nodelay_client,
+    },
+    k8s::{K8sError, KubeClient},
 };
 
-/// What to answer for, and how to reach the router.
+/// Arguments of `capt connect`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  capt connect cart-local -n shop                     what the LocalWorkload maps, through the API server
+  capt connect cart-local -n shop                     the mappings of the LocalWorkload, through the API server
   capt connect cart-local -n shop --map 8080=4000     the same, but the application listens on port 4000
-  capt connect cart-local -n shop --takeover          although somebody else is connected
-  capt connect cart-local -n shop --address tunnel.dev.example.org:443     to a router, without the API server between
+  capt connect cart-local -n shop --takeover          replace the session of another user
+  capt connect cart-local -n shop --address tunnel.dev.example.org:443     directly to a router, bypassing the API server
 
-No port of this machine is opened, no route and no name server is changed, and no root is needed. Only what stays on
-this machine is dialled, unless --map says otherwise; what the LocalWorkload says later changes nothing.")]
+Opens no port on this machine, changes neither routes nor DNS, and needs no root. Only loopback addresses are dialled,
+unless --map says otherwise; later changes of the LocalWorkload have no effect.")]
 pub(super) struct Args {
-    /// The `LocalWorkload`.
+    /// Name of the `LocalWorkload`.
     name: String,
     #[command(flatten)]
-    access: Access,
-    /// Its namespace.
+    access: KubeTarget,
+    /// Namespace of the `LocalWorkload`.
     #[arg(short, long, value_name = "NAME", default_value = "default")]
     namespace: String,
-    /// Where the application of a port listens, instead of where the `LocalWorkload` says; may be given again.
+    /// Local address of a port, overriding the `LocalWorkload`; may be repeated.
     #[arg(long, value_name = "PORT=[HOST:]PORT")]
-    map: Vec<Mapping>,
-    /// Take the place of another user who is connected.
+    map: Vec<LocalMapping>,
+    /// Replace the session of another connected user.
     #[arg(long)]
     takeover: bool,
-    /// The address of the tunnel, if it has one of its own; otherwise the API server forwards to a router.
+    /// Address of the tunnel endpoint; by default the API server port-forwards to a router.
     #[arg(long, value_name = "HOST:PORT")]
     address: Option<String>,
-    /// Who signs the certificate at --address, if not the routers' own authority, which the API server tells.
+    /// CA of the certificate at --address; defaults to the routers' own CA, read from the API server.
     #[arg(long, value_name = "FILE", requires = "address")]
     ca: Option<PathBuf>,
-    /// Without TLS: for a router on this machine.
+    /// Connect without TLS; only for a router on this machine.
     #[arg(long, requires = "address", conflicts_with = "ca")]
     plain: bool,
-    /// A file with the token to show, instead of the kubeconfig's.
+    /// File with the token to authenticate with, instead of the kubeconfig's.
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
 
-pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
-    let config = args.access.config_or_usual(outer).await?;
-    let tokens = tokens(args, &config, outer)?;
-    let client = prompt(config).map_err(|error| explain(&error))?;
-    let mappings = mappings(args, &client).await?;
+pub(super) async fn run(args: &Args, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
+    let config = args.access.config_or_default(process_env).await?;
+    let tokens = token_source(args, &config, process_env)?;
+    let client = nodelay_client(config).map_err(|error| describe_api_error(&error))?;
+    let mappings = confirmed_mappings(args, &client).await?;
     for mapping in &mappings {
-        output::say(&format!("port {} goes to {}", mapping.port, mapping.to_local()));
+        output::print_message(&format!("port {} is mapped to {}", mapping.port, mapping.to_local()));
     }
     let agent = Agent::new(
-        agent::Config {
-            workload: Workload::new(&args.namespace, &args.name),
+        agent::AgentConfig {
+            workload: WorkloadName::new(&args.namespace, &args.name),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            session: session(),
+            session: session_id(),
             takeover: args.takeover,
             mappings,
-            times: Times::default(),
+            times: TunnelTimeouts::default(),
         },
-        dial(args, client, outer).await?,
+        tunnel_dialer(args, client, process_env).await?,
         tokens,
     );
-    follow(&agent).await
+    run_agent(&agent).await
 }
 
-/// Shows what the agent does until it ends, or until somebody ends it.
-async fn follow(agent: &Agent) -> anyhow::Result<ExitStatus> {
+/// Runs the agent and shows its state until it ends or a signal arrives.
+async fn run_agent(agent: &Agent) -> anyhow::Result<ExitStatus> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let stop = CancellationToken::new();
     let mut running = std::pin::pin!(agent.run(stop.clone()));
     let ended = tokio::select! {
         ended = &mut running => Some(ended),
-        () = show::show(agent.watch()) => None,
+        () = connection_view::show_connection(agent.watch()) => None,
         _ = terminate.recv() => None,
         _ = interrupt.recv() => None,
     };
     let ended = match ended {
         Some(ended) => ended,
-        // The router is told, so that nobody waits for us.
+        // Closes the session at the router, so that its callers fail over at once.
         None => {
             stop.cancel();
             tokio::select! {
                 ended = &mut running => ended,
-                // Who asks twice does not want to wait for a router that may be away.
+                // A second signal does not wait for a router that may be unreachable.
                 _ = terminate.recv() => Ok(()),
                 _ = interrupt.recv() => Ok(()),
             }
@@ -113,15 +115,15 @@ async fn follow(agent: &Agent) -> anyhow::Result<ExitStatus> {
     };
     match ended {
         Ok(()) => {
-            output::say("disconnected");
+            output::print_message("disconnected");
             Ok(ExitStatus::Done)
         }
-        Err(End::Refused(why) | End::Fenced(why)) => Err(anyhow!("{why}")),
+        Err(AgentError::Refused(why) | AgentError::Fenced(why)) => Err(anyhow!("{why}")),
     }
 }
 
-/// Names this process.
-fn session() -> String {
+/// A random id of this process's session.
+fn session_id() -> String {
     let mut id = String::new();
     for _ in 0..20 {
         id.push(fastrand::alphanumeric());
@@ -129,59 +131,67 @@ fn session() -> String {
     id
 }
 
-/// What the object proposes, and the command line confirms.
-async fn mappings(args: &Args, client: &Client) -> anyhow::Result<Vec<Mapping>> {
-    // The client itself tries nothing again, and an API server may be busy for a moment.
-    let kube = Kube::new(client.clone());
+/// The mappings of the object, overridden by --map.
+async fn confirmed_mappings(args: &Args, client: &Client) -> anyhow::Result<Vec<LocalMapping>> {
+    // `Kube` retries a busy API server; the plain client does not.
+    let kube = KubeClient::new(client.clone());
     let found = kube.get::<LocalWorkload>(Some(&args.namespace), &args.name).await;
     let found = found.map_err(|error| match error {
-        K8sError::Unreachable { source, .. } => explain(&source),
+        K8sError::Unreachable { source, .. } => describe_api_error(&source),
         other => other.into(),
     })?;
     let found = found.ok_or_else(|| {
         anyhow!(
-            "there is no LocalWorkload {}/{}; `kubectl get lw -A` lists them, -n names another namespace",
+            "no LocalWorkload {}/{} found; `kubectl get lw -A` lists them, -n selects another namespace",
             args.namespace,
             args.name
         )
     })?;
-    Ok(confirm(&found.spec.mappings, &args.map)?)
+    Ok(confirm_mappings(&found.spec.mappings, &args.map)?)
 }
 
-fn tokens(args: &Args, config: &Config, outer: &Outer) -> anyhow::Result<Arc<dyn Tokens>> {
+fn token_source(
+    args: &Args,
+    config: &Config,
+    process_env: &ProcessEnv,
+) -> anyhow::Result<Arc<dyn TokenSource>> {
     Ok(match &args.token_file {
-        Some(path) => Arc::new(FileToken(outer.absolute(path))),
+        Some(path) => Arc::new(FileToken(process_env.absolute_path(path))),
         None => Arc::new(KubeToken::new(config)?),
     })
 }
 
-async fn dial(args: &Args, client: Client, outer: &Outer) -> anyhow::Result<Arc<dyn Dial>> {
+async fn tunnel_dialer(
+    args: &Args,
+    client: Client,
+    process_env: &ProcessEnv,
+) -> anyhow::Result<Arc<dyn GatewayDialer>> {
     let Some(address) = &args.address else {
         return Ok(Arc::new(PortForward::new(client, &args.namespace)));
     };
     if args.plain {
-        only_here(address)?;
-        return Ok(Arc::new(Tcp { address: address.clone() }));
+        require_loopback(address)?;
+        return Ok(Arc::new(TcpDialer { address: address.clone() }));
     }
     let Some(ca) = &args.ca else {
-        return Ok(Arc::new(Published::open(client, &args.namespace, address).await?));
+        return Ok(Arc::new(DirectDialer::open(client, &args.namespace, address).await?));
     };
-    let ca = outer.absolute(ca);
+    let ca = process_env.absolute_path(ca);
     let pem = fs::read(&ca).with_context(|| format!("cannot read {}", ca.display()))?;
     let host = address.rsplit_once(':').map_or(address.as_str(), |(host, _)| host);
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    Ok(Arc::new(tls(address, host, &pem, &ca.display().to_string())?))
+    Ok(Arc::new(direct_tls(address, host, &pem, &ca.display().to_string())?))
 }
 
-/// Without TLS the token can be read on the way: so there has to be none.
-fn only_here(address: &str) -> anyhow::Result<()> {
-    // What is on this machine is not asked of a name server, which could say otherwise.
-    let is_here = Mapping::new(1, address, Protocol::Tcp).is_ok_and(|it| it.is_loopback());
+/// Without TLS the token is sent in plain text, so only loopback addresses are allowed.
+fn require_loopback(address: &str) -> anyhow::Result<()> {
+    // Decided without DNS, which could resolve a name to another machine.
+    let is_here = LocalMapping::new(1, address, TunnelProtocol::Tcp).is_ok_and(|it| it.is_loopback());
     if is_here {
         return Ok(());
     }
     Err(anyhow!(
-        "--plain would send your token to {address} in the clear; it is for a router on this machine, such as 127.0.0.1:8446"
+        "--plain would send your token to {address} in plain text; use it only for a router on this machine, such as 127.0.0.1:8446"
     ))
 }
 
@@ -192,12 +202,12 @@ mod tests {
     #[test]
     fn a_token_goes_without_tls_only_to_this_machine() {
         for here in ["127.0.0.1:8446", "[::1]:8446", "localhost:8446"] {
-            assert!(only_here(here).is_ok(), "{here}");
+            assert!(require_loopback(here).is_ok(), "{here}");
         }
         for elsewhere in
             ["10.0.0.7:8446", "tunnel.example.org:443", "localhost.example.org:443", "0.0.0.0:1", "nonsense"]
         {
-            assert!(only_here(elsewhere).is_err(), "{elsewhere}");
+            assert!(require_loopback(elsewhere).is_err(), "{elsewhere}");
         }
     }
 }

@@ -1,25 +1,25 @@
-//! `capt crds`: the kinds, as the API server wants them.
+//! `capt crds`: prints or writes the CRDs.
 
 use std::path::PathBuf;
 
 use anyhow::Context;
-use terraform_driver::workspace::files::{private_dir, write_atomic};
+use terraform_driver::workspace::files::{create_private_dir, write_atomic};
 
 use super::output::{self, ExitStatus};
 use crate::api::{crd_file_name, crd_yaml, crds};
 
-/// Where they go.
+/// Arguments of `capt crds`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  capt crds | kubectl apply --server-side -f -\n  capt crds --write crds")]
 pub(super) struct Args {
-    /// Write one file a kind into this directory instead of printing them.
+    /// Write one file per kind into this directory instead of printing them.
     #[arg(long, value_name = "DIR")]
     write: Option<PathBuf>,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitStatus> {
     if let Some(dir) = &args.write {
-        private_dir(dir).context("writing the CRDs")?;
+        create_private_dir(dir).context("writing the CRDs")?;
     }
     let mut all = Vec::new();
     for crd in crds() {
@@ -33,7 +33,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitStatus> {
         }
     }
     if args.write.is_none() {
-        output::data(&all.join("---\n"))?;
+        output::print_data(&all.join("---\n"))?;
     }
     Ok(ExitStatus::Done)
 }

@@ -1,111 +1,118 @@
-//! `capt destroy`: undo it.
+//! `capt destroy`: destroys what was applied from manifests, without Kubernetes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::bail;
 
 use super::{
-    Format,
-    files::Files,
-    gateway::end_with_the_rest,
+    OutputFormat,
+    gateway::stop_gateway,
     interruptible,
+    manifest_files::ManifestArgs,
     output::{self, ExitStatus},
     report,
-    setup::{Ready, Setup, refuse_if_in_use},
-    work::{Work, dropped},
+    run_setup::{RunArgs, RunEnvironment, refuse_if_in_use},
+    run_workspaces::{WorkspacesRun, dropped_workspaces},
 };
 use crate::{
-    blueprint::{Blueprint, Key},
-    config::{AwsMode, Outer},
-    local::{admin::Admin, aws::LocalAws},
-    oneshot::{Fates, Graph, Task, fates},
-    work::{Doom, Record, holding},
+    config::{AwsMode, ProcessEnv},
+    local::{admin::AdminClient, aws_daemon::LocalAwsDaemon},
+    oneshot::{DependencyGraph, DestroySet, WorkspaceTask, compute_destroy_set},
+    pipeline::{DestroyReason, WorkspaceRecord, list_workspaces_with_resources},
+    workspaces::{DesiredWorkspace, WorkspaceKey},
 };
 
-/// What to destroy.
+/// Arguments of `capt destroy`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   capt destroy examples/quickstart.yaml
   capt destroy examples/quickstart.yaml --aws real --yes
 
-Everything goes in the opposite order in which it was made. What is to be retained stays.
-The local AWS ends with the last object in it.")]
+Workspaces are destroyed in reverse dependency order. Retained workspaces are kept.
+The local AWS stops when its last resource is gone.")]
 pub(super) struct Args {
     #[command(flatten)]
-    files: Files,
+    files: ManifestArgs,
     #[command(flatten)]
-    setup: Setup,
-    /// Do not ask.
+    setup: RunArgs,
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
-    /// How to print.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    output: OutputFormat,
 }
 
-pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
-    let asked = args.files.read(outer)?;
+pub(super) async fn run(args: &Args, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
+    let asked = args.files.load(process_env)?;
     let real = args.setup.aws == AwsMode::Real;
     let asks = real && !args.yes;
-    if asks && !output::can_ask() {
+    if asks && !output::is_interactive() {
         bail!(
-            "resources of a real AWS account would be destroyed and nobody can be asked; say --yes, or run this at a terminal"
+            "this destroys resources of a real AWS account and standard input is no terminal; pass --yes, or run it in a terminal"
         );
     }
-    if !real && holding(&args.setup.data.path(outer))?.is_empty() {
-        // Another capt may be about to make something, and needs the local AWS that would be stopped here.
-        refuse_if_in_use(&args.setup.data.path(outer))?;
-        output::say("nothing is there to destroy");
-        report::report(&BTreeMap::new(), &[], &args.setup.data.path(outer), args.output)?;
-        return stop_if_unused(args, outer).await;
+    if !real && list_workspaces_with_resources(&args.setup.data.path(process_env))?.is_empty() {
+        // Another capt process may be about to use the local AWS that is stopped here.
+        refuse_if_in_use(&args.setup.data.path(process_env))?;
+        output::print_message("nothing to destroy");
+        report::print_report(&BTreeMap::new(), &[], &args.setup.data.path(process_env), args.output)?;
+        return stop_unused_local_aws(args, process_env).await;
     }
-    args.setup.refuse_identities(&asked)?;
-    let ready = interruptible(Box::pin(args.setup.open(outer))).await?;
-    let doomed = doomed(&ready, &asked.blueprints)?;
+    args.setup.reject_identities(&asked)?;
+    let ready = interruptible(Box::pin(args.setup.prepare(process_env))).await?;
+    let doomed = destroy_tasks(&ready, &asked.blueprints)?;
     if doomed.is_empty() {
-        output::say("nothing of it is there");
-        return report::report(&BTreeMap::new(), &[], &ready.site.data, args.output);
+        output::print_message("nothing to destroy: no workspace of these manifests exists");
+        return report::print_report(&BTreeMap::new(), &[], &ready.site.path, args.output);
     }
-    let graph = Graph::new(doomed.iter().map(|(key, (_, after))| (key.clone(), after.clone())))?.reversed();
+    let graph =
+        DependencyGraph::new(doomed.iter().map(|(key, (_, after))| (key.clone(), after.clone())))?.reversed();
     let tasks = doomed.into_iter().map(|(key, (task, _))| (key, task)).collect();
-    let work = Work {
-        ready: &ready,
+    let work = WorkspacesRun {
+        environment: &ready,
         manifests: &asked.manifests,
         blueprints: &asked.blueprints,
         tasks,
         graph,
-        asks,
+        confirms: asks,
         format: args.output,
     };
     let status = work.run(&args.setup).await?;
-    if status == ExitStatus::Done && !real { stop_if_unused(args, outer).await } else { Ok(status) }
+    if status == ExitStatus::Done && !real {
+        stop_unused_local_aws(args, process_env).await
+    } else {
+        Ok(status)
+    }
 }
 
-type Doomed = BTreeMap<Key, (Task, BTreeSet<Key>)>;
+type DestroyTasks = BTreeMap<WorkspaceKey, (WorkspaceTask, BTreeSet<WorkspaceKey>)>;
 
-/// What exists of what the files ask for, and what they asked for earlier.
-fn doomed(ready: &Ready, blueprints: &[Blueprint]) -> anyhow::Result<Doomed> {
-    let existing: BTreeMap<Key, Record> = holding(&ready.site.data)?.into_iter().collect();
-    let dropped = dropped(ready, blueprints)?;
-    let named: BTreeSet<Key> = blueprints
+/// Existing workspaces of the manifests, now and earlier, and what depends on them.
+fn destroy_tasks(ready: &RunEnvironment, blueprints: &[DesiredWorkspace]) -> anyhow::Result<DestroyTasks> {
+    let existing: BTreeMap<WorkspaceKey, WorkspaceRecord> =
+        list_workspaces_with_resources(&ready.site.path)?.into_iter().collect();
+    let dropped = dropped_workspaces(ready, blueprints)?;
+    let named: BTreeSet<WorkspaceKey> = blueprints
         .iter()
         .map(|it| it.key.clone())
         .chain(dropped.iter().map(|(key, _)| key.clone()))
         .filter(|key| existing.contains_key(key))
         .collect();
-    let retained: BTreeSet<Key> = blueprints
+    let retained: BTreeSet<WorkspaceKey> = blueprints
         .iter()
         .filter(|it| it.retained)
         .map(|it| it.key.clone())
         .chain(dropped.into_iter().filter(|(_, record)| record.retained).map(|(key, _)| key))
         .collect();
-    let Fates { doomed, kept } = fates(&existing, &named, &retained)?;
-    let task = |key: &Key, record: &Record| {
+    let DestroySet { to_destroy: doomed, to_retain: kept } =
+        compute_destroy_set(&existing, &named, &retained)?;
+    let task = |key: &WorkspaceKey, record: &WorkspaceRecord| {
         if doomed.contains(key) {
-            Some(Task::Destroy(Box::new(record.clone()), Doom::Asked))
+            Some(WorkspaceTask::Destroy(Box::new(record.clone()), DestroyReason::Requested))
         } else {
-            kept.contains(key).then_some(Task::Keep)
+            kept.contains(key).then_some(WorkspaceTask::Retain)
         }
     };
     Ok(existing
@@ -114,27 +121,26 @@ fn doomed(ready: &Ready, blueprints: &[Blueprint]) -> anyhow::Result<Doomed> {
         .collect())
 }
 
-/// The local AWS ends with the last object in it. Before that it is asked what it still holds: something that
-/// no workspace knows of was leaked, and must not vanish unseen.
-async fn stop_if_unused(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
-    let data = args.setup.data.path(outer);
-    let aws = LocalAws::of(outer, &data);
+/// Stops the local AWS when no workspace holds resources. Resources that remain are leaks and are reported first.
+async fn stop_unused_local_aws(args: &Args, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
+    let data = args.setup.data.path(process_env);
+    let aws = LocalAwsDaemon::new(process_env, &data);
     let Some(server) = aws.running().await? else { return Ok(ExitStatus::Done) };
-    if !holding(&data)?.is_empty() {
+    if !list_workspaces_with_resources(&data)?.is_empty() {
         return Ok(ExitStatus::Done);
     }
-    let left = Admin::at(server.endpoint).inventory().await?.items;
+    let left = AdminClient::new(server.endpoint).inventory().await?.items;
     if left.is_empty() {
         aws.stop().await?;
-        output::say("nothing is left, so the local AWS is stopped");
-        // Its providers talk to an AWS that is gone.
-        end_with_the_rest(&data).await?;
+        output::print_message("no resources are left; stopped the local AWS");
+        // The shared providers are configured for the stopped local AWS.
+        stop_gateway(&data).await?;
         return Ok(ExitStatus::Done);
     }
     let names: Vec<String> =
         left.iter().map(|item| format!("{} {} {}", item.service, item.kind, item.id)).collect();
-    output::warn(&format!(
-        "the local AWS still holds what no workspace knows of: {}; `capt aws stop` ends it all the same",
+    output::print_warning(&format!(
+        "the local AWS still holds resources that no workspace tracks: {}; `capt aws stop` stops it anyway",
         names.join(", ")
     ));
     Ok(ExitStatus::Refused)

@@ -1,26 +1,26 @@
-//! `capt gateway`: the shared providers of a data directory.
+//! `capt gateway`: the provider gateway of a data directory.
 
 use std::{ffi::OsString, path::Path, time::Duration};
 
 use anyhow::bail;
 use provider_gateway::{
-    admin::{Client, Report},
+    admin::{GatewayClient, GatewayReport},
     plugin::become_provider,
 };
 use serde::Serialize;
 
 use super::{
-    Format,
-    log::{self, LogFormat},
+    OutputFormat,
+    logging::{self, LogFormat},
     output::{self, ExitStatus},
     time,
 };
 use crate::{
-    config::Outer,
-    gateway::{self, Ended, Gateway},
+    config::ProcessEnv,
+    gateway::{self, GatewayHandle, GatewayStopOutcome},
 };
 
-/// What to do with it.
+/// Arguments of `capt gateway`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -29,81 +29,81 @@ pub(super) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
-    /// Whether it runs, which providers it has, and what it has done.
-    Status(Common),
-    /// Let it end, as soon as no run uses it.
-    Stop(Common),
-    /// Serve in the foreground (what the other commands run in the background).
-    Serve(Serve),
-    /// Become a provider (internal).
+    /// Print whether it runs, its provider processes, and its counters.
+    Status(GatewayArgs),
+    /// Stop it as soon as no run uses it.
+    Stop(GatewayArgs),
+    /// Run it in the foreground (other commands run this in the background).
+    Serve(GatewayServeArgs),
+    /// Exec a provider binary (internal).
     #[command(hide = true)]
-    Exec(Exec),
+    Exec(GatewayExecArgs),
 }
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Common {
+pub(super) struct GatewayArgs {
     #[command(flatten)]
-    data: super::DataDir,
-    /// How to print.
+    data: super::DataDirArg,
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    output: OutputFormat,
 }
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Serve {
+pub(super) struct GatewayServeArgs {
     #[command(flatten)]
-    data: super::DataDir,
-    /// End when nobody has needed it for so long.
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time::duration)]
+    data: super::DataDirArg,
+    /// Exit after this time without a run.
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time::parse_duration)]
     idle: Duration,
 }
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Exec {
+pub(super) struct GatewayExecArgs {
     program: OsString,
 }
 
 #[derive(Serialize)]
-struct Status {
+struct GatewayStatus {
     running: bool,
     #[serde(flatten)]
-    report: Option<Report>,
+    report: Option<GatewayReport>,
 }
 
-/// Returns only if the provider cannot be started.
-pub(super) fn exec(args: &Exec) -> anyhow::Result<ExitStatus> {
+/// Replaces this process; returns only on error.
+pub(super) fn exec(args: &GatewayExecArgs) -> anyhow::Result<ExitStatus> {
     Err(become_provider(&args.program).into())
 }
 
-pub(super) async fn run(args: Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
+pub(super) async fn run(args: Args, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
     match args.command {
-        Command::Status(args) => status(&args, outer).await,
-        Command::Stop(args) => stop(&args, outer).await,
+        Command::Status(args) => status(&args, process_env).await,
+        Command::Stop(args) => stop(&args, process_env).await,
         Command::Serve(args) => {
-            log::begin(LogFormat::default(), log::USUAL, None)?;
-            gateway::serve::serve(outer, &args.data.path(outer), args.idle).await?;
+            logging::init_logging(LogFormat::default(), logging::DEFAULT_FILTER, None)?;
+            gateway::daemon::serve(process_env, &args.data.path(process_env), args.idle).await?;
             Ok(ExitStatus::Done)
         }
         Command::Exec(args) => exec(&args),
     }
 }
 
-async fn status(args: &Common, outer: &Outer) -> anyhow::Result<ExitStatus> {
-    let report = match client(args, outer)? {
+async fn status(args: &GatewayArgs, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
+    let report = match admin_client(args, process_env)? {
         Some(client) => Some(client.report().await?),
         None => None,
     };
-    let status = Status { running: report.is_some(), report };
-    let said = status.report.as_ref().map(text);
-    output::print(args.output, &status, || said.unwrap_or_else(|| "not running\n".to_owned()))?;
+    let status = GatewayStatus { running: report.is_some(), report };
+    let said = status.report.as_ref().map(report_text);
+    output::print_formatted(args.output, &status, || said.unwrap_or_else(|| "not running\n".to_owned()))?;
     Ok(ExitStatus::Done)
 }
 
-fn text(report: &Report) -> String {
+fn report_text(report: &GatewayReport) -> String {
     let mut lines = vec![format!("process {}, {} run(s)", report.pid, report.runs)];
     for provider in &report.providers {
         lines.push(format!(
-            "provider {}: {} MB, {} call(s) under way, {} s old, group {}",
+            "provider {}: {} MB, {} call(s) in flight, {} s old, group {}",
             provider.pid,
             provider.memory >> 20,
             provider.calls,
@@ -116,26 +116,30 @@ fn text(report: &Report) -> String {
     lines.join("\n") + "\n"
 }
 
-async fn stop(args: &Common, outer: &Outer) -> anyhow::Result<ExitStatus> {
-    match Gateway::end(&args.data.path(outer)).await? {
-        Ended::NotThere => output::say("the gateway was not running"),
-        Ended::Gone => output::say("the gateway is stopped"),
-        Ended::Later => bail!("the gateway still has runs; it ends when they are over"),
+async fn stop(args: &GatewayArgs, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
+    match GatewayHandle::stop(&args.data.path(process_env)).await? {
+        GatewayStopOutcome::NotRunning => output::print_message("the gateway was not running"),
+        GatewayStopOutcome::Stopped => output::print_message("stopped the gateway"),
+        GatewayStopOutcome::StopsAfterRuns => {
+            bail!("the gateway still serves runs; it stops when they finish")
+        }
     }
     Ok(ExitStatus::Done)
 }
 
-/// What the commands that end everything say of it; nothing, if there was none.
-pub(super) async fn end_with_the_rest(data: &Path) -> anyhow::Result<()> {
-    match Gateway::end(data).await? {
-        Ended::NotThere => {}
-        Ended::Gone => output::say("the shared providers are stopped"),
-        Ended::Later => output::say("the shared providers end with the terraforms that still use them"),
+/// Stops the gateway as part of a larger shutdown; silent if none runs.
+pub(super) async fn stop_gateway(data: &Path) -> anyhow::Result<()> {
+    match GatewayHandle::stop(data).await? {
+        GatewayStopOutcome::NotRunning => {}
+        GatewayStopOutcome::Stopped => output::print_message("stopped the provider gateway"),
+        GatewayStopOutcome::StopsAfterRuns => {
+            output::print_message("the provider gateway stops when its last run finishes");
+        }
     }
     Ok(())
 }
 
-fn client(args: &Common, outer: &Outer) -> anyhow::Result<Option<Client>> {
-    let server = Gateway::running(&args.data.path(outer))?;
-    Ok(server.map(|server| Client::at(server.socket)))
+fn admin_client(args: &GatewayArgs, process_env: &ProcessEnv) -> anyhow::Result<Option<GatewayClient>> {
+    let server = GatewayHandle::find_running(&args.data.path(process_env))?;
+    Ok(server.map(|server| GatewayClient::new(server.socket)))
 }

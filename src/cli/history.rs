@@ -1,49 +1,49 @@
-//! `capt history`: the past runs of a workspace.
+//! `capt history`: lists the finished runs of a workspace.
 
 use comfy_table::{Table, presets};
 
 use super::{
-    Format,
-    access::Access,
-    client::workspace,
+    OutputFormat,
+    kube_api::get_workspace,
+    kube_target::KubeTarget,
     output::{self, ExitStatus},
     time,
 };
 use crate::{
     api::{PlanStatus, RunRecord},
-    config::Outer,
+    config::ProcessEnv,
 };
 
-/// Of which.
+/// Arguments of `capt history`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   capt history demo-vpc
   capt history demo-eks-controlplane-apply -n prod -o json")]
 pub(super) struct Args {
-    /// The workspace, by the name of its object or of its directory.
+    /// The workspace: name of its `WorkspaceTemplateApply` or of its directory.
     name: String,
     #[command(flatten)]
-    access: Access,
-    /// Its namespace.
+    access: KubeTarget,
+    /// Namespace of the workspace.
     #[arg(short, long, value_name = "NAME", default_value = "default")]
     namespace: String,
-    /// How to print.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    output: OutputFormat,
 }
 
-pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
-    let client = args.access.client(outer).await?;
-    let found = workspace(&client, &args.namespace, &args.name).await?;
+pub(super) async fn run(args: &Args, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
+    let client = args.access.client(process_env).await?;
+    let found = get_workspace(&client, &args.namespace, &args.name).await?;
     let history = found.status.unwrap_or_default().history;
-    output::print(args.output, &history, || table(&history))?;
+    output::print_formatted(args.output, &history, || history_table(&history))?;
     Ok(ExitStatus::Done)
 }
 
-fn table(history: &[RunRecord]) -> String {
+fn history_table(history: &[RunRecord]) -> String {
     if history.is_empty() {
-        return "no run has ended yet\n".to_owned();
+        return "no finished runs\n".to_owned();
     }
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header([
@@ -60,10 +60,10 @@ fn table(history: &[RunRecord]) -> String {
         let took = run.started_at.as_ref().zip(run.finished_at.as_ref());
         table.add_row([
             run.started_at.as_ref().map_or_else(dash, |time| format!("{:.0}", time.0)),
-            took.map_or_else(dash, |(from, to)| time::short(time::between(from.0, to.0))),
+            took.map_or_else(dash, |(from, to)| time::format_duration(time::elapsed_between(from.0, to.0))),
             format!("{:?}", run.operation),
             format!("{:?}", run.phase),
-            run.plan.as_ref().map_or_else(dash, counts),
+            run.plan.as_ref().map_or_else(dash, plan_counts),
             run.id.clone(),
             run.error.as_deref().and_then(|error| error.lines().next()).map_or_else(dash, str::to_owned),
         ]);
@@ -72,8 +72,8 @@ fn table(history: &[RunRecord]) -> String {
     lines.join("\n") + "\n"
 }
 
-/// As terraform's signs have it.
-fn counts(plan: &PlanStatus) -> String {
+/// Change counts with terraform's symbols, such as `+3 ~1`.
+fn plan_counts(plan: &PlanStatus) -> String {
     let parts = [("+", plan.add), ("~", plan.change), ("-/+", plan.replace), ("-", plan.destroy)];
     let parts: Vec<String> =
         parts.iter().filter(|(_, count)| *count > 0).map(|(sign, count)| format!("{sign}{count}")).collect();
@@ -93,7 +93,7 @@ mod tests {
             {"id": "r1", "operation": "Check", "phase": "Succeeded", "plan": {"hash": "x"}},
         ]))
         .unwrap();
-        let table = table(&history);
+        let table = history_table(&history);
         let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(rows[0], ["STARTED", "TOOK", "OPERATION", "RESULT", "PLAN", "RUN", "ERROR"]);
         assert_eq!(

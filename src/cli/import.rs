@@ -1,51 +1,51 @@
-//! `capt import`: files of Signadot as objects of ours.
+//! `capt import`: converts Signadot files to Kubernetes objects.
 
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 
 use super::{
-    files,
+    manifest_files,
     output::{self, ExitStatus},
 };
 use crate::{
-    config::Outer,
-    manifest::Source,
-    sandbox::import::{Imported, Options, import},
+    config::ProcessEnv,
+    dataplane::import::{ImportOptions, ImportResult, import_document},
+    manifest::ManifestSource,
 };
 
-/// Which files.
+/// Arguments of `capt import`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  capt import sandbox.yaml | kubectl apply --server-side -f -")]
 pub(super) struct Args {
-    /// Sandbox and route group files of Signadot: YAML or JSON, directories of them, or `-` for standard input.
+    /// Signadot sandbox and route group files: YAML or JSON, directories of them, or `-` for standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The namespace of route groups, and of workloads that name none.
+    /// Namespace of route groups, and of workloads without one.
     #[arg(long, short, default_value = "default", value_name = "NAMESPACE")]
     namespace: String,
-    /// Take `spec.cluster` for a Cluster that this operator made.
+    /// Interpret `spec.cluster` as a Cluster managed by this operator.
     #[arg(long)]
     cluster_ref: bool,
 }
 
-pub(super) fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
-    let options = Options { namespace: args.namespace.clone(), cluster_ref: args.cluster_ref };
+pub(super) fn run(args: &Args, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
+    let options = ImportOptions { namespace: args.namespace.clone(), cluster_ref: args.cluster_ref };
     let (mut documents, mut refused) = (Vec::new(), false);
     let mut sources = Vec::new();
     for path in &args.files {
-        sources.extend(files::read(path, outer)?);
+        sources.extend(manifest_files::read_sources(path, process_env)?);
     }
-    for Source { name: shown, text } in sources {
+    for ManifestSource { name: shown, text } in sources {
         let read: Vec<serde_json::Value> =
             serde_saphyr::from_multiple(&text).with_context(|| format!("reading {shown} as YAML"))?;
         for document in &read {
-            let Imported { objects, notes, problems } = import(document, &options);
+            let ImportResult { objects, notes, problems } = import_document(document, &options);
             for note in notes {
-                output::warn(&format!("{shown}: {note}"));
+                output::print_warning(&format!("{shown}: {note}"));
             }
             for problem in &problems {
-                output::warn(&format!("{shown}: {problem}"));
+                output::print_warning(&format!("{shown}: {problem}"));
             }
             refused |= !problems.is_empty();
             for object in &objects {
@@ -53,6 +53,6 @@ pub(super) fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
             }
         }
     }
-    output::data(&documents.join("---\n"))?;
+    output::print_data(&documents.join("---\n"))?;
     Ok(if refused { ExitStatus::Refused } else { ExitStatus::Done })
 }

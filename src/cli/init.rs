@@ -1,5 +1,5 @@
-//! `capt init`: the first process of a container. It starts the operator again when that dies, buries whoever
-//! has no parent any more, and does not let the container end under a running terraform.
+//! `capt init`: the init process (PID 1) of a container. Restarts the operator when it crashes, reaps orphaned processes,
+//! and keeps the container alive while terraform processes run.
 
 use std::{
     collections::VecDeque,
@@ -8,7 +8,9 @@ use std::{
 };
 
 use anyhow::Context;
-use terraform_driver::exec::children::{HandedOn, Reaped, adopt_orphans, hand_on, reap, stand_in};
+use terraform_driver::exec::child_reaper::{
+    ForwardedSignal, ReapResult, become_subreaper, forward_signal, reap, spawn_inherited,
+};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{
@@ -16,20 +18,20 @@ use super::{
     time,
 };
 
-/// What to start, and how patiently.
+/// Arguments of `capt init`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   capt init -- capt run --leader-elect          as the entry point of an image
   capt init --grace 20m -- capt run
 
-A command that ends with 0, or with 2 for a mistake in its arguments, is not started again.
-After SIGTERM the end of every running terraform is waited for; a second one does not wait.")]
+A command that exits with 0, or with 2 (usage error), is not restarted.
+After SIGTERM, waits for running terraform processes; a second SIGTERM exits immediately.")]
 pub(super) struct Args {
-    /// How long to wait for running terraforms after the command has ended.
-    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time::duration, env = "CAPT_GRACE")]
+    /// How long to wait for running terraform processes after the command has exited.
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time::parse_duration, env = "CAPT_GRACE")]
     grace: Duration,
-    /// How often the command may die within ten minutes before we give up.
+    /// Maximum restarts within ten minutes.
     #[arg(long, value_name = "N", default_value_t = 10)]
     restarts: usize,
     /// The command and its arguments.
@@ -37,73 +39,73 @@ pub(super) struct Args {
     command: Vec<OsString>,
 }
 
-/// One thread is enough: nearly all of its life is waiting.
+/// A single-threaded runtime is enough: this process mostly waits.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitStatus> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let code = runtime.block_on(live(args))?;
-    Ok(ExitStatus::OfChild(code))
+    let code = runtime.block_on(supervise(args))?;
+    Ok(ExitStatus::Child(code))
 }
 
-async fn live(args: &Args) -> anyhow::Result<u8> {
-    adopt_orphans().context("cannot become the parent of those who lose theirs")?;
-    let mut signals = Signals::new().context("cannot listen for signals")?;
-    let mut policy = Policy { restarts: args.restarts, deaths: VecDeque::new() };
+async fn supervise(args: &Args) -> anyhow::Result<u8> {
+    become_subreaper().context("cannot become a child subreaper")?;
+    let mut signals = Signals::new().context("cannot install signal handlers")?;
+    let mut policy = RestartPolicy { max_restarts: args.restarts, exits: VecDeque::new() };
     let mut stopping = false;
     loop {
-        let child = start(&args.command)?;
-        let code = attend(child, &mut signals, &mut stopping).await?;
-        match policy.after(code, stopping, Instant::now()) {
-            Next::Again(pause) => {
-                output::say(&format!(
-                    "the command ended with {code}, which nobody asked for; it is started again in {}",
-                    time::short(pause)
+        let child = spawn_command(&args.command)?;
+        let code = wait_for_child(child, &mut signals, &mut stopping).await?;
+        match policy.decide(code, stopping, Instant::now()) {
+            RestartDecision::Restart(pause) => {
+                output::print_message(&format!(
+                    "the command exited unexpectedly with code {code}; restarting it in {}",
+                    time::format_duration(pause)
                 ));
-                stopping = rest(pause, &mut signals).await?;
+                stopping = wait_before_restart(pause, &mut signals).await?;
                 if stopping {
-                    return bury(args.grace, code, &mut signals).await;
+                    return wait_for_orphans(args.grace, code, &mut signals).await;
                 }
             }
-            Next::Leave => return bury(args.grace, code, &mut signals).await,
-            Next::GiveUp => {
-                output::say(&format!("the command ended with {code}, and did so too often; giving up"));
-                return bury(args.grace, code, &mut signals).await;
+            RestartDecision::Exit => return wait_for_orphans(args.grace, code, &mut signals).await,
+            RestartDecision::GiveUp => {
+                output::print_message(&format!("the command exited with code {code} too often; giving up"));
+                return wait_for_orphans(args.grace, code, &mut signals).await;
             }
         }
     }
 }
 
-fn start(command: &[OsString]) -> anyhow::Result<i32> {
-    let (program, args) = command.split_first().context("there is no command to start")?;
-    stand_in(program, args).with_context(|| {
-        format!("cannot start {}; name a program that exists after `--`", program.to_string_lossy())
+fn spawn_command(command: &[OsString]) -> anyhow::Result<i32> {
+    let (program, args) = command.split_first().context("no command given; pass one after `--`")?;
+    spawn_inherited(program, args).with_context(|| {
+        format!("cannot start {}; check that the program after `--` exists", program.to_string_lossy())
     })
 }
 
-/// Until the child has ended; its exit code.
-async fn attend(child: i32, signals: &mut Signals, stopping: &mut bool) -> anyhow::Result<u8> {
+/// Forwards signals and reaps processes until the child exits; returns its exit code.
+async fn wait_for_child(child: i32, signals: &mut Signals, stopping: &mut bool) -> anyhow::Result<u8> {
     loop {
-        while let Reaped::Ended { pid, code } = reap()? {
+        while let ReapResult::Exited { pid, code } = reap()? {
             if pid == child {
                 return Ok(code);
             }
         }
         if let Some(signal) = signals.next().await {
-            *stopping |= signal != HandedOn::HangUp;
-            hand_on(child, signal)?;
+            *stopping |= signal != ForwardedSignal::HangUp;
+            forward_signal(child, signal)?;
         }
     }
 }
 
-/// A pause before the next attempt; whether we were asked to end meanwhile.
-async fn rest(pause: Duration, signals: &mut Signals) -> anyhow::Result<bool> {
+/// Waits before the next attempt; returns whether a stop signal arrived.
+async fn wait_before_restart(pause: Duration, signals: &mut Signals) -> anyhow::Result<bool> {
     let over = tokio::time::sleep(pause);
     tokio::pin!(over);
     loop {
-        while let Reaped::Ended { .. } = reap()? {}
+        while let ReapResult::Exited { .. } = reap()? {}
         tokio::select! {
             () = &mut over => return Ok(false),
             signal = signals.next() => {
-                if signal.is_some_and(|signal| signal != HandedOn::HangUp) {
+                if signal.is_some_and(|signal| signal != ForwardedSignal::HangUp) {
                     return Ok(true);
                 }
             }
@@ -111,37 +113,40 @@ async fn rest(pause: Duration, signals: &mut Signals) -> anyhow::Result<bool> {
     }
 }
 
-/// Until nobody is left, or patience is. Shims end when their terraform has.
-async fn bury(grace: Duration, code: u8, signals: &mut Signals) -> anyhow::Result<u8> {
+/// Waits until no child process is left or the grace period is over. Shims exit with their terraform.
+async fn wait_for_orphans(grace: Duration, code: u8, signals: &mut Signals) -> anyhow::Result<u8> {
     let over = tokio::time::sleep(grace);
     tokio::pin!(over);
     let mut told = false;
     loop {
         loop {
             match reap()? {
-                Reaped::Ended { .. } => {}
-                Reaped::Childless => return Ok(code),
-                Reaped::Nobody => break,
+                ReapResult::Exited { .. } => {}
+                ReapResult::NoChildren => return Ok(code),
+                ReapResult::NoneExited => break,
             }
         }
         if !told {
             told = true;
-            output::say(&format!("waiting up to {} for what still runs", time::short(grace)));
+            output::print_message(&format!(
+                "waiting up to {} for running processes",
+                time::format_duration(grace)
+            ));
         }
         let leave = tokio::select! {
             () = &mut over => true,
-            signal = signals.next() => signal.is_some_and(|signal| signal != HandedOn::HangUp),
+            signal = signals.next() => signal.is_some_and(|signal| signal != ForwardedSignal::HangUp),
         };
         if leave {
-            output::warn(
-                "leaving although something still runs; what terraform had finished is in its state",
+            output::print_warning(
+                "exiting while terraform processes still run; resources they completed are recorded in the state",
             );
             return Ok(code);
         }
     }
 }
 
-/// What wakes us.
+/// The signals this process handles.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -159,47 +164,49 @@ impl Signals {
         })
     }
 
-    /// The next one to hand on; `None` if a child has ended, or may have.
-    async fn next(&mut self) -> Option<HandedOn> {
+    /// The next signal to forward; `None` if a child may have exited.
+    async fn next(&mut self) -> Option<ForwardedSignal> {
         tokio::select! {
-            _ = self.terminate.recv() => Some(HandedOn::Terminate),
-            _ = self.interrupt.recv() => Some(HandedOn::Interrupt),
-            _ = self.hang_up.recv() => Some(HandedOn::HangUp),
+            _ = self.terminate.recv() => Some(ForwardedSignal::Terminate),
+            _ = self.interrupt.recv() => Some(ForwardedSignal::Interrupt),
+            _ = self.hang_up.recv() => Some(ForwardedSignal::HangUp),
             _ = self.child.recv() => None,
-            // Signals of one kind that come together are one; nobody is left unburied for long.
+            // SIGCHLDs coalesce; polling reaps whatever a lost signal missed.
             () = tokio::time::sleep(Duration::from_secs(1)) => None,
         }
     }
 }
 
-/// When a command that died is started again.
-struct Policy {
-    restarts: usize,
-    deaths: VecDeque<Instant>,
+/// Restart policy of the command: exponential backoff, limited restarts.
+struct RestartPolicy {
+    max_restarts: usize,
+    exits: VecDeque<Instant>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Next {
-    Again(Duration),
-    Leave,
+enum RestartDecision {
+    Restart(Duration),
+    Exit,
     GiveUp,
 }
 
-const WINDOW: Duration = Duration::from_mins(10);
-const LONGEST_PAUSE: u64 = 30;
+const RESTART_WINDOW: Duration = Duration::from_mins(10);
+const MAX_BACKOFF_SECONDS: u64 = 30;
 
-impl Policy {
-    fn after(&mut self, code: u8, stopping: bool, now: Instant) -> Next {
+impl RestartPolicy {
+    fn decide(&mut self, code: u8, stopping: bool, now: Instant) -> RestartDecision {
         if stopping || matches!(code, 0 | 2) {
-            return Next::Leave;
+            return RestartDecision::Exit;
         }
-        self.deaths.retain(|death| now.duration_since(*death) < WINDOW);
-        if self.deaths.len() >= self.restarts {
-            return Next::GiveUp;
+        self.exits.retain(|death| now.duration_since(*death) < RESTART_WINDOW);
+        if self.exits.len() >= self.max_restarts {
+            return RestartDecision::GiveUp;
         }
-        let doubled = 1_u64.checked_shl(u32::try_from(self.deaths.len()).unwrap_or(u32::MAX));
-        self.deaths.push_back(now);
-        Next::Again(Duration::from_secs(doubled.unwrap_or(LONGEST_PAUSE).min(LONGEST_PAUSE)))
+        let doubled = 1_u64.checked_shl(u32::try_from(self.exits.len()).unwrap_or(u32::MAX));
+        self.exits.push_back(now);
+        RestartDecision::Restart(Duration::from_secs(
+            doubled.unwrap_or(MAX_BACKOFF_SECONDS).min(MAX_BACKOFF_SECONDS),
+        ))
     }
 }
 
@@ -207,32 +214,35 @@ impl Policy {
 mod tests {
     use super::*;
 
-    fn policy(restarts: usize) -> Policy {
-        Policy { restarts, deaths: VecDeque::new() }
+    fn policy(restarts: usize) -> RestartPolicy {
+        RestartPolicy { max_restarts: restarts, exits: VecDeque::new() }
     }
 
     #[test]
     fn pauses_grow_and_stay_bearable() {
         let (mut policy, now) = (policy(8), Instant::now());
-        let pauses: Vec<Next> = (0..8).map(|_| policy.after(1, false, now)).collect();
-        let wanted = [1, 2, 4, 8, 16, 30, 30, 30].map(|s| Next::Again(Duration::from_secs(s)));
+        let pauses: Vec<RestartDecision> = (0..8).map(|_| policy.decide(1, false, now)).collect();
+        let wanted = [1, 2, 4, 8, 16, 30, 30, 30].map(|s| RestartDecision::Restart(Duration::from_secs(s)));
         assert_eq!(pauses, wanted);
-        assert_eq!(policy.after(1, false, now), Next::GiveUp);
+        assert_eq!(policy.decide(1, false, now), RestartDecision::GiveUp);
     }
 
     #[test]
     fn a_death_long_ago_does_not_count() {
         let (mut policy, now) = (policy(1), Instant::now());
-        assert_eq!(policy.after(70, false, now), Next::Again(Duration::from_secs(1)));
-        assert_eq!(policy.after(70, false, now + WINDOW), Next::Again(Duration::from_secs(1)));
-        assert_eq!(policy.after(70, false, now + WINDOW), Next::GiveUp);
+        assert_eq!(policy.decide(70, false, now), RestartDecision::Restart(Duration::from_secs(1)));
+        assert_eq!(
+            policy.decide(70, false, now + RESTART_WINDOW),
+            RestartDecision::Restart(Duration::from_secs(1))
+        );
+        assert_eq!(policy.decide(70, false, now + RESTART_WINDOW), RestartDecision::GiveUp);
     }
 
     #[test]
     fn what_ends_as_it_was_asked_to_or_never_can_begin_is_left_alone() {
         let mut policy = policy(9);
-        assert_eq!(policy.after(0, false, Instant::now()), Next::Leave);
-        assert_eq!(policy.after(2, false, Instant::now()), Next::Leave);
-        assert_eq!(policy.after(143, true, Instant::now()), Next::Leave);
+        assert_eq!(policy.decide(0, false, Instant::now()), RestartDecision::Exit);
+        assert_eq!(policy.decide(2, false, Instant::now()), RestartDecision::Exit);
+        assert_eq!(policy.decide(143, true, Instant::now()), RestartDecision::Exit);
     }
 }

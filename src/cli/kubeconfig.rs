@@ -1,33 +1,33 @@
-//! `capt kubeconfig`: how to reach a cluster that was made.
+//! `capt kubeconfig`: prints the kubeconfig of a workload cluster.
 
 use super::{
-    access::Access,
-    client,
+    kube_api,
+    kube_target::KubeTarget,
     output::{self, ExitStatus},
 };
-use crate::config::Outer;
+use crate::config::ProcessEnv;
 
-/// Of which.
+/// Arguments of `capt kubeconfig`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   capt kubeconfig demo > demo.kubeconfig && kubectl --kubeconfig demo.kubeconfig get namespaces
-  kubectl --kubeconfig <(capt kubeconfig demo) get namespaces      where kubectl reads it only once
+  kubectl --kubeconfig <(capt kubeconfig demo) get namespaces      if kubectl reads the file only once
 
-Its token is good for some minutes; the same command prints a fresh one.")]
+The token expires after some minutes; run the same command again for a fresh one.")]
 pub(super) struct Args {
-    /// The Cluster.
+    /// Name of the Cluster.
     name: String,
     #[command(flatten)]
-    access: Access,
-    /// Its namespace.
+    access: KubeTarget,
+    /// Namespace of the Cluster.
     #[arg(short, long, value_name = "NAME", default_value = "default")]
     namespace: String,
 }
 
-pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
-    let client = args.access.client(outer).await?;
-    let text = client::kubeconfig(&client, &args.namespace, &args.name).await?;
-    output::data(&text)?;
+pub(super) async fn run(args: &Args, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
+    let client = args.access.client(process_env).await?;
+    let text = kube_api::read_kubeconfig(&client, &args.namespace, &args.name).await?;
+    output::print_data(&text)?;
     Ok(ExitStatus::Done)
 }

@@ -1,26 +1,26 @@
-//! Where the operator's own words go. Everything else of the command line talks through `output`.
+//! Log setup of long-running commands. Interactive output goes through `output` instead.
 
 use std::fs::File;
 
 use tracing_subscriber::{EnvFilter, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
-/// In which form.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(super) enum LogFormat {
-    /// A line each, for people.
+    /// Human-readable lines.
     #[default]
     Text,
-    /// An object each, for machines.
+    /// One JSON object per line.
     Json,
 }
 
-/// What is worth a line if nobody says otherwise.
-pub(super) const USUAL: &str = "info,kube=warn,kube_runtime=warn,hyper_util=warn,rustls=warn";
+/// The default filter.
+pub(super) const DEFAULT_FILTER: &str = "info,kube=warn,kube_runtime=warn,hyper_util=warn,rustls=warn";
 
-/// Begins to log, to standard error or to a file. A second beginning changes nothing.
-pub(super) fn begin(format: LogFormat, filter: &str, file: Option<File>) -> anyhow::Result<()> {
+/// Installs the log subscriber, writing to standard error or to a file. A second call has no effect.
+pub(super) fn init_logging(format: LogFormat, filter: &str, file: Option<File>) -> anyhow::Result<()> {
     let filter = EnvFilter::try_new(filter).map_err(|error| {
-        anyhow::anyhow!("cannot read the log filter {filter:?}: {error}; try `info` or `capt=debug`")
+        anyhow::anyhow!("invalid log filter {filter:?}: {error}; use a filter such as `info` or `capt=debug`")
     })?;
     let registry = tracing_subscriber::registry().with(filter);
     let layer = fmt::layer().with_ansi(false).with_target(false);

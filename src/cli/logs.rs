@@ -1,4 +1,4 @@
-//! `capt logs`: terraform's own words, from the directory of a run; live, if they still come.
+//! `capt logs`: prints the terraform output from a run directory, and follows it.
 
 use std::{
     fs::File,
@@ -9,9 +9,9 @@ use std::{
 
 use anyhow::{Context, bail};
 use terraform_driver::{
-    events::{Diagnostic, Event, Item, Kind, Line, Lines, read_chunk},
-    run::record::{Exit, RunDir},
-    workspace::{files::read_optional, is_held},
+    events::{Diagnostic, Event, EventKind, LineSplitter, StreamItem, StreamLine, read_chunk},
+    run::run_dir::{RunDir, RunExit},
+    workspace::{files::read_optional, is_lock_held},
 };
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -19,99 +19,102 @@ use tokio::{
 };
 
 use super::{
-    DataDir,
+    DataDirArg,
     output::{self, ExitStatus},
 };
-use crate::{blueprint::Key, config::Outer, model::names, work};
+use crate::{config::ProcessEnv, model::names, pipeline, workspaces::WorkspaceKey};
 
-/// Of which.
+/// Arguments of `capt logs`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  capt logs demo-vpc                           the newest command of its terraform
-  capt logs demo-eks-controlplane-apply -f     live, to its end
-  capt logs demo-vpc --command apply           the newest apply, whatever came after it
+  capt logs demo-vpc                           the newest terraform command
+  capt logs demo-eks-controlplane-apply -f     follow until it ends
+  capt logs demo-vpc --command apply           the newest apply
   capt logs prod/demo-vpc --data /var/lib/capt
 
-The words come from the workspace's directory, so nothing has to run.")]
+Reads the workspace directory; no process has to run.")]
 pub(super) struct Args {
-    /// The workspace, by the name of its object or of its directory.
+    /// The workspace: name of its `WorkspaceTemplateApply` or of its directory.
     name: String,
     #[command(flatten)]
-    data: DataDir,
-    /// Its namespace.
+    data: DataDirArg,
+    /// Namespace of the workspace.
     #[arg(short, long, value_name = "NAME", default_value = "default")]
     namespace: String,
-    /// Go on while terraform does.
+    /// Follow the output while terraform runs.
     #[arg(short, long)]
     follow: bool,
-    /// Only commands of this name: init, plan, apply.
+    /// Only this terraform command: init, plan or apply.
     #[arg(long, value_name = "NAME")]
     command: Option<String>,
 }
 
-/// How often is looked for more.
-const LOOK: Duration = Duration::from_millis(200);
-/// How soon after one command the next one of the same run begins.
-const NEXT: Duration = Duration::from_secs(3);
+/// How often new output is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// How long to wait for the next command of the same run.
+const NEXT_COMMAND_WAIT: Duration = Duration::from_secs(3);
 
-pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
+pub(super) async fn run(args: &Args, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    // Leaving is how following ends, so it is no failure.
+    // Ctrl-C is the normal way to stop following, so it is no failure.
     tokio::select! {
-        done = show(args, outer) => done,
+        done = print_runs(args, process_env) => done,
         _ = terminate.recv() => Ok(ExitStatus::Done),
         _ = interrupt.recv() => Ok(ExitStatus::Done),
     }
 }
 
-async fn show(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
-    let data = args.data.path(outer);
-    let runs = runs(&data, args)?;
+async fn print_runs(args: &Args, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
+    let data = args.data.path(process_env);
+    let runs = runs_dir(&data, args)?;
     let mut shown: Option<PathBuf> = None;
     let mut since = Instant::now();
     loop {
-        let newest = newest(&runs, args.command.as_deref())?;
+        let newest = newest_run(&runs, args.command.as_deref())?;
         match newest.filter(|dir| shown.as_deref().is_none_or(|last| dir.path() > last)) {
             Some(dir) => {
-                if !print(&dir, args.follow).await? || !args.follow {
+                if !print_run(&dir, args.follow).await? || !args.follow {
                     return Ok(ExitStatus::Done);
                 }
                 shown = Some(dir.path().to_owned());
                 since = Instant::now();
             }
             None if !args.follow => {
-                output::say("terraform has not run there yet");
+                output::print_message("terraform has not run in this workspace yet");
                 return Ok(ExitStatus::Done);
             }
-            None if shown.is_some() && since.elapsed() >= NEXT => return Ok(ExitStatus::Done),
-            None => sleep(LOOK).await,
+            None if shown.is_some() && since.elapsed() >= NEXT_COMMAND_WAIT => return Ok(ExitStatus::Done),
+            None => sleep(POLL_INTERVAL).await,
         }
     }
 }
 
-/// Where the runs of a workspace are, by either of its names.
-fn runs(data: &Path, args: &Args) -> anyhow::Result<PathBuf> {
+/// The runs directory of a workspace, by either of its names.
+fn runs_dir(data: &Path, args: &Args) -> anyhow::Result<PathBuf> {
     let (namespace, name) = args.name.split_once('/').unwrap_or((&args.namespace, &args.name));
-    for name in [name, names::workspace(name)] {
-        let workspace = work::workspace(data, &Key::new(namespace, name));
+    for name in [name, names::workspace_name(name)] {
+        let workspace = pipeline::workspace_dir(data, &WorkspaceKey::new(namespace, name));
         if workspace.dir().is_dir() {
-            return Ok(workspace.runs());
+            return Ok(workspace.runs_dir());
         }
     }
-    let there = workspaces(&data.join("workspaces"));
+    let there = list_workspaces(&data.join("workspaces"));
     if there.is_empty() {
-        bail!("{} holds no workspace; name the data directory of the operator with --data", data.display());
+        bail!(
+            "{} contains no workspace; pass the data directory of the operator with --data",
+            data.display()
+        );
     }
     bail!(
-        "there is no workspace {namespace}/{name} in {}; there are {} (-n names another namespace)",
+        "no workspace {namespace}/{name} in {}; existing workspaces: {} (-n selects another namespace)",
         data.display(),
         there.join(", ")
     )
 }
 
-/// Some of those that are there. One that cannot be looked at is as good as none.
-fn workspaces(root: &Path) -> Vec<String> {
+/// Some of the existing workspaces; unreadable directories are skipped.
+fn list_workspaces(root: &Path) -> Vec<String> {
     let names = |dir: &Path| -> Vec<String> {
         let entries = std::fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
         entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
@@ -124,9 +127,9 @@ fn workspaces(root: &Path) -> Vec<String> {
     found
 }
 
-/// The newest run that was really asked for.
-fn newest(runs: &Path, command: Option<&str>) -> anyhow::Result<Option<RunDir>> {
-    for dir in RunDir::all(runs)?.into_iter().rev() {
+/// The newest run of the command.
+fn newest_run(runs: &Path, command: Option<&str>) -> anyhow::Result<Option<RunDir>> {
+    for dir in RunDir::list(runs)?.into_iter().rev() {
         if let Some(spec) = dir.spec()?
             && command.is_none_or(|wanted| spec.command == wanted)
         {
@@ -136,85 +139,85 @@ fn newest(runs: &Path, command: Option<&str>) -> anyhow::Result<Option<RunDir>> 
     Ok(None)
 }
 
-/// Prints one run, to its end if it is to be followed; whether anybody reads on.
-async fn print(dir: &RunDir, follow: bool) -> anyhow::Result<bool> {
+/// Prints one run, until its end with `follow`; returns false if standard output was closed.
+async fn print_run(dir: &RunDir, follow: bool) -> anyhow::Result<bool> {
     if let Some(spec) = dir.spec()? {
-        output::say(&format!("terraform {}, begun {:.0}", spec.command, spec.created));
+        output::print_message(&format!("terraform {}, started {:.0}", spec.command, spec.created));
     }
-    let path = dir.events();
+    let path = dir.events_path();
     let mut file = File::open(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let (mut lines, mut buffer) = (Lines::default(), vec![0; 64 * 1024]);
+    let (mut lines, mut buffer) = (LineSplitter::default(), vec![0; 64 * 1024]);
     loop {
-        let over = !follow || dir.exit()?.is_some() || !is_held(&dir.lock())?;
+        let over = !follow || dir.exit()?.is_some() || !is_lock_held(&dir.lock_path())?;
         let mut text = String::new();
         loop {
             let read = file.read(&mut buffer).with_context(|| format!("cannot read {}", path.display()))?;
             if read == 0 {
                 break;
             }
-            read_chunk(&mut lines, &buffer[..read], |item| render(&item, &mut text));
+            read_chunk(&mut lines, &buffer[..read], |item| render_item(&item, &mut text));
         }
         if over {
             lines.finish(|line| {
-                if let Line::Whole(line) = line {
-                    render(&Item::Event(Event::parse(line)), &mut text);
+                if let StreamLine::Complete(line) = line {
+                    render_item(&StreamItem::Event(Event::parse(line)), &mut text);
                 }
             });
-            let beside = read_optional(&dir.stderr())?.unwrap_or_default();
+            let beside = read_optional(&dir.stderr_path())?.unwrap_or_default();
             text += &String::from_utf8_lossy(&beside);
         }
-        if !text.is_empty() && !output::stream(&text)? {
+        if !text.is_empty() && !output::write_data(&text)? {
             return Ok(false);
         }
         if over {
-            output::say(&ending(dir.exit()?.as_ref(), is_held(&dir.lock())?));
+            output::print_message(&describe_exit(dir.exit()?.as_ref(), is_lock_held(&dir.lock_path())?));
             return Ok(true);
         }
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
-fn ending(exit: Option<&Exit>, runs: bool) -> String {
+fn describe_exit(exit: Option<&RunExit>, runs: bool) -> String {
     match exit {
-        Some(Exit { code: Some(code), finished, .. }) => {
-            format!("terraform ended with {code} at {finished:.0}")
+        Some(RunExit { code: Some(code), finished, .. }) => {
+            format!("terraform exited with code {code} at {finished:.0}")
         }
-        Some(Exit { signal, finished, .. }) => {
-            format!("terraform was ended by signal {} at {finished:.0}", signal.unwrap_or_default())
+        Some(RunExit { signal, finished, .. }) => {
+            format!("terraform was killed by signal {} at {finished:.0}", signal.unwrap_or_default())
         }
-        None if runs => "terraform still runs; -f goes on".to_owned(),
-        None => "terraform is gone, and nobody wrote down how it ended".to_owned(),
+        None if runs => "terraform is still running; use -f to follow it".to_owned(),
+        None => "terraform is gone and left no exit record".to_owned(),
     }
 }
 
-/// One line of the stream as terraform would print it.
-fn render(item: &Item<'_>, text: &mut String) {
+/// Renders one item of the event stream as terraform would print it.
+fn render_item(item: &StreamItem<'_>, text: &mut String) {
     match item {
-        Item::Event(event) => match &event.kind {
-            Kind::Diagnostic(diagnostic) => diagnose(diagnostic, text),
+        StreamItem::Event(event) => match &event.kind {
+            EventKind::Diagnostic(diagnostic) => render_diagnostic(diagnostic, text),
             _ if event.message.as_str().is_empty() => {}
-            _ => add(event.message.as_str(), text),
+            _ => push_line(event.message.as_str(), text),
         },
-        Item::Oversized { bytes } => add(&format!("(a line of {bytes} bytes is left out)"), text),
+        StreamItem::Oversized { bytes } => push_line(&format!("(omitted a line of {bytes} bytes)"), text),
     }
 }
 
-/// The message of a diagnostic is its first line only; what helps is in the rest.
-fn diagnose(diagnostic: &Diagnostic, text: &mut String) {
+/// The message of a diagnostic event is only its first line; the details are in the other fields.
+fn render_diagnostic(diagnostic: &Diagnostic, text: &mut String) {
     let severity = if diagnostic.is_error() { "Error" } else { "Warning" };
-    add(&format!("{severity}: {}", diagnostic.summary), text);
+    push_line(&format!("{severity}: {}", diagnostic.summary), text);
     if let Some(address) = &diagnostic.address {
-        add(&format!("  with {address}"), text);
+        push_line(&format!("  with {address}"), text);
     }
     if let Some(at) = &diagnostic.range {
-        add(&format!("  on {} line {}", at.filename, at.line), text);
+        push_line(&format!("  on {} line {}", at.filename, at.line), text);
     }
     for line in diagnostic.detail.lines() {
-        add(&format!("  {line}"), text);
+        push_line(&format!("  {line}"), text);
     }
 }
 
-fn add(line: &str, text: &mut String) {
+fn push_line(line: &str, text: &mut String) {
     text.push_str(line.trim_end());
     text.push('\n');
 }
@@ -227,7 +230,7 @@ mod tests {
 
     fn rendered(stream: &str) -> String {
         let mut text = String::new();
-        read_all(stream.as_bytes(), |item| render(&item, &mut text));
+        read_all(stream.as_bytes(), |item| render_item(&item, &mut text));
         text
     }
 
@@ -261,12 +264,12 @@ plain text among it
 
     #[test]
     fn how_it_ended_is_said() {
-        let exit: Exit = serde_json::from_value(serde_json::json!(
+        let exit: RunExit = serde_json::from_value(serde_json::json!(
             {"code": 1, "signal": null, "stop": null, "finished": "2026-01-01T00:00:01.5Z"}
         ))
         .unwrap();
-        assert_eq!(ending(Some(&exit), false), "terraform ended with 1 at 2026-01-01T00:00:01Z");
-        assert!(ending(None, true).contains("still runs"));
-        assert!(ending(None, false).contains("nobody wrote down"));
+        assert_eq!(describe_exit(Some(&exit), false), "terraform exited with code 1 at 2026-01-01T00:00:01Z");
+        assert!(describe_exit(None, true).contains("still running"));
+        assert!(describe_exit(None, false).contains("no exit record"));
     }
 }

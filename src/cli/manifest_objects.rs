@@ -1,44 +1,47 @@
-//! Objects of files as an API server gets them: any kind, in the order of the documents. What it refuses is said
-//! with the file, the object, the field and the remedy.
+//! Manifest objects for an API server: any kind, in document order. Rejections are reported with file, object, field and
+//! remedy.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use kube::core::{GroupVersionKind, response::StatusCause};
 use serde_json::Value;
 
-use super::files::{problems, read};
+use super::manifest_files::{join_problems, read_sources};
 use crate::{
-    config::Outer,
-    manifest::{Document, ManifestError, Objection, Origin, documents, judge},
+    config::ProcessEnv,
+    manifest::{Document, DocumentProblem, ManifestError, Origin, parse_documents, validate_document},
     model::Limits,
 };
 
-/// An object that somebody wants.
+/// An object of a manifest.
 #[derive(Debug, Clone)]
-pub(super) struct Wanted {
+pub(super) struct ManifestObject {
     pub(super) document: Document,
     pub(super) gvk: GroupVersionKind,
-    /// Where it belongs, if its kind has namespaces.
+    /// Its namespace; ignored for cluster-scoped kinds.
     pub(super) namespace: String,
     pub(super) name: String,
 }
 
-impl fmt::Display for Wanted {
+impl fmt::Display for ManifestObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}/{}", self.gvk.kind, self.namespace, self.name)
     }
 }
 
-/// All objects of some files; everything that is wrong with the files is said at once.
-pub(super) fn load(paths: &[PathBuf], outer: &Outer) -> anyhow::Result<Vec<Wanted>> {
+/// All objects of the files; the error lists every problem.
+pub(super) fn load_objects(
+    paths: &[PathBuf],
+    process_env: &ProcessEnv,
+) -> anyhow::Result<Vec<ManifestObject>> {
     let mut found = Vec::new();
     let mut errors = Vec::new();
     for path in paths {
-        for source in read(path, outer)? {
-            match documents(&source) {
+        for source in read_sources(path, process_env)? {
+            match parse_documents(&source) {
                 Ok(documents) => {
                     for document in documents {
-                        match wanted(document) {
+                        match parse_object(document) {
                             Ok(wanted) => found.push(wanted),
                             Err(error) => errors.push(*error),
                         }
@@ -48,11 +51,11 @@ pub(super) fn load(paths: &[PathBuf], outer: &Outer) -> anyhow::Result<Vec<Wante
             }
         }
     }
-    errors.extend(duplicates(&found));
-    if errors.is_empty() { Ok(found) } else { Err(problems(errors)) }
+    errors.extend(find_duplicates(&found));
+    if errors.is_empty() { Ok(found) } else { Err(join_problems(errors)) }
 }
 
-fn wanted(document: Document) -> Result<Wanted, Box<ManifestError>> {
+fn parse_object(document: Document) -> Result<ManifestObject, Box<ManifestError>> {
     let origin = &document.origin;
     if !document.value.is_object() {
         return Err(Box::new(ManifestError::NotAnObject { origin: origin.clone() }));
@@ -60,7 +63,7 @@ fn wanted(document: Document) -> Result<Wanted, Box<ManifestError>> {
     let text =
         |path: &str| document.value.pointer(path).and_then(Value::as_str).filter(|text| !text.is_empty());
     let needed = |path: &str, field: &'static str| {
-        let missing = || Box::new(ManifestError::NoType { origin: origin.clone(), field });
+        let missing = || Box::new(ManifestError::MissingField { origin: origin.clone(), field });
         text(path).map(str::to_owned).ok_or_else(missing)
     };
     let api_version = needed("/apiVersion", "apiVersion")?;
@@ -68,10 +71,10 @@ fn wanted(document: Document) -> Result<Wanted, Box<ManifestError>> {
     let gvk = GroupVersionKind::gvk(group, version, &needed("/kind", "kind")?);
     let name = needed("/metadata/name", "metadata.name")?;
     let namespace = text("/metadata/namespace").unwrap_or("default").to_owned();
-    Ok(Wanted { document, gvk, namespace, name })
+    Ok(ManifestObject { document, gvk, namespace, name })
 }
 
-fn duplicates(all: &[Wanted]) -> Vec<ManifestError> {
+fn find_duplicates(all: &[ManifestObject]) -> Vec<ManifestError> {
     let mut seen: BTreeMap<String, &Origin> = BTreeMap::new();
     let mut errors = Vec::new();
     for wanted in all {
@@ -89,45 +92,48 @@ fn duplicates(all: &[Wanted]) -> Vec<ManifestError> {
     errors
 }
 
-/// Why an API server refused an object, a line for each thing that it objects to.
-pub(super) fn refusal(wanted: &Wanted, error: &kube::Error) -> Vec<String> {
+/// Why the API server rejected an object, one line per cause.
+pub(super) fn describe_rejection(wanted: &ManifestObject, error: &kube::Error) -> Vec<String> {
     let start = format!("{}: {wanted}", wanted.document.origin);
     let status = match error {
         kube::Error::Api(status) => status,
-        kube::Error::Discovery(_) => return vec![format!("{start}: {}", unserved(wanted))],
-        other => return vec![format!("{start}: {}", super::client::explain(other))],
+        kube::Error::Discovery(_) => return vec![format!("{start}: {}", describe_unserved_kind(wanted))],
+        other => return vec![format!("{start}: {}", super::kube_api::describe_api_error(other))],
     };
     let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
     match status.code {
         404 if status.message.contains("namespaces") => {
             let namespace = &wanted.namespace;
-            let remedy = "put it before the object, or make it";
+            let remedy = "create it, or add it to the file before the object";
             vec![format!("{start}: the namespace {namespace} does not exist; {remedy}")]
         }
-        404 => vec![format!("{start}: {}", unserved(wanted))],
+        404 => vec![format!("{start}: {}", describe_unserved_kind(wanted))],
         403 if causes.is_empty() => {
-            vec![format!("{start}: {}; use an account that may, with --context", status.message)]
+            vec![format!("{start}: {}; use a context with the permission (--context)", status.message)]
         }
-        _ if causes.is_empty() => uncaused(wanted, &start, &status.message),
-        _ => caused(wanted, &start, causes),
+        _ if causes.is_empty() => rejection_without_causes(wanted, &start, &status.message),
+        _ => rejection_with_causes(wanted, &start, causes),
     }
 }
 
-fn unserved(wanted: &Wanted) -> String {
+fn describe_unserved_kind(wanted: &ManifestObject) -> String {
     let (kind, version) = (&wanted.gvk.kind, wanted.gvk.api_version());
-    format!("nobody serves {kind} of {version}; install its CRD first, or correct both")
+    format!(
+        "the Kubernetes API does not serve {kind} of {version}; install its CRD, or correct kind and apiVersion"
+    )
 }
 
-/// A field that nobody knows has no cause of its own; our own reader names it.
-fn uncaused(wanted: &Wanted, start: &str, message: &str) -> Vec<String> {
-    let ours = judge(wanted.document.clone(), &Limits::default());
-    let named: Vec<String> = ours.into_iter().filter(|it| is_named(it, message)).map(|it| it.text).collect();
+/// A strict decoding error has no causes; capt's own validation names the field.
+fn rejection_without_causes(wanted: &ManifestObject, start: &str, message: &str) -> Vec<String> {
+    let ours = validate_document(wanted.document.clone(), &Limits::default());
+    let named: Vec<String> =
+        ours.into_iter().filter(|it| concerns_field(it, message)).map(|it| it.text).collect();
     let plain = || vec![format!("{start}: {}; correct it", one_line(message))];
     if named.is_empty() { plain() } else { named }
 }
 
-fn caused(wanted: &Wanted, start: &str, causes: &[StatusCause]) -> Vec<String> {
-    let ours = judge(wanted.document.clone(), &Limits::default());
+fn rejection_with_causes(wanted: &ManifestObject, start: &str, causes: &[StatusCause]) -> Vec<String> {
+    let ours = validate_document(wanted.document.clone(), &Limits::default());
     let mut lines = Vec::new();
     for cause in causes {
         let (field, message) = (cause.field.trim_start_matches('.'), one_line(&cause.message));
@@ -143,8 +149,8 @@ fn caused(wanted: &Wanted, start: &str, causes: &[StatusCause]) -> Vec<String> {
     lines
 }
 
-/// Whether an API server's sentence is about the same field.
-fn is_named(objection: &Objection, message: &str) -> bool {
+/// Whether the API server's message is about the same field.
+fn concerns_field(objection: &DocumentProblem, message: &str) -> bool {
     objection.path.as_deref().is_none_or(|path| message.contains(path))
 }
 

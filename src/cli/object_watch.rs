@@ -1,4 +1,4 @@
-//! The objects of our kinds, kept current for as long as somebody looks.
+//! Watches of capt's kinds, held in reflector stores.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -20,62 +20,65 @@ use kube::{
 use tokio::{task::JoinSet, time::Instant};
 
 use super::{
-    client::{api, brief, explain, kinds},
-    tree::{Node, forest},
+    kube_api::{describe_api_error, discover_kinds, dynamic_api, root_cause},
+    tree::{TreeNode, build_forest},
 };
 
-/// How long the first look may take.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// How long the initial lists may take.
+const SYNC_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Objects that are watched until this is dropped.
-pub(super) struct Watched {
+/// Watches all kinds until it is dropped.
+pub(super) struct ObjectWatch {
     stores: Vec<Store<DynamicObject>>,
-    trouble: Trouble,
+    failure: SharedFailure,
     flags: String,
-    /// They end with us.
+    /// Aborted on drop.
     tasks: JoinSet<()>,
 }
 
-/// Since when something is wrong, and what.
-type Trouble = Arc<Mutex<Option<(Instant, String)>>>;
+/// Since when the watches fail, and the last error.
+type SharedFailure = Arc<Mutex<Option<(Instant, String)>>>;
 
-impl Watched {
-    /// Watches one namespace, or all; `flags` make a command find the same API. Returns when everything was seen once.
+impl ObjectWatch {
+    /// Watches one namespace, or all; returns once every kind was listed. `flags` are appended to the commands shown to users.
     pub(super) async fn start(
         client: &Client,
         namespace: Option<&str>,
         flags: String,
     ) -> anyhow::Result<Self> {
         let mut watched =
-            Self { stores: Vec::new(), flags, trouble: Trouble::default(), tasks: JoinSet::new() };
-        for kind in kinds(client).await? {
-            // A watch repeats what fails for ever; what is forbidden is better said at once.
+            Self { stores: Vec::new(), flags, failure: SharedFailure::default(), tasks: JoinSet::new() };
+        for kind in discover_kinds(client).await? {
+            // A watch retries for ever; a forbidden list should fail at once.
             let once = ListParams::default().limit(1);
-            api(client, &kind, namespace).list_metadata(&once).await.map_err(|error| explain(&error))?;
-            watched.add(client, &kind, namespace);
+            dynamic_api(client, &kind, namespace)
+                .list_metadata(&once)
+                .await
+                .map_err(|error| describe_api_error(&error))?;
+            watched.watch_kind(client, &kind, namespace);
         }
         for store in &watched.stores {
-            let ready = tokio::time::timeout(PATIENCE, store.wait_until_ready()).await;
+            let ready = tokio::time::timeout(SYNC_TIMEOUT, store.wait_until_ready()).await;
             if !matches!(ready, Ok(Ok(()))) {
                 return Err(anyhow!(
-                    "the Kubernetes API does not list what it holds; run the same command again"
+                    "the Kubernetes API did not list the objects in time; run the same command again"
                 ));
             }
         }
         Ok(watched)
     }
 
-    fn add(&mut self, client: &Client, kind: &ApiResource, namespace: Option<&str>) {
+    fn watch_kind(&mut self, client: &Client, kind: &ApiResource, namespace: Option<&str>) {
         let writer = Writer::new(kind.clone());
         self.stores.push(writer.as_reader());
         let types = TypeMeta { api_version: kind.api_version.clone(), kind: kind.kind.clone() };
-        let stream = watcher(api(client, kind, namespace), watcher::Config::default())
+        let stream = watcher(dynamic_api(client, kind, namespace), watcher::Config::default())
             .default_backoff()
             .modify(move |object| {
                 object.types.get_or_insert_with(|| types.clone());
             })
             .reflect(writer);
-        let trouble = Arc::clone(&self.trouble);
+        let trouble = Arc::clone(&self.failure);
         self.tasks.spawn(async move {
             let mut stream = std::pin::pin!(stream);
             while let Some(event) = stream.next().await {
@@ -84,22 +87,22 @@ impl Watched {
                     Ok(_) => None,
                     Err(error) => {
                         let since = trouble.as_ref().map_or_else(Instant::now, |(since, _)| *since);
-                        Some((since, brief(&error)))
+                        Some((since, root_cause(&error)))
                     }
                 };
             }
         });
     }
 
-    /// Everything that exists.
-    pub(super) fn trees(&self) -> Vec<Node> {
+    /// The current object trees.
+    pub(super) fn trees(&self) -> Vec<TreeNode> {
         let objects: Vec<Arc<DynamicObject>> = self.stores.iter().flat_map(Store::state).collect();
-        forest(&objects, &self.flags)
+        build_forest(&objects, &self.flags)
     }
 
-    /// What has kept us from seeing anything new for so long.
-    pub(super) fn blind_for(&self, patience: Duration) -> Option<String> {
-        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The error of watches that have failed for at least this long.
+    pub(super) fn failing_for(&self, patience: Duration) -> Option<String> {
+        let trouble = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         trouble.as_ref().filter(|(since, _)| since.elapsed() >= patience).map(|(_, what)| what.clone())
     }
 }

@@ -1,4 +1,4 @@
-//! What `capt run` and `capt up` have in common: the ground that an operator stands on.
+//! Operator setup shared by `capt run` and `capt up`: engine, providers, AWS, data directory, signals.
 
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
@@ -12,45 +12,47 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     aws::refuse_if_terraform_runs,
-    client::{forget_made, states},
+    kube_api::{count_states, reset_workspaces},
     output,
-    setup::{Tools, default_region, unusable},
+    run_setup::{EngineArgs, default_region, describe_data_dir_error},
 };
 use crate::{
-    aws::{Cloud, account},
-    config::{AwsMode, Outer},
-    gateway::Gateway,
+    aws::{Cloud, get_caller_identity},
+    config::{AwsMode, ProcessEnv},
+    gateway::GatewayHandle,
     local::{
-        aws::{LocalAws, LocalAwsError},
-        serve::Server,
+        aws_daemon::{LocalAwsDaemon, LocalAwsError},
+        aws_server::LocalAwsRecord,
     },
-    operator::Surroundings,
-    work::{Belongs, Site, forget_all, holding},
+    operator::Dependencies,
+    pipeline::{CloudBinding, DataDirectory, list_workspaces_with_resources, remove_all_workspaces},
 };
 
-/// Which AWS an operator works on.
+/// The AWS that an operator manages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Where {
+pub(super) enum AwsTarget {
     Local,
     Real,
-    /// One that speaks like AWS, at a URL.
-    At(String),
+    /// An AWS-compatible endpoint.
+    Endpoint(String),
 }
 
-impl FromStr for Where {
+impl FromStr for AwsTarget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
             "local" => Ok(Self::Local),
             "real" => Ok(Self::Real),
-            url if url.starts_with("http://") || url.starts_with("https://") => Ok(Self::At(url.to_owned())),
-            _ => Err("write real, local, or a URL such as http://127.0.0.1:4599".to_owned()),
+            url if url.starts_with("http://") || url.starts_with("https://") => {
+                Ok(Self::Endpoint(url.to_owned()))
+            }
+            _ => Err("use real, local, or a URL such as http://127.0.0.1:4599".to_owned()),
         }
     }
 }
 
-impl From<AwsMode> for Where {
+impl From<AwsMode> for AwsTarget {
     fn from(mode: AwsMode) -> Self {
         match mode {
             AwsMode::Local => Self::Local,
@@ -59,100 +61,107 @@ impl From<AwsMode> for Where {
     }
 }
 
-/// What there is before an AWS is chosen.
-pub(super) struct Start {
-    outer: Outer,
+/// Everything an operator needs except AWS.
+pub(super) struct OperatorSetup {
+    process_env: ProcessEnv,
     data: PathBuf,
     engine: Engine,
     cli_config: String,
-    /// Runs the providers, unless every terraform shall start its own.
-    gateway: Option<Gateway>,
+    /// The provider gateway; `None` if every terraform starts its own providers.
+    gateway: Option<GatewayHandle>,
     client: Client,
 }
 
-/// The AWS that was found.
-pub(super) struct Found {
+/// The resolved AWS.
+pub(super) struct AwsSetup {
     cloud: Cloud,
     default_region: String,
-    /// The local one, if that is it.
-    pub(super) server: Option<Server>,
-    /// What people should hear.
+    /// The local AWS, if that is the target.
+    pub(super) server: Option<LocalAwsRecord>,
+    /// Messages for the user.
     pub(super) notes: Vec<String>,
 }
 
-impl Start {
-    /// Finds terraform and its providers.
+impl OperatorSetup {
+    /// Locates terraform and its providers.
     pub(super) async fn new(
-        outer: &Outer,
+        process_env: &ProcessEnv,
         data: PathBuf,
-        tools: &Tools,
+        tools: &EngineArgs,
         client: Client,
     ) -> anyhow::Result<Self> {
-        let (engine, discovery) = tools.find(outer).await?;
+        let (engine, discovery) = tools.locate(process_env).await?;
         for note in &discovery.notes {
-            output::warn(note);
+            output::print_warning(note);
         }
         let cli_config = discovery.cli_config_text();
-        let shares = tools.shares().unwrap_or(true);
-        let gateway = shares.then(|| Gateway::of(outer, &data, discovery).staying(STAYS));
-        Ok(Self { outer: outer.clone(), data, engine, cli_config, gateway, client })
+        let shares = tools.uses_gateway().unwrap_or(true);
+        let gateway = shares.then(|| {
+            GatewayHandle::new(process_env, &data, discovery).with_idle_timeout(GATEWAY_IDLE_TIMEOUT)
+        });
+        Ok(Self { process_env: process_env.clone(), data, engine, cli_config, gateway, client })
     }
 
-    /// Finds the AWS, and makes sure that the data directory is for it. What the operator itself needs of the
-    /// directory it takes itself; nobody else may have it meanwhile.
-    pub(super) async fn settle(&self, aws: &Where) -> anyhow::Result<Found> {
+    /// Resolves the AWS target and binds the data directory to it. The lock on the directory is released on return; the
+    /// operator takes its own.
+    pub(super) async fn resolve_aws(&self, aws: &AwsTarget) -> anyhow::Result<AwsSetup> {
         let nowhere = Cloud::Local { endpoint: String::new() };
-        let site = Site::open(&self.outer, &self.data, nowhere, self.engine.clone(), &self.cli_config)
-            .map_err(|error| unusable(&self.data, error))?;
-        let default_region = default_region(&self.outer);
+        let site = DataDirectory::open(
+            &self.process_env,
+            &self.data,
+            nowhere,
+            self.engine.clone(),
+            &self.cli_config,
+        )
+        .map_err(|error| describe_data_dir_error(&self.data, error))?;
+        let default_region = default_region(&self.process_env);
         match aws {
-            Where::Local => {
-                site.claim(&Belongs::Local)?;
-                let (server, notes) = self.local().await?;
+            AwsTarget::Local => {
+                site.bind_cloud(&CloudBinding::Local)?;
+                let (server, notes) = self.start_local_aws().await?;
                 let cloud = Cloud::Local { endpoint: server.endpoint.clone() };
-                Ok(Found { cloud, default_region, server: Some(server), notes })
+                Ok(AwsSetup { cloud, default_region, server: Some(server), notes })
             }
-            Where::Real => {
-                let account = account(&Cloud::Real.sdk(None).await).await?;
-                site.claim(&Belongs::Account(account.id.clone()))?;
+            AwsTarget::Real => {
+                let account = get_caller_identity(&Cloud::Real.sdk_config(None).await).await?;
+                site.bind_cloud(&CloudBinding::Account(account.id.clone()))?;
                 let default_region = account.region.unwrap_or(default_region);
                 let notes = vec![format!("AWS account {} as {}, {default_region}", account.id, account.arn)];
-                Ok(Found { cloud: Cloud::Real, default_region, server: None, notes })
+                Ok(AwsSetup { cloud: Cloud::Real, default_region, server: None, notes })
             }
-            Where::At(endpoint) => {
+            AwsTarget::Endpoint(endpoint) => {
                 let cloud = Cloud::Local { endpoint: endpoint.clone() };
-                Ok(Found { cloud, default_region, server: None, notes: Vec::new() })
+                Ok(AwsSetup { cloud, default_region, server: None, notes: Vec::new() })
             }
         }
     }
 
-    /// The local AWS. One that has lost its memory is no reason to stop: what was in it is forgotten, and the
-    /// operator makes it anew. Everything here can be broken off and done again.
-    async fn local(&self) -> anyhow::Result<(Server, Vec<String>)> {
-        let aws = LocalAws::of(&self.outer, &self.data);
-        let (server, _) = aws.ensure(to_log).await?;
-        let count = holding(&self.data)?.len().max(states(&self.client).await?);
-        match aws.check_memory(&server, count) {
+    /// Starts the local AWS. If it lost its resources, resets the states so that the operator recreates them. Idempotent.
+    async fn start_local_aws(&self) -> anyhow::Result<(LocalAwsRecord, Vec<String>)> {
+        let aws = LocalAwsDaemon::new(&self.process_env, &self.data);
+        let (server, _) = aws.ensure_running(log_info).await?;
+        let count = list_workspaces_with_resources(&self.data)?.len().max(count_states(&self.client).await?);
+        match aws.verify_instance(&server, count) {
             Err(LocalAwsError::MemoryLost { .. }) => {}
             other => return Ok((server, other.map(|()| Vec::new())?)),
         }
-        until_no_terraform_runs(&self.data).await?;
-        forget_made(&self.client).await?;
-        forget_all(&self.data)?;
-        aws.forget_memory()?;
-        aws.check_memory(&server, 0)?;
+        wait_until_no_terraform_runs(&self.data).await?;
+        reset_workspaces(&self.client).await?;
+        remove_all_workspaces(&self.data)?;
+        aws.forget_instance()?;
+        aws.verify_instance(&server, 0)?;
         let note = format!(
-            "the local AWS was restarted and what it held is gone (it keeps its resources in memory only); \
-             {count} workspace(s) are made anew"
+            "the local AWS was restarted and lost its resources (they are kept in memory only); recreating {count} \
+            workspace(s)"
         );
         Ok((server, vec![note]))
     }
 
-    /// What the operator gets.
-    pub(super) fn surroundings(&self, found: &Found) -> Surroundings {
-        Surroundings {
+    /// The operator's dependencies.
+    pub(super) fn dependencies(&self, found: &AwsSetup) -> Dependencies {
+        Dependencies {
             client: self.client.clone(),
-            outer: self.outer.clone(),
+            process_env: self.process_env.clone(),
             data: self.data.clone(),
             engine: self.engine.clone(),
             cli_config: self.cli_config.clone(),
@@ -163,13 +172,13 @@ impl Start {
         }
     }
 
-    /// Resolves when the local AWS is not the one any more that the operator was started with.
-    pub(super) async fn lost(&self, server: Option<&Server>) {
+    /// Resolves when the local AWS instance that the operator was started with is gone.
+    pub(super) async fn wait_until_local_aws_lost(&self, server: Option<&LocalAwsRecord>) {
         let Some(server) = server else { return std::future::pending().await };
-        let aws = LocalAws::of(&self.outer, &self.data);
+        let aws = LocalAwsDaemon::new(&self.process_env, &self.data);
         loop {
-            tokio::time::sleep(GLANCE).await;
-            // One that keeps silent is busy; it is not taken for one that is gone.
+            tokio::time::sleep(LOCAL_AWS_POLL_INTERVAL).await;
+            // An unresponsive instance is busy, not gone.
             match aws.running().await {
                 Ok(Some(now)) if now.instance == server.instance => {}
                 Ok(_) => return,
@@ -179,14 +188,14 @@ impl Start {
     }
 }
 
-/// The operator comes back for every check of drift, and what the gateway knows by then it would have to learn anew.
-const STAYS: Duration = Duration::from_hours(24);
+/// Long enough to survive drift intervals: a restarted gateway would have to start and configure its providers again.
+const GATEWAY_IDLE_TIMEOUT: Duration = Duration::from_hours(24);
 
-/// How often the local AWS is looked at.
-const GLANCE: Duration = Duration::from_secs(5);
+/// How often the local AWS instance is checked.
+const LOCAL_AWS_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Those that were left alone fail soon: what they talk to is gone.
-async fn until_no_terraform_runs(data: &std::path::Path) -> anyhow::Result<()> {
+/// Orphaned terraform processes fail soon, because their AWS endpoint is gone.
+async fn wait_until_no_terraform_runs(data: &std::path::Path) -> anyhow::Result<()> {
     let begun = Instant::now();
     while let Err(error) = refuse_if_terraform_runs(data) {
         if begun.elapsed() >= Duration::from_mins(5) {
@@ -197,19 +206,19 @@ async fn until_no_terraform_runs(data: &std::path::Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tells the log.
-pub(super) fn to_log(text: &str) {
+/// Logs a message at info level.
+pub(super) fn log_info(text: &str) {
     tracing::info!("{text}");
 }
 
-/// Works until the work is done or a signal came twice. The first one asks for a good end.
-pub(super) async fn until_told(
+/// Runs the work until it completes. The first stop signal requests a graceful shutdown, the second returns at once.
+pub(super) async fn run_until_signalled(
     stop: &CancellationToken,
     tell: impl Fn(&str),
     work: impl Future<Output = anyhow::Result<()>>,
 ) -> anyhow::Result<()> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    // A terminal that goes away is no reason to end.
+    // Closing the terminal does not stop the process.
     let mut hang_up = signal(SignalKind::hangup())?;
     let mut work = std::pin::pin!(work);
     loop {
@@ -218,10 +227,10 @@ pub(super) async fn until_told(
             _ = hang_up.recv() => {}
             () = async { tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} } } => {
                 if stop.is_cancelled() {
-                    tell("leaving at once; running terraforms go on and are found again");
+                    tell("exiting immediately; running terraform processes continue and are adopted by the next start");
                     return Ok(());
                 }
-                tell("stopping; a second signal leaves at once");
+                tell("shutting down; send a second signal to exit immediately");
                 stop.cancel();
             }
         }

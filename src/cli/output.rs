@@ -1,57 +1,57 @@
-//! The one printer: data to standard output, talk to standard error.
+//! All terminal output: data to standard output, messages to standard error.
 
 use std::io::{self, IsTerminal, Write};
 
 use owo_colors::OwoColorize;
 use serde::Serialize;
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// What was asked for is done.
+    /// The command succeeded.
     Done,
-    /// The user's input or the cloud said no.
+    /// The input was invalid, or a remote API rejected the request.
     Refused,
-    /// Interrupted; the same command continues.
+    /// Interrupted by a signal; running the same command again continues.
     Interrupted,
-    /// Our own bug.
+    /// Internal error.
     Bug,
-    /// As the program ended that we stood in for.
-    OfChild(u8),
+    /// The exit code of the supervised child process.
+    Child(u8),
 }
 
 impl ExitStatus {
-    /// The process's exit code; 2 is clap's, for usage.
+    /// The process exit code; clap uses 2 for usage errors.
     pub const fn code(self) -> u8 {
         match self {
             Self::Done => 0,
             Self::Refused => 1,
             Self::Interrupted => 3,
             Self::Bug => 70,
-            Self::OfChild(code) => code,
+            Self::Child(code) => code,
         }
     }
 }
 
-/// In which form data is printed.
+/// Output format of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum Format {
-    /// For people.
+pub enum OutputFormat {
+    /// Human-readable text.
     #[default]
     Text,
-    /// For scripts.
+    /// JSON.
     Json,
-    /// For scripts and for people.
+    /// YAML.
     Yaml,
 }
 
-/// Prints data. A reader that went away (`| head`) is no error.
-pub(super) fn data(text: &str) -> io::Result<()> {
-    stream(text).map(drop)
+/// Prints data. A closed pipe (`| head`) is no error.
+pub(super) fn print_data(text: &str) -> io::Result<()> {
+    write_data(text).map(drop)
 }
 
-/// Prints a piece of data; whether anybody reads on.
-pub(super) fn stream(text: &str) -> io::Result<bool> {
+/// Prints data; returns false if standard output was closed.
+pub(super) fn write_data(text: &str) -> io::Result<bool> {
     let mut out = anstream::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
@@ -61,38 +61,38 @@ pub(super) fn stream(text: &str) -> io::Result<bool> {
 }
 
 /// Prints a value as JSON.
-pub(super) fn json<T: Serialize>(value: &T) -> io::Result<()> {
+pub(super) fn print_json<T: Serialize>(value: &T) -> io::Result<()> {
     let mut text = serde_json::to_string_pretty(value).map_err(io::Error::other)?;
     text.push('\n');
-    data(&text)
+    print_data(&text)
 }
 
 /// Prints a value as YAML.
-pub(super) fn yaml<T: Serialize>(value: &T) -> io::Result<()> {
-    data(&serde_saphyr::to_string(value).map_err(io::Error::other)?)
+pub(super) fn print_yaml<T: Serialize>(value: &T) -> io::Result<()> {
+    print_data(&serde_saphyr::to_string(value).map_err(io::Error::other)?)
 }
 
-/// Prints a value as it was asked for; `text` is what people see.
-pub(super) fn print<T: Serialize>(
-    format: Format,
+/// Prints a value in the requested format; `text` renders the text format.
+pub(super) fn print_formatted<T: Serialize>(
+    format: OutputFormat,
     value: &T,
     text: impl FnOnce() -> String,
 ) -> io::Result<()> {
     match format {
-        Format::Text => data(&text()),
-        Format::Json => json(value),
-        Format::Yaml => yaml(value),
+        OutputFormat::Text => print_data(&text()),
+        OutputFormat::Json => print_json(value),
+        OutputFormat::Yaml => print_yaml(value),
     }
 }
 
-/// Says something to the person at the terminal. Nobody listening is no reason to fail.
-pub(super) fn say(text: &str) {
+/// Prints a message to standard error. Write errors are ignored.
+pub(super) fn print_message(text: &str) {
     let mut err = anstream::stderr().lock();
     let _nobody_listens = writeln!(err, "{text}");
 }
 
-/// Says what went wrong, its causes, and nothing else.
-pub(super) fn error(error: &anyhow::Error) {
+/// Prints an error with its causes, without repetitions.
+pub(super) fn print_error(error: &anyhow::Error) {
     let mut text = format!("{} {error}", "error:".red().bold());
     for cause in error.chain().skip(1) {
         let cause = cause.to_string();
@@ -101,20 +101,20 @@ pub(super) fn error(error: &anyhow::Error) {
             text.push_str(&cause);
         }
     }
-    say(&text);
+    print_message(&text);
 }
 
-/// Says what deserves attention.
-pub(super) fn warn(text: &str) {
-    say(&format!("{} {text}", "warning:".yellow().bold()));
+/// Prints a warning.
+pub(super) fn print_warning(text: &str) {
+    print_message(&format!("{} {text}", "warning:".yellow().bold()));
 }
 
-/// Whether a person watches standard error.
-pub(super) fn is_watched() -> bool {
+/// Whether standard error is a terminal.
+pub(super) fn is_stderr_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Whether a person can be asked.
-pub(super) fn can_ask() -> bool {
+/// Whether the user can be prompted.
+pub(super) fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }

@@ -1,57 +1,57 @@
-//! `capt plan`: what would change.
+//! `capt plan`: shows what `apply` would change.
 
 use super::{
-    Format,
-    files::Files,
-    interruptible,
+    OutputFormat, interruptible,
+    manifest_files::ManifestArgs,
     output::ExitStatus,
-    setup::Setup,
-    work::{Work, dropped},
+    run_setup::RunArgs,
+    run_workspaces::{WorkspacesRun, dropped_workspaces},
 };
 use crate::{
-    config::Outer,
-    oneshot::{Graph, Task},
-    work::Goal,
+    config::ProcessEnv,
+    oneshot::{DependencyGraph, WorkspaceTask},
+    pipeline::Goal,
 };
 
-/// What to plan.
+/// Arguments of `capt plan`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   capt plan examples/quickstart.yaml
   capt plan examples/quickstart.yaml -o json | jq '.workspaces[].counts'
 
-A workspace whose values come from another one can only be planned when that one is there.")]
+A workspace that uses outputs of another one can only be planned after that one was applied.")]
 pub(super) struct Args {
     #[command(flatten)]
-    files: Files,
+    files: ManifestArgs,
     #[command(flatten)]
-    setup: Setup,
-    /// How to print.
+    setup: RunArgs,
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    output: OutputFormat,
 }
 
-pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
-    let asked = args.files.read(outer)?;
-    let graph = Graph::new(asked.blueprints.iter().map(|it| (it.key.clone(), it.after.clone())))?;
-    args.setup.refuse_identities(&asked)?;
-    let ready = interruptible(Box::pin(args.setup.open(outer))).await?;
-    for (key, _) in dropped(&ready, &asked.blueprints)? {
-        super::output::say(&format!("{key} is not in the files any more; apply will destroy it"));
+pub(super) async fn run(args: &Args, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
+    let asked = args.files.load(process_env)?;
+    let graph =
+        DependencyGraph::new(asked.blueprints.iter().map(|it| (it.key.clone(), it.depends_on.clone())))?;
+    args.setup.reject_identities(&asked)?;
+    let ready = interruptible(Box::pin(args.setup.prepare(process_env))).await?;
+    for (key, _) in dropped_workspaces(&ready, &asked.blueprints)? {
+        super::output::print_message(&format!("{key} is no longer in the manifests; apply will destroy it"));
     }
     let tasks = asked
         .blueprints
         .iter()
-        .map(|it| (it.key.clone(), Task::Bring(Box::new(it.clone()), Goal::Plan)))
+        .map(|it| (it.key.clone(), WorkspaceTask::Run(Box::new(it.clone()), Goal::Plan)))
         .collect();
-    let work = Work {
-        ready: &ready,
+    let work = WorkspacesRun {
+        environment: &ready,
         manifests: &asked.manifests,
         blueprints: &asked.blueprints,
         tasks,
         graph,
-        asks: false,
+        confirms: false,
         format: args.output,
     };
     work.run(&args.setup).await

@@ -1,4 +1,4 @@
-//! Shows the board: a line per workspace on a terminal, a line per change elsewhere.
+//! Progress of plan, apply and destroy: one line per workspace on a terminal, one line per change elsewhere.
 
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
@@ -8,81 +8,81 @@ use terraform_driver::clock;
 
 use super::{output, time};
 use crate::{
-    blueprint::Key,
-    oneshot::{Board, Line, Stage},
+    oneshot::{ProgressBoard, ProgressLine, WorkspaceStage},
+    workspaces::WorkspaceKey,
 };
 
-/// How often the board is looked at.
-const LOOK: Duration = Duration::from_millis(150);
-/// How often somebody who reads a log hears that a long step still goes on.
-const REMIND: Duration = Duration::from_secs(30);
+/// How often the display is refreshed.
+const REFRESH_INTERVAL: Duration = Duration::from_millis(150);
+/// How often a log repeats that a long step is still running.
+const REMINDER_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Shows a board until it is dropped by its caller.
-pub(super) async fn show(board: &Board, bars: Option<&MultiProgress>) {
+/// Shows the progress until the future is dropped.
+pub(super) async fn show_progress(board: &ProgressBoard, bars: Option<&MultiProgress>) {
     match bars {
-        Some(bars) => Terminal::new(bars).follow(board).await,
-        None => Log::default().follow(board).await,
+        Some(bars) => TerminalView::new(bars).follow(board).await,
+        None => LogView::default().follow(board).await,
     }
 }
 
-/// What a line says after the name.
-fn text(line: &Line) -> String {
+/// The text after the workspace name.
+fn stage_text(line: &ProgressLine) -> String {
     match &line.stage {
-        Stage::Waiting { on } if on.is_empty() => "waiting".to_owned(),
-        Stage::Waiting { on } => format!("waits for {}", names(on)),
-        Stage::Queued { on } => format!("waits for {on}"),
-        Stage::Running(phase) => running(&phase.to_string(), line),
-        Stage::Retrying { reason } => format!("tries again soon: {reason}"),
-        Stage::Done { what } => what.clone(),
-        Stage::Failed { reason } => reason.clone(),
+        WorkspaceStage::Waiting { on } if on.is_empty() => "waiting".to_owned(),
+        WorkspaceStage::Waiting { on } => format!("waiting for {}", join_keys(on)),
+        WorkspaceStage::Queued { on } => format!("waiting for {on}"),
+        WorkspaceStage::Running(phase) => running_text(&phase.to_string(), line),
+        WorkspaceStage::Retrying { reason } => format!("retrying: {reason}"),
+        WorkspaceStage::Done { what } => what.clone(),
+        WorkspaceStage::Failed { reason } => reason.clone(),
     }
 }
 
-fn running(phase: &str, line: &Line) -> String {
+fn running_text(phase: &str, line: &ProgressLine) -> String {
     let mut text = phase.to_owned();
     if line.total > 0 {
         let _always_ok = write!(text, "  {}/{}", line.done, line.total);
     }
     if let Some((address, elapsed)) = &line.slowest {
-        let _always_ok = write!(text, "  {address} {}", time::short(*elapsed));
+        let _always_ok = write!(text, "  {address} {}", time::format_duration(*elapsed));
     }
     text
 }
 
-fn names(keys: &[Key]) -> String {
+fn join_keys(keys: &[WorkspaceKey]) -> String {
     keys.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn sign(stage: &Stage) -> String {
+fn stage_symbol(stage: &WorkspaceStage) -> String {
     match stage {
-        Stage::Done { .. } => "✓".green().to_string(),
-        Stage::Failed { .. } => "✗".red().to_string(),
-        Stage::Retrying { .. } => "!".yellow().to_string(),
-        Stage::Waiting { .. } | Stage::Queued { .. } => "·".dimmed().to_string(),
-        Stage::Running(_) => "▸".cyan().to_string(),
+        WorkspaceStage::Done { .. } => "✓".green().to_string(),
+        WorkspaceStage::Failed { .. } => "✗".red().to_string(),
+        WorkspaceStage::Retrying { .. } => "!".yellow().to_string(),
+        WorkspaceStage::Waiting { .. } | WorkspaceStage::Queued { .. } => "·".dimmed().to_string(),
+        WorkspaceStage::Running(_) => "▸".cyan().to_string(),
     }
 }
 
 /// A line per workspace, redrawn in place.
-struct Terminal<'a> {
+struct TerminalView<'a> {
     bars: &'a MultiProgress,
-    by_key: BTreeMap<Key, ProgressBar>,
+    by_key: BTreeMap<WorkspaceKey, ProgressBar>,
 }
 
-impl<'a> Terminal<'a> {
+impl<'a> TerminalView<'a> {
     fn new(bars: &'a MultiProgress) -> Self {
         Self { bars, by_key: BTreeMap::new() }
     }
 
-    async fn follow(&mut self, board: &Board) {
-        let mut look = tokio::time::interval(LOOK);
+    async fn follow(&mut self, board: &ProgressBoard) {
+        let mut look = tokio::time::interval(REFRESH_INTERVAL);
         loop {
             look.tick().await;
             self.draw(&board.lines());
         }
     }
 
-    fn draw(&mut self, lines: &[Line]) {
+    fn draw(&mut self, lines: &[ProgressLine]) {
         let width = lines.iter().map(|line| line.key.to_string().len()).max().unwrap_or_default();
         for line in lines {
             let bar = self.by_key.entry(line.key.clone()).or_insert_with(|| {
@@ -92,49 +92,53 @@ impl<'a> Terminal<'a> {
             });
             let age = clock::now().duration_since(line.since);
             let age = Duration::try_from(age).unwrap_or_default();
-            let clock =
-                if line.stage.is_final() { String::new() } else { format!("{:>6}  ", time::short(age)) };
+            let clock = if line.stage.is_final() {
+                String::new()
+            } else {
+                format!("{:>6}  ", time::format_duration(age))
+            };
             bar.set_message(format!(
                 "{} {:<width$}  {clock}{}",
-                sign(&line.stage),
+                stage_symbol(&line.stage),
                 line.key.to_string(),
-                text(line)
+                stage_text(line)
             ));
         }
     }
 }
 
-/// A line for each change.
+/// One line per change.
 #[derive(Default)]
-struct Log {
-    said: BTreeMap<Key, (Stage, tokio::time::Duration)>,
+struct LogView {
+    reported: BTreeMap<WorkspaceKey, (WorkspaceStage, tokio::time::Duration)>,
 }
 
-impl Log {
-    async fn follow(&mut self, board: &Board) {
+impl LogView {
+    async fn follow(&mut self, board: &ProgressBoard) {
         let begun = tokio::time::Instant::now();
-        let mut look = tokio::time::interval(LOOK);
+        let mut look = tokio::time::interval(REFRESH_INTERVAL);
         loop {
             look.tick().await;
             self.report(&board.lines(), begun.elapsed());
         }
     }
 
-    fn report(&mut self, lines: &[Line], now: Duration) {
+    fn report(&mut self, lines: &[ProgressLine], now: Duration) {
         for line in lines {
-            let news = match self.said.get(&line.key) {
-                None => !matches!(line.stage, Stage::Waiting { .. }),
+            let news = match self.reported.get(&line.key) {
+                None => !matches!(line.stage, WorkspaceStage::Waiting { .. }),
                 Some((stage, at)) => {
                     *stage != line.stage
-                        || (matches!(stage, Stage::Running(_)) && now.saturating_sub(*at) >= REMIND)
+                        || (matches!(stage, WorkspaceStage::Running(_))
+                            && now.saturating_sub(*at) >= REMINDER_INTERVAL)
                 }
             };
-            // How it ended is said once, at the end.
+            // Final states are reported once, at the end.
             if news && !line.stage.is_final() {
-                output::say(&format!("{}: {}", line.key, text(line)));
+                output::print_message(&format!("{}: {}", line.key, stage_text(line)));
             }
             if news {
-                self.said.insert(line.key.clone(), (line.stage.clone(), now));
+                self.reported.insert(line.key.clone(), (line.stage.clone(), now));
             }
         }
     }

@@ -1,102 +1,109 @@
-//! `capt render`: the terraform directories, from manifests alone.
+//! `capt render`: writes the terraform directories from manifests.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use terraform_driver::{
-    render::{self, RenderError, Rendered},
-    workspace::{Workspace, files::read_json},
+    render::{self, RenderError, RenderedWorkspace},
+    workspace::{WorkspaceDir, files::read_json},
 };
 
 use super::{
-    DataDir,
-    files::{Files, in_file, not_rendered},
+    DataDirArg,
+    manifest_files::{ManifestArgs, describe_render_error, with_template_file},
     output::{self, ExitStatus},
-    setup::default_region,
-    work::{known, secrets},
+    run_setup::default_region,
+    run_workspaces::{connection_secret_owners, load_known_outputs},
 };
 use crate::{
-    blueprint::{Blueprint, Place, Resolved, resolve},
-    config::{AwsMode, Outer},
+    config::{AwsMode, ProcessEnv},
     local::{
-        place,
-        serve::{self, USUAL_PORT},
+        aws_server::{self, DEFAULT_PORT},
+        daemon_files,
     },
-    work::files,
+    pipeline::workspace_files,
+    workspaces::{DesiredWorkspace, ProviderDefaults, ResolvedWorkspace, resolve_references},
 };
 
-/// What to render, and where to.
+/// Arguments of `capt render`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
   capt render examples/quickstart.yaml -o out && ls out/default/demo-vpc
 
-Needs neither AWS nor terraform. Values that come from a workspace that has not been applied are left out,
-and the command says which.")]
+Needs neither AWS nor terraform. Outputs of workspaces that have not been applied are omitted and reported.")]
 pub(super) struct Args {
     #[command(flatten)]
-    files: Files,
+    files: ManifestArgs,
     /// The directory to write to.
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
     #[command(flatten)]
-    data: DataDir,
-    /// For which AWS.
+    data: DataDirArg,
+    /// Target AWS.
     #[arg(long, value_enum, default_value_t, env = "CAPT_AWS")]
     aws: AwsMode,
 }
 
-pub(super) fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
-    let asked = args.files.read(outer)?;
-    let data = args.data.path(outer);
-    let place = Place { local_endpoint: endpoint(args.aws, &data)?, default_region: default_region(outer) };
-    let known = known(&data)?;
-    let secrets = secrets(&asked.blueprints);
+pub(super) fn run(args: &Args, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
+    let asked = args.files.load(process_env)?;
+    let data = args.data.path(process_env);
+    let place = ProviderDefaults {
+        local_endpoint: local_endpoint(args.aws, &data)?,
+        default_region: default_region(process_env),
+    };
+    let known = load_known_outputs(&data)?;
+    let secrets = connection_secret_owners(&asked.blueprints);
     let mut said = Vec::new();
     for blueprint in &asked.blueprints {
-        let resolved = resolve(blueprint, &known, &asked.manifests, &secrets, &place)?;
+        let resolved = resolve_references(blueprint, &known, &asked.manifests, &secrets, &place)?;
         for missing in &resolved.missing {
-            output::say(&format!("{}: {missing}; it is left out", blueprint.key));
+            output::print_message(&format!("{}: {missing}; omitted", blueprint.key));
         }
-        let dir = write(blueprint, resolved, &outer.absolute(&args.output))?;
+        let dir = write_workspace(blueprint, resolved, &process_env.absolute_path(&args.output))?;
         said.push(dir.display().to_string());
     }
-    output::data(&(said.join("\n") + "\n"))?;
+    output::print_data(&(said.join("\n") + "\n"))?;
     Ok(ExitStatus::Done)
 }
 
-fn write(blueprint: &Blueprint, mut resolved: Resolved, out: &Path) -> anyhow::Result<PathBuf> {
-    let refused = |error: RenderError| anyhow!(not_rendered(blueprint, &error));
-    let mut rendered: Rendered = render::render(&resolved.request).map_err(refused)?;
+fn write_workspace(
+    blueprint: &DesiredWorkspace,
+    mut resolved: ResolvedWorkspace,
+    out: &Path,
+) -> anyhow::Result<PathBuf> {
+    let refused = |error: RenderError| anyhow!(describe_render_error(blueprint, &error));
+    let mut rendered: RenderedWorkspace = render::render(&resolved.request).map_err(refused)?;
     let mut fetched = Vec::new();
     if let Some(wanted) = rendered.fetch.clone() {
         if !wanted.is_local_path() {
             let said = format!(
-                "forProvider.module: {} is fetched by terraform, which render does not run; use `capt plan`",
+                "forProvider.module: {} has to be fetched by terraform, which render does not run; use `capt plan`",
                 wanted.address
             );
-            return Err(anyhow!(in_file(blueprint, &said)));
+            return Err(anyhow!(with_template_file(blueprint, &said)));
         }
         let hint =
-            || in_file(blueprint, "forProvider.module is not a directory that can be read; correct it");
-        fetched = Workspace::read_tree(Path::new(&wanted.address)).with_context(hint)?;
-        crate::work::show_fetched(&mut resolved.request, &fetched, &wanted.entrypoint);
+            || with_template_file(blueprint, "forProvider.module is not a readable directory; correct it");
+        fetched = WorkspaceDir::read_tree(Path::new(&wanted.address)).with_context(hint)?;
+        crate::pipeline::set_fetched_root(&mut resolved.request, &fetched, &wanted.entrypoint);
         rendered = render::render(&resolved.request).map_err(refused)?;
     }
     let dir = out.join(&blueprint.key.namespace).join(&blueprint.key.name);
-    Workspace::at(&dir).write(files(&rendered, &fetched)).with_context(|| {
-        format!("cannot write to {}; name another directory with --output", out.display())
+    WorkspaceDir::at(&dir).sync_files(workspace_files(&rendered, &fetched)).with_context(|| {
+        format!("cannot write to {}; choose another directory with --output", out.display())
     })?;
     Ok(dir)
 }
 
-/// Where the local AWS is, or will be.
-fn endpoint(aws: AwsMode, data: &Path) -> anyhow::Result<Option<String>> {
+/// The endpoint of the local AWS, or its default if it does not run yet.
+fn local_endpoint(aws: AwsMode, data: &Path) -> anyhow::Result<Option<String>> {
     match aws {
         AwsMode::Real => Ok(None),
         AwsMode::Local => {
-            let server: Option<serve::Server> = read_json(&place::Place::of(data).server())?;
-            let usual = || format!("http://127.0.0.1:{USUAL_PORT}");
+            let server: Option<aws_server::LocalAwsRecord> =
+                read_json(&daemon_files::DaemonFiles::of_local_aws(data).server_file())?;
+            let usual = || format!("http://127.0.0.1:{DEFAULT_PORT}");
             Ok(Some(server.map_or_else(usual, |server| server.endpoint)))
         }
     }

@@ -1,70 +1,74 @@
-//! What became of it all, for people and for scripts.
+//! Final report of plan, apply and destroy, as text or JSON/YAML.
 
 use std::{collections::BTreeMap, fmt::Write, path::Path};
 
 use owo_colors::OwoColorize;
 use serde::Serialize;
-use terraform_driver::plan::{Action, Change, Counts, Shown, Summary};
+use terraform_driver::plan::{ChangeCounts, DisplayValue, ObjectChange, PlanAction, PlanSummary};
 
 use super::{
-    Format,
+    OutputFormat,
     output::{self, ExitStatus},
 };
 use crate::{
-    blueprint::Key,
-    oneshot::Finished,
-    work::{Outcome, WorkError, workspace},
+    oneshot::TaskResult,
+    pipeline::{PipelineError, WorkspaceOutcome, workspace_dir},
+    workspaces::WorkspaceKey,
 };
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct RunReport<'a> {
     ok: bool,
-    workspaces: Vec<Entry<'a>>,
+    workspaces: Vec<WorkspaceEntry<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Entry<'a> {
+struct WorkspaceEntry<'a> {
     name: String,
     result: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    counts: Option<Counts>,
+    counts: Option<ChangeCounts>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    plan: Option<&'a Summary>,
+    plan: Option<&'a PlanSummary>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
     directory: String,
 }
 
-/// Prints everything and says how the command ends.
-pub(super) fn report(
-    finished: &BTreeMap<Key, Finished>,
-    order: &[Key],
+/// Prints the report and returns the exit status.
+pub(super) fn print_report(
+    finished: &BTreeMap<WorkspaceKey, TaskResult>,
+    order: &[WorkspaceKey],
     data: &Path,
-    format: Format,
+    format: OutputFormat,
 ) -> anyhow::Result<ExitStatus> {
-    let status = status(finished);
+    let status = exit_status(finished);
     let ordered = order.iter().filter_map(|key| Some((key, finished.get(key)?)));
     match format {
-        Format::Json | Format::Yaml => {
-            let workspaces = ordered.map(|(key, end)| entry(key, end, data)).collect();
-            output::print(format, &Report { ok: status == ExitStatus::Done, workspaces }, String::new)?;
+        OutputFormat::Json | OutputFormat::Yaml => {
+            let workspaces = ordered.map(|(key, end)| report_entry(key, end, data)).collect();
+            output::print_formatted(
+                format,
+                &RunReport { ok: status == ExitStatus::Done, workspaces },
+                String::new,
+            )?;
         }
-        Format::Text => {
+        OutputFormat::Text => {
             let width = order.iter().map(|key| key.to_string().len()).max().unwrap_or_default();
             let mut text = String::new();
             for (key, end) in ordered {
-                lines(key, end, width, data, &mut text)?;
+                push_report_lines(key, end, width, data, &mut text)?;
             }
-            output::data(&text)?;
+            output::print_data(&text)?;
         }
     }
     Ok(status)
 }
 
-fn status(finished: &BTreeMap<Key, Finished>) -> ExitStatus {
-    let interrupted = |end: &Finished| matches!(end, Finished::Badly(WorkError::Interrupted));
-    let bad = |end: &Finished| matches!(end, Finished::Badly(_) | Finished::Skipped { .. });
+fn exit_status(finished: &BTreeMap<WorkspaceKey, TaskResult>) -> ExitStatus {
+    let interrupted = |end: &TaskResult| matches!(end, TaskResult::Failed(PipelineError::Interrupted));
+    let bad = |end: &TaskResult| matches!(end, TaskResult::Failed(_) | TaskResult::Skipped { .. });
     if finished.values().any(interrupted) {
         ExitStatus::Interrupted
     } else if finished.values().any(bad) {
@@ -74,50 +78,56 @@ fn status(finished: &BTreeMap<Key, Finished>) -> ExitStatus {
     }
 }
 
-fn entry<'a>(key: &Key, end: &'a Finished, data: &Path) -> Entry<'a> {
+fn report_entry<'a>(key: &WorkspaceKey, end: &'a TaskResult, data: &Path) -> WorkspaceEntry<'a> {
     let (result, counts, plan, message) = match end {
-        Finished::Well(outcome) => match outcome {
-            Outcome::Unchanged => ("unchanged", None, None, None),
-            Outcome::Planned(summary) => ("planned", Some(summary.counts), Some(&**summary), None),
-            Outcome::Later { reason } => ("later", None, None, Some(reason.clone())),
-            Outcome::Applied(counts) => ("applied", Some(*counts), None, None),
-            Outcome::Destroyed { .. } => ("destroyed", None, None, None),
-            Outcome::Kept => ("kept", None, None, None),
+        TaskResult::Succeeded(outcome) => match outcome {
+            WorkspaceOutcome::Unchanged => ("unchanged", None, None, None),
+            WorkspaceOutcome::Planned(summary) => ("planned", Some(summary.counts), Some(&**summary), None),
+            WorkspaceOutcome::Deferred { reason } => ("later", None, None, Some(reason.clone())),
+            WorkspaceOutcome::Applied(counts) => ("applied", Some(*counts), None, None),
+            WorkspaceOutcome::Destroyed { .. } => ("destroyed", None, None, None),
+            WorkspaceOutcome::Retained => ("kept", None, None, None),
         },
-        Finished::Badly(error) => ("failed", None, None, Some(error.to_string())),
-        Finished::Skipped { because } => {
-            ("skipped", None, None, Some(format!("not begun because of {because}")))
+        TaskResult::Failed(error) => ("failed", None, None, Some(error.to_string())),
+        TaskResult::Skipped { blocked_by: because } => {
+            ("skipped", None, None, Some(format!("skipped because of {because}")))
         }
     };
-    let directory = workspace(data, key).dir().display().to_string();
-    Entry { name: key.to_string(), result, counts, plan, message, directory }
+    let directory = workspace_dir(data, key).dir().display().to_string();
+    WorkspaceEntry { name: key.to_string(), result, counts, plan, message, directory }
 }
 
-fn lines(key: &Key, end: &Finished, width: usize, data: &Path, text: &mut String) -> std::fmt::Result {
+fn push_report_lines(
+    key: &WorkspaceKey,
+    end: &TaskResult,
+    width: usize,
+    data: &Path,
+    text: &mut String,
+) -> std::fmt::Result {
     let name = key.to_string();
     match end {
-        Finished::Well(outcome) => {
+        TaskResult::Succeeded(outcome) => {
             writeln!(text, "{} {name:<width$}  {outcome}", "✓".green())?;
-            if let Outcome::Planned(summary) = outcome {
-                plan(summary, text)?;
+            if let WorkspaceOutcome::Planned(summary) = outcome {
+                push_plan(summary, text)?;
             }
         }
-        Finished::Badly(error) => {
-            writeln!(text, "{} {name:<width$}  {}", "✗".red(), chain(error))?;
-            if matches!(error, WorkError::Failed(_) | WorkError::Step(_)) {
-                let runs = workspace(data, key).runs();
-                writeln!(text, "  {:<width$}  what terraform said: {}", "", runs.display())?;
+        TaskResult::Failed(error) => {
+            writeln!(text, "{} {name:<width$}  {}", "✗".red(), error_chain(error))?;
+            if matches!(error, PipelineError::Failed(_) | PipelineError::Step(_)) {
+                let runs = workspace_dir(data, key).runs_dir();
+                writeln!(text, "  {:<width$}  terraform output: {}", "", runs.display())?;
             }
         }
-        Finished::Skipped { because } => {
-            writeln!(text, "{} {name:<width$}  not begun because of {because}", "·".dimmed())?;
+        TaskResult::Skipped { blocked_by: because } => {
+            writeln!(text, "{} {name:<width$}  skipped because of {because}", "·".dimmed())?;
         }
     }
     Ok(())
 }
 
-/// An error with its causes, each once.
-fn chain(error: &WorkError) -> String {
+/// An error with its causes, without repetitions.
+fn error_chain(error: &PipelineError) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(inner) = cause {
@@ -131,10 +141,10 @@ fn chain(error: &WorkError) -> String {
     text
 }
 
-/// The changes of a plan, with what differs.
-pub(super) fn plan(summary: &Summary, text: &mut String) -> std::fmt::Result {
+/// The changes of a plan, with changed attributes.
+pub(super) fn push_plan(summary: &PlanSummary, text: &mut String) -> std::fmt::Result {
     for change in &summary.changes {
-        change_lines(change, text)?;
+        push_change(change, text)?;
     }
     for change in &summary.drift {
         writeln!(text, "    {} {} changed outside of terraform", "!".yellow(), change.address)?;
@@ -142,16 +152,16 @@ pub(super) fn plan(summary: &Summary, text: &mut String) -> std::fmt::Result {
     writeln!(text, "    plan {}", summary.hash)
 }
 
-fn change_lines(change: &Change, text: &mut String) -> std::fmt::Result {
+fn push_change(change: &ObjectChange, text: &mut String) -> std::fmt::Result {
     write!(text, "    {:<3} {}", change.sign(), change.address)?;
     if let Some(reason) = &change.reason {
         write!(text, "  ({})", reason.replace('_', " "))?;
     }
     writeln!(text)?;
-    // What is made or goes as a whole has nothing to compare with.
-    if matches!(change.action, Action::Change | Action::Replace) {
+    // Created and destroyed resources have no previous or next values to compare.
+    if matches!(change.action, PlanAction::Change | PlanAction::Replace) {
         for attribute in &change.attributes {
-            let show = |value: &Option<Shown>| {
+            let show = |value: &Option<DisplayValue>| {
                 value.as_ref().map_or_else(|| "(none)".to_owned(), ToString::to_string)
             };
             let forces = if attribute.forces_replacement { "  (forces replacement)" } else { "" };

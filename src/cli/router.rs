@@ -1,4 +1,4 @@
-//! `capt router`: the data plane of sandboxes, for one namespace.
+//! `capt router`: the sandbox router of one namespace.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -11,79 +11,79 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    log::{self, LogFormat},
+    logging::{self, LogFormat},
     output::ExitStatus,
     time,
 };
 use crate::{
-    k8s::{Kube, Where, connect},
-    sandbox::router,
+    dataplane::router,
+    k8s::{KubeClient, KubeconfigSource, connect},
 };
 
-/// Where it runs, and how.
+/// Arguments of `capt router`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The kubeconfig; that of the machine, or of the pod around us, otherwise.
+    /// Kubeconfig; defaults to KUBECONFIG, ~/.kube/config or the in-cluster configuration.
     #[arg(long, value_name = "FILE", env = "CAPT_KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig.
+    /// Context of the kubeconfig.
     #[arg(long, value_name = "NAME", env = "CAPT_CONTEXT")]
     context: Option<String>,
-    /// The namespace whose Services it serves: its pod's own.
+    /// Namespace whose Services it routes: the pod's own.
     #[arg(short, long, value_name = "NAME", env = "POD_NAMESPACE")]
     namespace: String,
-    /// The name of its pod.
+    /// Name of the router pod.
     #[arg(long, value_name = "NAME", env = "POD_NAME")]
     name: String,
-    /// The uid of its pod: its Lease goes with it.
+    /// UID of the router pod, which owns its Lease.
     #[arg(long, value_name = "UID", env = "POD_UID")]
     uid: Option<String>,
-    /// The address of its pod, where the other routers reach it.
+    /// IP address of the router pod, where other routers reach it.
     #[arg(long, value_name = "ADDRESS", env = "POD_IP")]
     pod_address: Option<IpAddr>,
-    /// Where it listens for the Services that it took over.
+    /// Listen address for the Services it has taken over.
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0", env = "CAPT_ROUTER_ADDRESS")]
     address: IpAddr,
-    /// Where it listens for previews, and for callers that name a service in `Host`.
+    /// Listen address for previews, and for requests that name a service in `RunHooks`.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:8080", env = "CAPT_ROUTER_FRONT")]
     front: SocketAddr,
-    /// Where health, metrics and explanations are served.
+    /// Listen address for health, metrics and route explanations.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:8081", env = "CAPT_ROUTER_ADMIN")]
     admin: SocketAddr,
-    /// Where developers' machines connect.
+    /// Listen address for the tunnels of developer machines.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:8446", env = "CAPT_ROUTER_TUNNEL")]
     tunnel: SocketAddr,
-    /// The domain of preview hosts.
+    /// Domain of preview hosts.
     #[arg(long, value_name = "DOMAIN", env = "CAPT_PREVIEW_DOMAIN")]
     domain: Option<String>,
-    /// Threads for requests; one for each core otherwise.
+    /// Worker threads; defaults to one per core.
     #[arg(long, value_name = "N", env = "CAPT_ROUTER_WORKERS")]
     workers: Option<usize>,
-    /// Do not say in answers who gave them.
+    /// Omit the response header that names the route.
     #[arg(long, env = "CAPT_ROUTER_HIDE_ROUTE")]
     hide_route: bool,
-    /// Pods are processes of this machine, at 127.x.y.z for an address 10.x.y.z: where a cluster is only played.
+    /// For simulated clusters: pods are local processes, at 127.x.y.z for the pod IP 10.x.y.z.
     #[arg(long, env = "CAPT_ROUTER_LOOPBACK_PODS")]
     loopback_pods: bool,
-    /// How long it goes on after it said that it is no longer ready.
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time::duration)]
+    /// How long it keeps serving after it reports not ready.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time::parse_duration)]
     linger: Duration,
-    /// How long requests may take to end after that.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time::duration)]
+    /// How long requests in flight may take after that.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time::parse_duration)]
     drain: Duration,
-    /// How the log is written.
+    /// Log format.
     #[arg(long, value_enum, default_value_t, env = "CAPT_LOG_FORMAT")]
     log_format: LogFormat,
-    /// What is logged, such as `info` or `capt=debug`.
-    #[arg(long, value_name = "FILTER", default_value = log::USUAL, env = "CAPT_LOG", hide_default_value = true)]
+    /// Log filter, such as `info` or `capt=debug`.
+    #[arg(long, value_name = "FILTER", default_value = logging::DEFAULT_FILTER, env = "CAPT_LOG", hide_default_value = true)]
     log: String,
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<ExitStatus> {
-    log::begin(args.log_format, &args.log, None)?;
-    router::descriptors::raise();
-    let place = Where { kubeconfig: args.kubeconfig.clone(), context: args.context.clone() };
-    let kube = Kube::new(connect(&place).await?);
+    logging::init_logging(args.log_format, &args.log, None)?;
+    router::nofile_limit::raise_nofile_limit();
+    let place = KubeconfigSource { kubeconfig: args.kubeconfig.clone(), context: args.context.clone() };
+    let kube = KubeClient::new(connect(&place).await?);
     let stop = CancellationToken::new();
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let asked = stop.clone();
@@ -94,24 +94,24 @@ pub(super) async fn run(args: &Args) -> anyhow::Result<ExitStatus> {
         }
         asked.cancel();
     });
-    router::run(kube, settings(args), stop).await?;
+    router::run(kube, router_settings(args), stop).await?;
     Ok(ExitStatus::Done)
 }
 
-fn settings(args: &Args) -> router::Settings {
+fn router_settings(args: &Args) -> router::RouterSettings {
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let proxy = proxy::Settings {
+    let proxy = proxy::ProxySettings {
         name: args.name.clone(),
         address: args.address,
-        front: Some(args.front),
+        host_listener: Some(args.front),
         admin: Some(args.admin),
         workers: args.workers.unwrap_or_else(cores),
         show_route: !args.hide_route,
         loopback_pods: args.loopback_pods,
         drain: args.drain,
-        ..proxy::Settings::default()
+        ..proxy::ProxySettings::default()
     };
-    router::Settings {
+    router::RouterSettings {
         namespace: args.namespace.clone(),
         name: args.name.clone(),
         uid: args.uid.clone(),

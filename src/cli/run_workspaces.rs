@@ -1,4 +1,4 @@
-//! What plan, apply and destroy have in common: set up, run everything, show it, be stoppable.
+//! Shared execution of plan, apply and destroy: runs the task graph, shows progress, handles signals.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,7 +7,7 @@ use std::{
 
 use futures::future::BoxFuture;
 use indicatif::{MultiProgress, ProgressDrawTarget};
-use terraform_driver::{output::Outputs, plan::Summary};
+use terraform_driver::{output::Outputs, plan::PlanSummary};
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::{Mutex, Semaphore},
@@ -15,90 +15,97 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Format,
+    OutputFormat,
     output::{self, ExitStatus},
     progress, report,
-    setup::{Ready, Setup},
+    run_setup::{RunArgs, RunEnvironment},
 };
 use crate::{
-    blueprint::{Blueprint, Key, Known},
     manifest::ValidatedManifests,
-    oneshot::{Board, Confirm, Finished, Graph, Runner, Task, Worker},
-    work::{Record, all, holding},
+    oneshot::{
+        ConfirmPlan, DependencyGraph, OneShotPipeline, ProgressBoard, TaskResult, TaskRunner, WorkspaceTask,
+    },
+    pipeline::{WorkspaceRecord, list_workspaces, list_workspaces_with_resources},
+    workspaces::{AppliedOutputs, DesiredWorkspace, WorkspaceKey},
 };
 
-/// A piece of work.
-pub(super) struct Work<'a> {
-    pub(super) ready: &'a Ready,
+/// One run over a set of workspaces.
+pub(super) struct WorkspacesRun<'a> {
+    pub(super) environment: &'a RunEnvironment,
     pub(super) manifests: &'a ValidatedManifests,
-    pub(super) blueprints: &'a [Blueprint],
-    pub(super) tasks: BTreeMap<Key, Task>,
-    pub(super) graph: Graph,
-    pub(super) asks: bool,
-    pub(super) format: Format,
+    pub(super) blueprints: &'a [DesiredWorkspace],
+    pub(super) tasks: BTreeMap<WorkspaceKey, WorkspaceTask>,
+    pub(super) graph: DependencyGraph,
+    pub(super) confirms: bool,
+    pub(super) format: OutputFormat,
 }
 
-/// How it ended.
-pub(super) enum End {
-    /// Everything was tried.
-    Finished(BTreeMap<Key, Finished>),
-    /// The person left; terraform goes on in the background.
+/// How the run ended.
+pub(super) enum RunEnd {
+    /// Every task has a result.
+    Finished(BTreeMap<WorkspaceKey, TaskResult>),
+    /// The user detached; terraform continues in the background.
     Detached,
 }
 
-impl Work<'_> {
-    /// Does it, and prints what became of it.
-    pub(super) async fn run(self, setup: &Setup) -> anyhow::Result<ExitStatus> {
-        let order = self.graph.order();
-        let bars = (self.format == Format::Text && output::is_watched()).then(MultiProgress::new);
-        let board = Board::new(order.iter().cloned());
-        let confirm: Box<dyn Confirm> = if self.asks {
-            Box::new(Ask { bars: bars.clone(), one_at_a_time: Mutex::default() })
+impl WorkspacesRun<'_> {
+    /// Runs all tasks and prints the report.
+    pub(super) async fn run(self, setup: &RunArgs) -> anyhow::Result<ExitStatus> {
+        let order = self.graph.topological_order();
+        let bars =
+            (self.format == OutputFormat::Text && output::is_stderr_terminal()).then(MultiProgress::new);
+        let board = ProgressBoard::new(order.iter().cloned());
+        let confirm: Box<dyn ConfirmPlan> = if self.confirms {
+            Box::new(PromptConfirm { bars: bars.clone(), prompt_lock: Mutex::default() })
         } else {
-            Box::new(Yes)
+            Box::new(AlwaysConfirm)
         };
         let stop = CancellationToken::new();
-        let worker = Worker {
-            site: &self.ready.site,
+        let worker = OneShotPipeline {
+            data_dir: &self.environment.site,
             manifests: self.manifests,
-            secrets: secrets(self.blueprints),
-            known: Mutex::new(known(&self.ready.site.data)?),
+            secret_producers: connection_secret_owners(self.blueprints),
+            applied_outputs: Mutex::new(load_known_outputs(&self.environment.site.path)?),
             board: board.clone(),
             stop: stop.clone(),
-            place: self.ready.place.clone(),
-            permits: Arc::new(Semaphore::new(setup.parallel.max(1))),
-            clusters: Mutex::default(),
+            provider_defaults: self.environment.place.clone(),
+            slots: Arc::new(Semaphore::new(setup.parallel.max(1))),
+            cluster_locks: Mutex::default(),
             confirm,
         };
-        let runner = Runner { worker: &worker, graph: self.graph.clone(), tasks: self.tasks };
+        let runner = TaskRunner { pipeline: &worker, graph: self.graph.clone(), tasks: self.tasks };
         let end = tokio::select! {
-            finished = runner.run() => End::Finished(finished),
-            () = progress::show(&board, bars.as_ref()) => End::Detached,
-            left = leave(&stop, bars.as_ref()) => { left?; End::Detached }
+            finished = runner.run() => RunEnd::Finished(finished),
+            () = progress::show_progress(&board, bars.as_ref()) => RunEnd::Detached,
+            left = wait_for_signals(&stop, bars.as_ref()) => { left?; RunEnd::Detached }
         };
         if let Some(bars) = &bars {
             bars.clear()?;
         }
         for note in board.notes() {
-            output::warn(&note);
+            output::print_warning(&note);
         }
         match end {
-            End::Finished(finished) => report::report(&finished, &order, &self.ready.site.data, self.format),
-            End::Detached => {
-                output::say("terraform goes on in the background; the same command follows it again");
+            RunEnd::Finished(finished) => {
+                report::print_report(&finished, &order, &self.environment.site.path, self.format)
+            }
+            RunEnd::Detached => {
+                output::print_message(
+                    "terraform continues in the background; run the same command again to reattach",
+                );
                 Ok(ExitStatus::Interrupted)
             }
         }
     }
 }
 
-/// The first signal asks terraform to stop, the second leaves it to itself.
-async fn leave(stop: &CancellationToken, bars: Option<&MultiProgress>) -> std::io::Result<()> {
+/// The first signal stops terraform gracefully; the second returns, which detaches from it.
+async fn wait_for_signals(stop: &CancellationToken, bars: Option<&MultiProgress>) -> std::io::Result<()> {
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
     let tell = || {
-        output::say(
-            "stopping: terraform finishes what cannot be broken off (press Ctrl-C again to leave it to itself)",
+        output::print_message(
+            "stopping: terraform finishes operations in progress (press Ctrl-C again to detach)",
         );
     };
     match bars {
@@ -110,64 +117,67 @@ async fn leave(stop: &CancellationToken, bars: Option<&MultiProgress>) -> std::i
     Ok(())
 }
 
-/// The outputs of everything that was applied before.
-pub(super) fn known(data: &std::path::Path) -> anyhow::Result<Known> {
-    let mut known = Known::default();
-    for (key, record) in all(data)? {
-        let place = record.place(data, &key);
-        // One that cannot be read is brought back before it is planned, and read again then.
+/// The outputs of all workspaces that were applied before.
+pub(super) fn load_known_outputs(data: &std::path::Path) -> anyhow::Result<AppliedOutputs> {
+    let mut known = AppliedOutputs::default();
+    for (key, record) in list_workspaces(data)? {
+        let place = record.workspace_dir(data, &key);
+        // A damaged state is restored before its workspace is planned, and read again then.
         let outputs = place.state_bytes()?.and_then(|bytes| Outputs::from_state(&bytes).ok());
-        // What was destroyed has a state and no outputs: it is not there.
+        // A destroyed workspace has a state without outputs; it counts as absent.
         if let Some(outputs) = outputs.filter(|outputs| !outputs.is_empty()) {
-            known.outputs.insert(key, outputs);
+            known.by_workspace.insert(key, outputs);
         }
     }
     Ok(known)
 }
 
-/// Which workspace makes which Secret.
-pub(super) fn secrets(blueprints: &[Blueprint]) -> BTreeMap<String, Key> {
+/// The workspace that writes each connection Secret.
+pub(super) fn connection_secret_owners(blueprints: &[DesiredWorkspace]) -> BTreeMap<String, WorkspaceKey> {
     blueprints
         .iter()
         .filter_map(|it| Some((it.connection_secret.as_ref()?.to_string(), it.key.clone())))
         .collect()
 }
 
-/// Workspaces of the same objects that the files do not ask for any more.
-pub(super) fn dropped(ready: &Ready, blueprints: &[Blueprint]) -> anyhow::Result<Vec<(Key, Record)>> {
-    let asked: BTreeSet<&Key> = blueprints.iter().map(|blueprint| &blueprint.key).collect();
+/// Existing workspaces of the same owners that the manifests no longer contain.
+pub(super) fn dropped_workspaces(
+    ready: &RunEnvironment,
+    blueprints: &[DesiredWorkspace],
+) -> anyhow::Result<Vec<(WorkspaceKey, WorkspaceRecord)>> {
+    let asked: BTreeSet<&WorkspaceKey> = blueprints.iter().map(|blueprint| &blueprint.key).collect();
     let owners: BTreeSet<&str> = blueprints.iter().map(|blueprint| blueprint.owner.as_str()).collect();
-    let mut all = holding(&ready.site.data)?;
+    let mut all = list_workspaces_with_resources(&ready.site.path)?;
     all.retain(|(key, record)| !asked.contains(key) && owners.contains(record.owner.as_str()));
     Ok(all)
 }
 
-struct Yes;
+struct AlwaysConfirm;
 
-impl Confirm for Yes {
-    fn confirm<'a>(&'a self, _: &'a Key, _: &'a Summary) -> BoxFuture<'a, bool> {
+impl ConfirmPlan for AlwaysConfirm {
+    fn confirm<'a>(&'a self, _: &'a WorkspaceKey, _: &'a PlanSummary) -> BoxFuture<'a, bool> {
         Box::pin(std::future::ready(true))
     }
 }
 
-struct Ask {
+struct PromptConfirm {
     bars: Option<MultiProgress>,
-    one_at_a_time: Mutex<()>,
+    prompt_lock: Mutex<()>,
 }
 
-impl Confirm for Ask {
-    fn confirm<'a>(&'a self, key: &'a Key, summary: &'a Summary) -> BoxFuture<'a, bool> {
+impl ConfirmPlan for PromptConfirm {
+    fn confirm<'a>(&'a self, key: &'a WorkspaceKey, summary: &'a PlanSummary) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             let mut text = format!("{key}: {}\n", summary.counts);
-            if report::plan(summary, &mut text).is_err() {
+            if report::push_plan(summary, &mut text).is_err() {
                 return false;
             }
-            // Two questions at once would get one answer.
-            let _alone = self.one_at_a_time.lock().await;
+            // Concurrent prompts would share one answer.
+            let _alone = self.prompt_lock.lock().await;
             if let Some(bars) = &self.bars {
                 bars.set_draw_target(ProgressDrawTarget::hidden());
             }
-            let yes = ask(&format!("{text}Do this to {key}?")).await;
+            let yes = prompt_for_yes(&format!("{text}Apply this plan to {key}?")).await;
             if let Some(bars) = &self.bars {
                 bars.set_draw_target(ProgressDrawTarget::stderr());
             }
@@ -176,10 +186,9 @@ impl Confirm for Ask {
     }
 }
 
-/// Asks at the terminal; anything but `yes` is a no. The answer is awaited on a thread of its own, so that
-/// Ctrl-C is heard meanwhile.
-pub(super) async fn ask(question: &str) -> bool {
-    output::say(&format!("{question} Only `yes` is taken for one:"));
+/// Prompts for `yes`; anything else is a no. Reads on a blocking thread, so that Ctrl-C is handled meanwhile.
+pub(super) async fn prompt_for_yes(question: &str) -> bool {
+    output::print_message(&format!("{question} Only `yes` confirms:"));
     let answer = tokio::task::spawn_blocking(|| {
         let mut answer = String::new();
         std::io::stdin().read_line(&mut answer).map(|_| answer)

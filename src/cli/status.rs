@@ -1,97 +1,98 @@
-//! `capt status`: the tree of what exists, once or for as long as somebody looks.
+//! `capt status`: prints the object tree, or watches it.
 
 use anyhow::bail;
 use terraform_driver::clock;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
-    Format,
-    access::Access,
-    client::{kinds, list},
+    OutputFormat,
+    kube_api::{discover_kinds, list_objects},
+    kube_target::KubeTarget,
+    live_view::{LiveView, follow_trees},
+    object_watch::ObjectWatch,
     output::{self, ExitStatus},
-    show::{Show, follow},
-    tree::{Node, forest, lines, plain},
-    watch::Watched,
+    tree::{TreeNode, build_forest, render_text, tree_lines},
 };
-use crate::config::Outer;
+use crate::config::ProcessEnv;
 
-/// Of what, and how.
+/// Arguments of `capt status`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  capt status                     everything, as a tree
-  capt status demo -w             one cluster, while it changes
+  capt status                     all objects
+  capt status demo -w             watch one cluster
   capt status -o json | jq '.[].state'
-  capt status --context prod      what another Kubernetes API holds")]
+  capt status --context prod      another Kubernetes API")]
 pub(super) struct Args {
-    /// Only what has this name, and what belongs to it.
+    /// Only the objects with this name and their children.
     name: Option<String>,
     #[command(flatten)]
-    access: Access,
+    access: KubeTarget,
     /// Only this namespace.
     #[arg(short, long, value_name = "NAME")]
     namespace: Option<String>,
-    /// Go on looking, until Ctrl-C.
+    /// Watch until Ctrl-C.
     #[arg(short, long)]
     watch: bool,
-    /// How to print.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    output: OutputFormat,
 }
 
-pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
-    let client = args.access.client(outer).await?;
+pub(super) async fn run(args: &Args, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
+    let client = args.access.client(process_env).await?;
     let namespace = args.namespace.as_deref();
     if args.watch {
-        let watched = Watched::start(&client, namespace, args.access.flags(outer)).await?;
-        return watch(args, &watched).await;
+        let watched = ObjectWatch::start(&client, namespace, args.access.command_flags(process_env)).await?;
+        return watch_trees(args, &watched).await;
     }
-    let objects = list(&client, &kinds(&client).await?, namespace).await?;
-    let trees = named(forest(&objects, &args.access.flags(outer)), args.name.as_deref());
+    let objects = list_objects(&client, &discover_kinds(&client).await?, namespace).await?;
+    let trees =
+        find_named(build_forest(&objects, &args.access.command_flags(process_env)), args.name.as_deref());
     if let (Some(name), true) = (&args.name, trees.is_empty()) {
-        bail!("there is no {name} in {}; `capt status` lists what there is", within(namespace));
+        bail!("{name} not found in {}; `capt status` lists all objects", namespace_label(namespace));
     }
-    output::print(args.output, &trees, || plain(&lines(&trees, clock::now())))?;
+    output::print_formatted(args.output, &trees, || render_text(&tree_lines(&trees, clock::now())))?;
     Ok(ExitStatus::Done)
 }
 
-fn within(namespace: Option<&str>) -> String {
+fn namespace_label(namespace: Option<&str>) -> String {
     namespace.map_or_else(|| "any namespace".to_owned(), |name| format!("namespace {name}"))
 }
 
-/// The trees that begin with what has a name; all if none is asked for.
-fn named(trees: Vec<Node>, name: Option<&str>) -> Vec<Node> {
+/// The subtrees whose root has this name; all trees if no name is given.
+fn find_named(trees: Vec<TreeNode>, name: Option<&str>) -> Vec<TreeNode> {
     let Some(name) = name else { return trees };
     let mut found = Vec::new();
     for tree in trees {
         if tree.name == name {
             found.push(tree);
         } else {
-            found.extend(named(tree.children, Some(name)));
+            found.extend(find_named(tree.children, Some(name)));
         }
     }
     found
 }
 
-/// Leaving is how a look ends, so it is no failure.
-async fn watch(args: &Args, watched: &Watched) -> anyhow::Result<ExitStatus> {
+/// Ctrl-C is the normal way to stop watching, so it is no failure.
+async fn watch_trees(args: &Args, watched: &ObjectWatch) -> anyhow::Result<ExitStatus> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let mut show = if args.output == Format::Text { Show::data() } else { Show::Nothing };
+    let mut show = if args.output == OutputFormat::Text { LiveView::on_stdout() } else { LiveView::Hidden };
     let mut last = None;
-    let looking = follow(
+    let looking = follow_trees(
         watched,
         &mut show,
-        |trees| named(trees, args.name.as_deref()),
+        |trees| find_named(trees, args.name.as_deref()),
         |trees| {
-            if args.output != Format::Text && last.as_deref() != Some(trees) {
+            if args.output != OutputFormat::Text && last.as_deref() != Some(trees) {
                 last = Some(trees.to_vec());
-                if let Err(error) = output::print(args.output, &trees, String::new) {
+                if let Err(error) = output::print_formatted(args.output, &trees, String::new) {
                     return Some(Err(error.into()));
                 }
             }
             watched
-                .blind_for(BLIND)
-                .map(|why| Err(anyhow::anyhow!("the Kubernetes API has not answered for a while: {why}")))
+                .failing_for(MAX_WATCH_OUTAGE)
+                .map(|why| Err(anyhow::anyhow!("the Kubernetes API has not responded for 30 s: {why}")))
         },
     );
     tokio::select! {
@@ -101,8 +102,8 @@ async fn watch(args: &Args, watched: &Watched) -> anyhow::Result<ExitStatus> {
     }
 }
 
-/// How long nothing may be seen.
-const BLIND: std::time::Duration = std::time::Duration::from_secs(30);
+/// How long the watch may fail before the command gives up.
+const MAX_WATCH_OUTAGE: std::time::Duration = std::time::Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {
@@ -125,11 +126,12 @@ mod tests {
             object("CAPTCluster", "network", Some("demo")),
             object("Cluster", "other", None),
         ];
-        let names =
-            |name| named(forest(&objects, ""), name).iter().map(|it| it.name.clone()).collect::<Vec<_>>();
+        let names = |name| {
+            find_named(build_forest(&objects, ""), name).iter().map(|it| it.name.clone()).collect::<Vec<_>>()
+        };
         assert_eq!(names(None), ["demo", "other"]);
         assert_eq!(names(Some("network")), ["network"]);
-        assert_eq!(named(forest(&objects, ""), Some("demo"))[0].children.len(), 1);
+        assert_eq!(find_named(build_forest(&objects, ""), Some("demo"))[0].children.len(), 1);
         assert!(names(Some("absent")).is_empty());
     }
 }

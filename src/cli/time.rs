@@ -1,18 +1,18 @@
-//! Lengths of time: as people type them, and as they read them.
+//! Parsing and formatting of durations.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
 /// `90s`, `10m`, `1h30m`.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let refused = || "write a length of time such as 90s, 10m or 1h30m".to_owned();
+pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let refused = || "use a duration such as 90s, 10m or 1h30m".to_owned();
     let parsed: SignedDuration = text.parse().map_err(|_| refused())?;
     Duration::try_from(parsed).map_err(|_| refused())
 }
 
 /// `5s`, `2m05s`, `1h02m`.
-pub(super) fn short(elapsed: Duration) -> String {
+pub(super) fn format_duration(elapsed: Duration) -> String {
     let seconds = elapsed.as_secs();
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, seconds) => format!("{seconds}s"),
@@ -21,8 +21,8 @@ pub(super) fn short(elapsed: Duration) -> String {
     }
 }
 
-/// From one moment to a later one; nothing, if it is earlier.
-pub(super) fn between(from: Timestamp, to: Timestamp) -> Duration {
+/// The time between two timestamps; zero if they are out of order.
+pub(super) fn elapsed_between(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or_default()
 }
 
@@ -32,17 +32,17 @@ mod tests {
 
     #[test]
     fn times_are_short_and_readable() {
-        let shown = [0, 59, 60, 61, 725, 3720].map(|s| short(Duration::from_secs(s)));
+        let shown = [0, 59, 60, 61, 725, 3720].map(|s| format_duration(Duration::from_secs(s)));
         assert_eq!(shown, ["0s", "59s", "1m00s", "1m01s", "12m05s", "1h02m"]);
     }
 
     #[test]
     fn what_people_type_is_understood_or_refused_with_an_example() {
-        assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
-        assert_eq!(duration("1h30m"), Ok(Duration::from_mins(90)));
-        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(parse_duration("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse_duration("1h30m"), Ok(Duration::from_mins(90)));
+        assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
         for bad in ["", "ten", "-5m", "10", "5 parsecs"] {
-            let said = duration(bad).unwrap_err();
+            let said = parse_duration(bad).unwrap_err();
             assert!(said.contains("such as 90s"), "{bad:?}: {said}");
         }
     }

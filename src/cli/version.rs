@@ -1,23 +1,23 @@
-//! `capt version`: what this is, and what it found on this machine.
+//! `capt version`: prints the versions of capt, the engine and the providers.
 
 use serde::Serialize;
-use terraform_driver::providers::{Discovery, Held};
+use terraform_driver::providers::{MirroredProvider, ProviderDiscovery};
 
 use super::{
-    Format,
+    OutputFormat,
     output::{self, ExitStatus},
-    setup::Tools,
+    run_setup::EngineArgs,
 };
-use crate::{config::Outer, work::find_engine};
+use crate::{config::ProcessEnv, pipeline::find_engine};
 
-/// How to say it.
+/// Arguments of `capt version`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    tools: Tools,
-    /// How to print.
+    tools: EngineArgs,
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    output: OutputFormat,
 }
 
 #[derive(Serialize)]
@@ -32,7 +32,7 @@ struct Versions {
     problem: Option<String>,
 }
 
-pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
+pub(super) async fn run(args: &Args, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
     let mut versions = Versions {
         capt: env!("CARGO_PKG_VERSION"),
         engine: None,
@@ -41,32 +41,32 @@ pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus
         providers: Vec::new(),
         problem: None,
     };
-    match find_engine(outer, args.tools.engine.as_deref()).await {
+    match find_engine(process_env, args.tools.engine.as_deref()).await {
         Ok(engine) => {
             versions.engine = Some(format!("{} {}", engine.kind, engine.version));
             versions.engine_path = Some(engine.path.display().to_string());
-            match args.tools.providers(outer, engine.kind) {
+            match args.tools.discover_providers(process_env, engine.kind) {
                 Ok(discovery) => {
                     versions.providers_from = Some(discovery.source.to_string());
-                    versions.providers = held(&discovery);
+                    versions.providers = provider_versions(&discovery);
                 }
                 Err(error) => versions.problem = Some(format!("{error:#}")),
             }
         }
         Err(error) => versions.problem = Some(error.to_string()),
     }
-    output::print(args.output, &versions, || text(&versions))?;
+    output::print_formatted(args.output, &versions, || versions_text(&versions))?;
     Ok(if versions.problem.is_none() { ExitStatus::Done } else { ExitStatus::Refused })
 }
 
-fn held(discovery: &Discovery) -> Vec<String> {
-    let each = |held: &Held| -> Vec<String> {
+fn provider_versions(discovery: &ProviderDiscovery) -> Vec<String> {
+    let each = |held: &MirroredProvider| -> Vec<String> {
         held.versions.iter().map(|version| format!("{} {version}", held.address())).collect()
     };
-    discovery.held.iter().flat_map(each).collect()
+    discovery.mirrored.iter().flat_map(each).collect()
 }
 
-fn text(versions: &Versions) -> String {
+fn versions_text(versions: &Versions) -> String {
     let mut lines = vec![format!("capt       {}", versions.capt)];
     let mut line = |name: &str, value: &str| lines.push(format!("{name:<10} {value}"));
     if let (Some(engine), Some(path)) = (&versions.engine, &versions.engine_path) {

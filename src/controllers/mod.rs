@@ -1,30 +1,28 @@
-//! The controllers: one folder a kind, and in each the same steps.
+//! The Kubernetes controllers, one folder per kind. The folders of the Cluster API kinds use these step names; the others use
+//! the steps they need.
 //!
-//! | step | is |
+//! | step | does |
 //! |---|---|
-//! | `dereference` | reads what the object refers to; decides nothing |
-//! | `validate` | what it all means, or what is wrong with it; pure |
-//! | `decide` | what is to be done now; pure |
-//! | `act` | does it, through `runs` and `k8s` |
-//! | `status` | what is to be said of it; pure |
+//! | `dereference` | reads the referenced and owned objects; makes no decision |
+//! | `validate` | derives the desired state, or reports what is invalid; pure |
+//! | `decide` | computes the changes to make now; pure |
+//! | `act` | carries out the decision through `runs` and `k8s` |
+//! | `status` | computes the new status and conditions; pure |
 //!
-//! `reconcile` in a kind's `mod.rs` is the table of contents. Nothing in it waits for terraform.
+//! `reconcile` in a kind's `mod.rs` is the table of contents. A reconcile never waits for a Terraform run.
 
-#![allow(
-    unreachable_pub,
-    reason = "the rooms are private; `pub` in them is what other files of the room may use"
-)]
+#![allow(unreachable_pub, reason = "the modules are private; `pub` in them marks what sibling files may use")]
 
+pub mod capi_cluster;
 pub mod captcluster;
 pub mod common;
 pub mod controlplane;
 pub mod identity;
 pub mod localworkload;
-#[cfg(test)]
-mod rig;
 pub mod routegroup;
 pub mod sandbox;
-pub mod service;
-pub mod standalone;
+pub mod service_takeover;
 pub mod template;
+#[cfg(test)]
+mod testing;
 pub mod workspace;

@@ -1,22 +1,22 @@
-//! Sandboxes outside of the operator: what a router and a developer's machine run.
+//! The data plane of sandboxes: what the routers and the developers' machines run, outside of the operator.
 //!
-//! | room | is |
+//! | module | does |
 //! |---|---|
-//! | [`router`] | the data plane of one namespace, `capt router` |
-//! | [`tunnel`] | what the gateway of a router asks and tells the API server |
-//! | [`import`] | files of Signadot as objects of ours, `capt import` |
-//! | [`watched`] | what routes are made of, as watches tell it |
-//! | [`connect`] | the agent of a developer's machine, `capt connect` |
+//! | [`router`] | the router of one namespace, `capt router` |
+//! | [`tunnel`] | API server access of a router's tunnel gateway: authorization, session status, certificates |
+//! | [`import`] | converts Signadot files to our objects, `capt import` |
+//! | [`watched`] | watches the inputs of the route table |
+//! | [`connect`] | the agent on a developer's machine, `capt connect` |
 
 pub mod connect;
 pub mod import;
+pub mod route_inputs;
 pub mod router;
 pub mod tunnel;
-pub mod watched;
 
-/// Annotation of a router's Lease: the ports at which it listens for Services, as `20001,20002`.
+/// Annotation of a router's Lease: the ports on which it listens for Services, as `20001,20002`.
 pub const LISTENERS_ANNOTATION: &str = "sandbox.capt.x-k8s.io/listeners";
-/// Annotation of the Service that keeps another's selector: how often somebody took the other one back.
+/// Annotation of a base Service: how often its Service was reverted by other clients.
 pub const REVERTS_ANNOTATION: &str = "sandbox.capt.x-k8s.io/reverts";
-/// What the label of the routers' Leases and pods says.
-pub const ROUTER: &str = "router";
+/// Label value of the routers' Leases and pods.
+pub const ROUTER_LABEL_VALUE: &str = "router";

@@ -1,4 +1,4 @@
-//! What routes are made of, as watches tell it: to the router of a namespace, and to the operator for all of them.
+//! Watches the inputs of the route table: for the router of one namespace, and for the operator in all namespaces.
 
 use std::{fmt::Debug, hash::Hash, sync::Arc};
 
@@ -18,20 +18,20 @@ use kube::{
 };
 use sandbox::{
     api::{LocalWorkload, RouteGroup, Sandbox},
-    routes::{Objects, Routes, routes},
+    routes::{RouteObjects, Routes, build_routes},
 };
 use serde::de::DeserializeOwned;
 use tokio::{sync::watch, task::AbortHandle};
 
-/// Watches that go on until this is dropped.
-pub struct Watches {
-    tell: watch::Sender<u64>,
-    /// Says what went wrong with one; it goes on by itself.
-    trouble: fn(&watcher::Error),
+/// A set of watch tasks that are aborted on drop.
+pub struct WatchSet {
+    change_sender: watch::Sender<u64>,
+    /// Called with watch errors; the watches restart by themselves.
+    on_error: fn(&watcher::Error),
     tasks: Vec<AbortHandle>,
 }
 
-impl Drop for Watches {
+impl Drop for WatchSet {
     fn drop(&mut self) {
         for task in &self.tasks {
             task.abort();
@@ -39,30 +39,31 @@ impl Drop for Watches {
     }
 }
 
-impl Watches {
-    /// None yet. The receiver is told whenever something is different.
+impl WatchSet {
+    /// An empty set. The receiver is notified of every change.
     pub fn new(trouble: fn(&watcher::Error)) -> (Self, watch::Receiver<u64>) {
         let (tell, told) = watch::channel(0);
-        (Self { tell, trouble, tasks: Vec::new() }, told)
+        (Self { change_sender: tell, on_error: trouble, tasks: Vec::new() }, told)
     }
 
-    /// Who tells that something is different.
-    pub fn teller(&self) -> watch::Sender<u64> {
-        self.tell.clone()
+    /// Sender for changes from other sources.
+    pub fn change_sender(&self) -> watch::Sender<u64> {
+        self.change_sender.clone()
     }
 
-    /// Something else that goes on as long.
-    pub fn also(&mut self, task: AbortHandle) {
+    /// Adds a task that is aborted together with the watches.
+    pub fn add_task(&mut self, task: AbortHandle) {
         self.tasks.push(task);
     }
 
-    /// Keeps what a watch tells, and tells that it did. A watch that fails goes on where it was; what is kept stays.
-    pub fn keep<K>(&mut self, objects: Api<K>, which: watcher::Config) -> Store<K>
+    /// Starts a watch that fills a store and notifies the receiver. The store is kept while a failed watch restarts.
+    pub fn watch_store<K>(&mut self, objects: Api<K>, which: watcher::Config) -> Store<K>
     where
         K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
         K::DynamicType: Eq + Hash + Clone + Default + Unpin + Send + Sync,
     {
-        let ((reader, writer), tell, trouble) = (reflector::store(), self.tell.clone(), self.trouble);
+        let ((reader, writer), tell, trouble) =
+            (reflector::store(), self.change_sender.clone(), self.on_error);
         let slim = watcher(objects, which).default_backoff().modify(|it| it.managed_fields_mut().clear());
         let events = reflector(writer, slim);
         let follow = async move {
@@ -79,8 +80,8 @@ impl Watches {
     }
 }
 
-/// What was seen last of everything that routes are made of.
-pub struct Watched {
+/// Stores of all objects that the route table is built from.
+pub struct RouteInputs {
     /// Sandboxes.
     pub sandboxes: Store<DeserializeGuard<Sandbox>>,
     /// Route groups.
@@ -91,36 +92,36 @@ pub struct Watched {
     namespaces: Store<Namespace>,
 }
 
-/// For whom routes are made.
+/// What a route table covers.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct View<'a> {
+pub struct TableScope<'a> {
     /// The domain of preview hosts.
     pub domain: Option<&'a str>,
-    /// The namespace whose routes are wanted; all of them otherwise.
-    pub scope: Option<&'a str>,
+    /// The namespace whose Services are routed; all if `None`.
+    pub namespace: Option<&'a str>,
 }
 
-impl Watched {
-    /// Starts to watch: sandboxes of one namespace or of all, Services likewise.
+impl RouteInputs {
+    /// Starts the watches: Sandboxes of one namespace or of all, Services likewise.
     pub fn new(
-        watches: &mut Watches,
+        watches: &mut WatchSet,
         client: &Client,
         sandboxes: Option<&str>,
         services: Option<&str>,
     ) -> Self {
         let all = watcher::Config::default;
         Self {
-            sandboxes: watches.keep(api(client, sandboxes), all()),
-            groups: watches.keep(api(client, sandboxes), all()),
-            locals: watches.keep(api(client, sandboxes), all()),
-            services: watches.keep(api(client, services), all()),
-            slices: watches.keep(api(client, services), all()),
-            namespaces: watches.keep(Api::all(client.clone()), all()),
+            sandboxes: watches.watch_store(api(client, sandboxes), all()),
+            groups: watches.watch_store(api(client, sandboxes), all()),
+            locals: watches.watch_store(api(client, sandboxes), all()),
+            services: watches.watch_store(api(client, services), all()),
+            slices: watches.watch_store(api(client, services), all()),
+            namespaces: watches.watch_store(Api::all(client.clone()), all()),
         }
     }
 
-    /// Waits until everything was seen once.
-    pub async fn ready(&self) -> Result<(), WriterDropped> {
+    /// Waits until all stores are synced.
+    pub async fn wait_ready(&self) -> Result<(), WriterDropped> {
         self.sandboxes.wait_until_ready().await?;
         self.groups.wait_until_ready().await?;
         self.locals.wait_until_ready().await?;
@@ -129,18 +130,18 @@ impl Watched {
         self.namespaces.wait_until_ready().await
     }
 
-    /// The local workloads, as far as they can be read.
+    /// The local workloads that decode.
     pub fn locals(&self) -> Vec<LocalWorkload> {
         readable(&self.locals.state()).into_iter().cloned().collect()
     }
 
-    /// The routes of what is there now. Objects that cannot be read have none; their controllers say so.
-    pub fn routes(&self, view: View<'_>) -> Routes {
+    /// Builds the routes of the current objects. Undecodable objects have none; their controllers report them.
+    pub fn build_routes(&self, view: TableScope<'_>) -> Routes {
         let (sandboxes, groups, locals) = (self.sandboxes.state(), self.groups.state(), self.locals.state());
         let (services, slices) = (self.services.state(), self.slices.state());
         let namespaces = self.namespaces.state();
-        let View { domain, scope } = view;
-        routes(&Objects {
+        let TableScope { domain, namespace: scope } = view;
+        build_routes(&RouteObjects {
             sandboxes: readable(&sandboxes),
             groups: readable(&groups),
             locals: readable(&locals),
@@ -153,7 +154,7 @@ impl Watched {
     }
 }
 
-/// Those that are what they should be.
+/// The objects that decode.
 pub fn readable<K>(all: &[Arc<DeserializeGuard<K>>]) -> Vec<&K> {
     all.iter().filter_map(|it| it.0.as_ref().ok()).collect()
 }

@@ -1,4 +1,5 @@
-//! What a workspace mentions: which types it can meet, and whether its provider can be chosen without `init`.
+//! Scans the configuration and state of a workspace: which resource types it uses, and which provider version `init` would
+//! select.
 
 use std::{
     collections::BTreeSet,
@@ -7,36 +8,37 @@ use std::{
 };
 
 use hcl_edit::structure::Body;
-use provider_gateway::wire::schema::words;
+use provider_gateway::wire::schema::collect_identifiers;
 use terraform_driver::{
-    providers::{Constraint, Discovery},
-    workspace::Workspace,
+    providers::{Constraint, ProviderDiscovery},
+    workspace::WorkspaceDir,
 };
 
-/// Every word of the configuration, its modules included, and every type of the state.
-pub(super) fn types(workspace: &Workspace) -> Option<BTreeSet<String>> {
+/// All identifiers of the configuration, including modules, and all resource types of the state. A superset of the used types;
+/// `None` if a file is unreadable.
+pub(super) fn referenced_types(workspace: &WorkspaceDir) -> Option<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     let mut files = Vec::new();
-    configuration(workspace.root(), true, &mut files);
+    collect_configuration_files(workspace.root(), true, &mut files);
     for file in files {
-        words(&String::from_utf8_lossy(&fs::read(file).ok()?), &mut found);
+        collect_identifiers(&String::from_utf8_lossy(&fs::read(file).ok()?), &mut found);
     }
-    // A state that cannot be read: then nobody knows what is in it.
+    // The types of an unreadable state are unknown.
     let state = workspace.state().ok()?;
     found.extend(state.into_iter().flat_map(|state| state.resources).map(|resource| resource.kind));
     Some(found)
 }
 
-/// Configuration files below a directory; of `.terraform` only the modules.
-fn configuration(dir: &Path, is_root: bool, files: &mut Vec<PathBuf>) {
+/// Configuration files below a directory; below `.terraform` only those of modules.
+fn collect_configuration_files(dir: &Path, is_root: bool, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
         let name = name.to_string_lossy();
         if path.is_dir() {
             match name.as_ref() {
-                ".terraform" if is_root => configuration(&path.join("modules"), false, files),
+                ".terraform" if is_root => collect_configuration_files(&path.join("modules"), false, files),
                 hidden if hidden.starts_with('.') => {}
-                _ => configuration(&path, false, files),
+                _ => collect_configuration_files(&path, false, files),
             }
         } else if [".tf", ".tf.json", ".tofu", ".tofu.json"].iter().any(|end| name.ends_with(end)) {
             files.push(path);
@@ -44,17 +46,21 @@ fn configuration(dir: &Path, is_root: bool, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The version that `init` would choose, where that is plain to see: the mirror holds one version only, nothing but
-/// the root module asks for the provider, and its constraint, if it has one, allows that version.
-pub(super) fn only_version(root: &Path, address: &str, discovery: &Discovery) -> Option<String> {
-    let held = discovery.held.iter().find(|held| held.address() == address)?;
+/// The version that `init` would select, if it is unambiguous: the mirror holds one version, only the root module requires the
+/// provider, and its constraint allows that version.
+pub(super) fn sole_mirrored_version(
+    root: &Path,
+    address: &str,
+    discovery: &ProviderDiscovery,
+) -> Option<String> {
+    let held = discovery.mirrored.iter().find(|held| held.address() == address)?;
     let [version] = held.versions.as_slice() else { return None };
     let mut files = Vec::new();
     for entry in fs::read_dir(root).ok()?.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let is_one_of = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
         if is_one_of(&[".tf.json", ".tofu", ".tofu.json"]) {
-            // Those of ours ask for no version; one of somebody else's may.
+            // Generated files have no version constraint; other JSON files may.
             if !name.starts_with("capt_") && !name.starts_with("capt-") {
                 return None;
             }
@@ -64,7 +70,7 @@ pub(super) fn only_version(root: &Path, address: &str, discovery: &Discovery) ->
     }
     for file in files {
         let body: Body = fs::read_to_string(file).ok()?.parse().ok()?;
-        for constraint in constraints(&body, &held.name)? {
+        for constraint in version_constraints(&body, &held.name)? {
             if !constraint.parse::<Constraint>().ok()?.matches(version) {
                 return None;
             }
@@ -73,8 +79,8 @@ pub(super) fn only_version(root: &Path, address: &str, discovery: &Discovery) ->
     Some(version.to_string())
 }
 
-/// What a file asks of a provider; `None` if it has modules, which may ask for more.
-fn constraints(body: &Body, name: &str) -> Option<Vec<String>> {
+/// Version constraints of a file for a provider; `None` if it has modules, which may add constraints.
+fn version_constraints(body: &Body, name: &str) -> Option<Vec<String>> {
     let mut found = Vec::new();
     for block in body.blocks() {
         match block.ident.as_str() {
@@ -82,7 +88,7 @@ fn constraints(body: &Body, name: &str) -> Option<Vec<String>> {
             "terraform" => {
                 for inner in block.body.blocks().filter(|it| it.ident.as_str() == "required_providers") {
                     if let Some(wanted) = inner.body.get_attribute(name) {
-                        found.extend(version(&wanted.value).ok()?);
+                        found.extend(literal_version(&wanted.value).ok()?);
                     }
                 }
             }
@@ -92,13 +98,14 @@ fn constraints(body: &Body, name: &str) -> Option<Vec<String>> {
     Some(found)
 }
 
-/// Something that only terraform understands.
-struct Obscure;
+/// A version expression that only terraform can evaluate.
+struct NonLiteralVersion;
 
-/// The `version` of an entry: nothing, or text.
-fn version(entry: &hcl_edit::expr::Expression) -> Result<Option<String>, Obscure> {
-    let text =
-        |value: &hcl_edit::expr::Expression| value.as_str().map(|it| Some(it.to_owned())).ok_or(Obscure);
+/// The literal `version` of a `required_providers` entry, if it has one.
+fn literal_version(entry: &hcl_edit::expr::Expression) -> Result<Option<String>, NonLiteralVersion> {
+    let text = |value: &hcl_edit::expr::Expression| {
+        value.as_str().map(|it| Some(it.to_owned())).ok_or(NonLiteralVersion)
+    };
     let Some(object) = entry.as_object() else { return text(entry) };
     let named = |key: &hcl_edit::expr::ObjectKey| key.as_ident().is_some_and(|it| it.as_str() == "version");
     match object.iter().find(|(key, _)| named(key)) {
@@ -112,7 +119,7 @@ mod tests {
     use super::*;
 
     fn asked(text: &str) -> Option<Vec<String>> {
-        constraints(&text.parse().unwrap(), "aws")
+        version_constraints(&text.parse().unwrap(), "aws")
     }
 
     #[test]
@@ -147,7 +154,7 @@ mod tests {
             "terraform.tfstate",
             "{\"lineage\":\"l\",\"serial\":1,\"resources\":[{\"mode\":\"managed\",\"type\":\"aws_subnet\",\"name\":\"s\"}]}",
         );
-        let found = types(&Workspace::at(dir.path())).unwrap();
+        let found = referenced_types(&WorkspaceDir::at(dir.path())).unwrap();
         for kind in ["aws_vpc", "aws_eip", "aws_ami", "aws_subnet"] {
             assert!(found.contains(kind), "{kind}");
         }

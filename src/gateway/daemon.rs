@@ -1,7 +1,7 @@
-//! The background process of a gateway: `capt gateway serve`.
+//! The gateway daemon: `capt gateway serve`.
 //!
-//! Not a child of the controller and not of a run: an apply must not lose its provider because the controller was
-//! started anew. It ends when nobody has needed it for a while.
+//! It is not a child of the operator or of a run, so that an apply keeps its provider when the operator restarts. It exits
+//! after its idle timeout.
 
 use std::{
     ffi::OsString,
@@ -11,48 +11,48 @@ use std::{
 
 use provider_gateway::{
     admin,
-    gateway::{Gateway, GatewayError, Settings},
+    gateway::{Gateway, GatewayError, GatewaySettings},
 };
 use serde::{Deserialize, Serialize};
 use terraform_driver::{
     exec::ProcessId,
     workspace::{
         LockError,
-        files::{FileError, private_dir, remove_optional, write_json},
+        files::{FileError, create_private_dir, remove_optional, write_json},
     },
 };
 use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::{config::Outer, local::place::Place};
+use crate::{config::ProcessEnv, local::daemon_files::DaemonFiles};
 
-/// What is known of a running gateway; in `DATA/gateway/server.json`.
+/// A running gateway daemon; stored in `DATA/gateway/server.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Server {
+pub struct GatewayProcess {
     /// The process.
     pub process: ProcessId,
-    /// Where it is asked.
+    /// Admin socket.
     pub socket: PathBuf,
-    /// Which capt it is; another one may speak differently.
+    /// Version of capt; the admin protocol may differ between versions.
     pub version: String,
 }
 
-/// Why it cannot serve.
+/// Why the daemon cannot serve.
 #[derive(Debug, Error)]
-pub enum ServeError {
-    /// Another one serves this directory.
+pub enum GatewayDaemonError {
+    /// Another daemon serves this directory.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// Its directory or its journal.
+    /// The gateway's directory or journal is unusable.
     #[error(transparent)]
     Gateway(#[from] GatewayError),
-    /// Its socket, our process, or signals.
+    /// A system call failed.
     #[error("cannot {what}")]
     System {
-        /// What was refused.
+        /// The operation that failed.
         what: &'static str,
-        /// The system's answer.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
@@ -61,35 +61,37 @@ pub enum ServeError {
     File(#[from] FileError),
 }
 
-/// Serves until a signal, or until nobody has needed it for `idle`.
-pub async fn serve(outer: &Outer, data: &Path, idle: Duration) -> Result<(), ServeError> {
-    let place = Place::of_gateway(data);
-    private_dir(place.dir())?;
-    let _alone = place.take().await?;
-    // Of one that was killed: from here on whoever is written down there is us.
-    remove_optional(&place.server())?;
-    let mut settings = Settings::new(place.dir().to_owned(), outer.var("TMPDIR").unwrap_or("/tmp").into());
-    settings.cache = outer.cache().join("gateway");
-    settings.through =
-        [outer.exe.as_os_str(), "gateway".as_ref(), "exec".as_ref()].map(OsString::from).to_vec();
+/// Serves until a signal, or until the gateway is unused for `idle`.
+pub async fn serve(process_env: &ProcessEnv, data: &Path, idle: Duration) -> Result<(), GatewayDaemonError> {
+    let place = DaemonFiles::of_gateway(data);
+    create_private_dir(place.dir())?;
+    let _alone = place.acquire_lock().await?;
+    // Remove the entry of a killed daemon: this process holds the lock.
+    remove_optional(&place.server_file())?;
+    let mut settings =
+        GatewaySettings::new(place.dir().to_owned(), process_env.var("TMPDIR").unwrap_or("/tmp").into());
+    settings.cache = process_env.cache_dir().join("gateway");
+    settings.exec_wrapper =
+        [process_env.exe.as_os_str(), "gateway".as_ref(), "exec".as_ref()].map(OsString::from).to_vec();
     let gateway = Gateway::open(settings)?;
     let socket = gateway.sockets().join("admin.sock");
-    let system = |what| move |source| ServeError::System { what, source };
-    let process = ProcessId::of(std::process::id())
+    let system = |what| move |source| GatewayDaemonError::System { what, source };
+    let process = ProcessId::from_pid(std::process::id())
         .ok_or_else(|| std::io::ErrorKind::NotFound.into())
-        .map_err(system("find our own process"))?;
-    let server = Server { process, socket: socket.clone(), version: env!("CARGO_PKG_VERSION").to_owned() };
+        .map_err(system("look up the daemon's own process"))?;
+    let server =
+        GatewayProcess { process, socket: socket.clone(), version: env!("CARGO_PKG_VERSION").to_owned() };
     let stop = CancellationToken::new();
-    let told = tokio::spawn(until_told(stop.clone()));
-    let listening = admin::Listening::at(&socket).map_err(system("listen on its socket"))?;
-    write_json(&place.server(), &server)?;
+    let told = tokio::spawn(cancel_on_signal(stop.clone()));
+    let listening = admin::AdminServer::bind(&socket).map_err(system("listen on the admin socket"))?;
+    write_json(&place.server_file(), &server)?;
     let outcome = listening.serve(&gateway, Some(idle), &stop).await;
     told.abort();
-    place.forget(process)?;
+    place.remove_record(process)?;
     outcome.map_err(system("serve"))
 }
 
-async fn until_told(stop: CancellationToken) -> Option<()> {
+async fn cancel_on_signal(stop: CancellationToken) -> Option<()> {
     let mut terminate = signal(SignalKind::terminate()).ok()?;
     let mut interrupt = signal(SignalKind::interrupt()).ok()?;
     tokio::select! {

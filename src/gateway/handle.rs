@@ -1,4 +1,4 @@
-//! The gateway of a data directory as others see it: found, or started, and asked.
+//! Handle to the provider gateway of a data directory: finds the running daemon, or starts it.
 
 use std::{
     collections::BTreeMap,
@@ -6,150 +6,160 @@ use std::{
     time::Duration,
 };
 
-use provider_gateway::admin::Client;
+use provider_gateway::admin::GatewayClient;
 use terraform_driver::{
-    exec::background,
-    providers::Discovery,
-    workspace::files::{FileError, open_append, private_dir, read_json},
+    exec::spawn_background,
+    providers::ProviderDiscovery,
+    workspace::files::{FileError, create_private_dir, open_append, read_json},
 };
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
-use super::serve::Server;
-use crate::{config::Outer, local::place::Place};
+use super::daemon::GatewayProcess;
+use crate::{config::ProcessEnv, local::daemon_files::DaemonFiles};
 
-/// How long a start may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
-const LOOK: Duration = Duration::from_millis(20);
-/// How long a gateway stays when nobody needs it, so that the second command of a person is a quick one.
-const IDLE: Duration = Duration::from_mins(10);
+/// Timeout of the start; generous for a busy machine.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Idle timeout of the daemon, so that the next command finds it running.
+const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// Why there is no gateway.
+/// Why the gateway is not available.
 #[derive(Debug, Error)]
-pub enum GatewayError {
-    /// It started and did not come up.
-    #[error("the gateway did not come up; its log is {}{tail}", log.display())]
-    NotUp {
-        /// Its log.
+pub enum GatewayStartError {
+    /// The daemon started and did not become ready.
+    #[error("the provider gateway did not become ready; see its log {}{tail}", log.display())]
+    NotReady {
+        /// Path of its log.
         log: PathBuf,
-        /// The last lines of it.
+        /// The last lines of the log.
         tail: String,
     },
-    /// It could not be started.
-    #[error("cannot start the gateway")]
+    /// The daemon could not be started.
+    #[error("cannot start the provider gateway")]
     Start(#[source] std::io::Error),
     /// A file could not be read or written.
     #[error(transparent)]
     File(#[from] FileError),
 }
 
-/// What became of a gateway that was asked to end.
+/// Result of stopping a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// There was none.
-    NotThere,
-    /// It is gone.
-    Gone,
-    /// It ends with the runs that use it.
-    Later,
+pub enum GatewayStopOutcome {
+    /// No gateway was running.
+    NotRunning,
+    /// The gateway stopped.
+    Stopped,
+    /// The gateway stops when the runs that use it end.
+    StopsAfterRuns,
 }
 
-/// The gateway of one data directory, and where the providers are that it runs.
+/// The gateway of one data directory and the provider packages that it can run.
 #[derive(Clone)]
-pub struct Gateway {
-    outer: Outer,
+pub struct GatewayHandle {
+    process_env: ProcessEnv,
     data: PathBuf,
-    place: Place,
-    idle: Duration,
-    /// Where providers are.
-    pub discovery: Discovery,
+    daemon_dir: DaemonFiles,
+    idle_timeout: Duration,
+    /// Provider mirror.
+    pub discovery: ProviderDiscovery,
 }
 
-impl Gateway {
-    /// The one of `data`.
-    pub fn of(outer: &Outer, data: &Path, discovery: Discovery) -> Self {
-        let place = Place::of_gateway(data);
-        Self { outer: outer.clone(), data: data.to_owned(), place, idle: IDLE, discovery }
+impl GatewayHandle {
+    /// Creates a handle for a data directory; starts nothing.
+    pub fn new(process_env: &ProcessEnv, data: &Path, discovery: ProviderDiscovery) -> Self {
+        let daemon_dir = DaemonFiles::of_gateway(data);
+        Self {
+            process_env: process_env.clone(),
+            data: data.to_owned(),
+            daemon_dir,
+            idle_timeout: DEFAULT_IDLE_TIMEOUT,
+            discovery,
+        }
     }
 
-    /// The same, for somebody who comes back after longer pauses.
+    /// Sets the idle timeout of a daemon that this handle starts.
     #[must_use]
-    pub fn staying(self, idle: Duration) -> Self {
-        Self { idle, ..self }
+    pub fn with_idle_timeout(self, idle: Duration) -> Self {
+        Self { idle_timeout: idle, ..self }
     }
 
-    /// A way to ask the one that runs, if one does.
-    pub fn client(&self) -> Option<Client> {
-        let server = Self::running(&self.data).ok().flatten()?;
-        Some(Client::at(server.socket))
+    /// Client of the running daemon; `None` if none runs.
+    pub fn client(&self) -> Option<GatewayClient> {
+        let server = Self::find_running(&self.data).ok().flatten()?;
+        Some(GatewayClient::new(server.socket))
     }
 
-    /// The one of `data` that runs, if one does.
-    pub fn running(data: &Path) -> Result<Option<Server>, FileError> {
-        let place = Place::of_gateway(data);
-        Ok(read_json::<Server>(&place.server())?.filter(|server| server.process.is_alive()))
+    /// The running daemon of a data directory; `None` if none runs.
+    pub fn find_running(data: &Path) -> Result<Option<GatewayProcess>, FileError> {
+        let place = DaemonFiles::of_gateway(data);
+        Ok(read_json::<GatewayProcess>(&place.server_file())?.filter(|server| server.process.is_alive()))
     }
 
-    /// Lets the one of `data` end, as soon as no run uses it.
-    pub async fn end(data: &Path) -> Result<Ended, FileError> {
-        let Some(server) = Self::running(data)? else { return Ok(Ended::NotThere) };
-        let client = Client::at(server.socket);
-        // One that does not hear it is about to end, or ends by itself when nobody has needed it for a while.
-        let _heard = client.end().await;
+    /// Stops the daemon of a data directory; it exits when no run uses it.
+    pub async fn stop(data: &Path) -> Result<GatewayStopOutcome, FileError> {
+        let Some(server) = Self::find_running(data)? else { return Ok(GatewayStopOutcome::NotRunning) };
+        let client = GatewayClient::new(server.socket);
+        // A daemon that does not answer is exiting, or exits by its idle timeout.
+        let _heard = client.shutdown().await;
         let begun = Instant::now();
         while server.process.is_alive() {
             let busy = client.report().await.is_ok_and(|report| report.runs > 0);
-            if busy || begun.elapsed() >= PATIENCE {
-                return Ok(Ended::Later);
+            if busy || begun.elapsed() >= START_TIMEOUT {
+                return Ok(GatewayStopOutcome::StopsAfterRuns);
             }
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
-        Ok(Ended::Gone)
+        Ok(GatewayStopOutcome::Stopped)
     }
 
-    /// A way to ask it; it is started if it does not run.
-    pub async fn ensure(&self) -> Result<Client, GatewayError> {
+    /// Client of the daemon; starts the daemon if it is not running.
+    pub async fn ensure_running(&self) -> Result<GatewayClient, GatewayStartError> {
         let begun = Instant::now();
         let mut ours = None;
-        while begun.elapsed() < PATIENCE {
-            if let Some(server) = Self::running(&self.data)? {
-                return Ok(Client::at(server.socket));
+        while begun.elapsed() < START_TIMEOUT {
+            if let Some(server) = Self::find_running(&self.data)? {
+                return Ok(GatewayClient::new(server.socket));
             }
-            // Somebody else's may be coming up, or be about to end.
+            // A daemon of another process may be starting or exiting.
             let coming = match &mut ours {
                 Some(child) => {
                     let child: &mut tokio::process::Child = child;
-                    child.try_wait().map_err(GatewayError::Start)?.is_none()
+                    child.try_wait().map_err(GatewayStartError::Start)?.is_none()
                 }
                 None => false,
             };
-            if !coming && !self.place.is_taken()? {
+            if !coming && !self.daemon_dir.is_locked()? {
                 if ours.is_some() {
                     break;
                 }
-                ours = Some(self.start()?);
+                ours = Some(self.spawn_daemon()?);
             }
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
-        Err(GatewayError::NotUp { log: self.place.log(), tail: self.place.tail()? })
+        Err(GatewayStartError::NotReady {
+            log: self.daemon_dir.log_file(),
+            tail: self.daemon_dir.log_tail()?,
+        })
     }
 
-    fn start(&self) -> Result<tokio::process::Child, GatewayError> {
-        private_dir(self.place.dir())?;
+    fn spawn_daemon(&self) -> Result<tokio::process::Child, GatewayStartError> {
+        create_private_dir(self.daemon_dir.dir())?;
         let args = ["gateway", "serve", "--data"].map(str::to_owned).into_iter();
-        let idle = format!("{}s", self.idle.as_secs());
+        let idle = format!("{}s", self.idle_timeout.as_secs());
         let args: Vec<String> =
             args.chain([self.data.display().to_string(), "--idle".to_owned(), idle]).collect();
-        let log = open_append(&self.place.log())?;
-        background(&self.outer.exe, &args, &self.environment(), log).map_err(GatewayError::Start)
+        let log = open_append(&self.daemon_dir.log_file())?;
+        spawn_background(&self.process_env.exe, &args, &self.daemon_environment(), log)
+            .map_err(GatewayStartError::Start)
     }
 
-    /// It needs nothing of ours, least of all credentials: each provider gets its own environment from its run.
-    fn environment(&self) -> BTreeMap<String, String> {
-        let cache = ("CAPT_CACHE".to_owned(), self.outer.cache().display().to_string());
+    /// Environment of the daemon. It gets no credentials: each provider gets the environment of its run.
+    fn daemon_environment(&self) -> BTreeMap<String, String> {
+        let cache = ("CAPT_CACHE".to_owned(), self.process_env.cache_dir().display().to_string());
         ["PATH", "HOME", "LANG", "TMPDIR"]
             .into_iter()
-            .filter_map(|name| Some((name.to_owned(), self.outer.var(name)?.to_owned())))
+            .filter_map(|name| Some((name.to_owned(), self.process_env.var(name)?.to_owned())))
             .chain([cache])
             .collect()
     }

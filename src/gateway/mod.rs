@@ -1,10 +1,10 @@
-//! The provider gateway of a data directory: a process of its own, started when it is needed, and what it lends to
-//! the runs.
+//! The provider gateway of a data directory: a daemon that keeps providers running, and the reattach source through which
+//! runs use them.
 
+mod configuration_scan;
+pub mod daemon;
 mod handle;
-mod lender;
-mod scan;
-pub mod serve;
+mod reattach;
 
-pub use handle::{Ended, Gateway, GatewayError};
-pub use lender::{ADDRESS, Lent, RunLender};
+pub use handle::{GatewayHandle, GatewayStartError, GatewayStopOutcome};
+pub use reattach::{AWS_PROVIDER_ADDRESS, GatewayReattachSource, ReattachStatus};

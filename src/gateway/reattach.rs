@@ -1,4 +1,4 @@
-//! Lends the gateway's providers to the commands of one run.
+//! Lets the terraform commands of one run reattach to providers that the gateway runs.
 
 use std::{
     collections::BTreeMap,
@@ -11,178 +11,208 @@ use std::{
 };
 
 use provider_gateway::{
-    admin::{AskError, Client},
+    admin::{GatewayClient, GatewayClientError},
     digest,
-    gateway::{Registered, Registration},
-    probe::{Ask, Probed},
-    serve::Seen,
+    gateway::{RegisteredRun, RunRegistration},
+    probe::{ProbeRequest, ProbeResult},
+    serve::RunActivity,
 };
 use terraform_driver::{
     environment::Environment,
-    providers::lock::{self, Locked},
-    run::{Job, Lender, Lending, Loan, Phase, Refused},
-    workspace::Workspace,
+    providers::lock_file::{self, LockedProvider},
+    run::{ProviderMismatch, ReattachFuture, ReattachLease, ReattachSource, StepContext, StepPhase},
+    workspace::WorkspaceDir,
 };
 use tokio::time::{Instant, sleep};
 
-use super::{handle::Gateway, scan};
+use super::{configuration_scan, handle::GatewayHandle};
 
-/// The provider that is lent.
-pub const ADDRESS: &str = "registry.terraform.io/hashicorp/aws";
+/// Address of the provider that the gateway runs.
+pub const AWS_PROVIDER_ADDRESS: &str = "registry.terraform.io/hashicorp/aws";
 
-/// How long one gateway may take to make room for the next.
-const CHANGE: Duration = Duration::from_secs(10);
-const LOOK: Duration = Duration::from_millis(50);
+/// How long a gateway that is exiting may take to be replaced.
+const RESTART_TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What was lent last.
+/// State of the last command.
 #[derive(Debug, Clone, Default)]
-pub struct Lent {
-    /// What the gateway saw of the last command that had a loan.
-    pub seen: Option<Seen>,
-    /// Why the last one had none.
-    pub plain: Option<String>,
+pub struct ReattachStatus {
+    /// What the gateway observed of the last command that reattached.
+    pub observed: Option<RunActivity>,
+    /// Why the last command bypassed the gateway.
+    pub bypass_reason: Option<String>,
 }
 
-/// Lends to one run.
-pub struct RunLender<'a> {
-    gateway: &'a Gateway,
+/// Reattach source of one run, backed by the gateway.
+pub struct GatewayReattachSource<'a> {
+    gateway: &'a GatewayHandle,
     workspace: String,
     tenant: String,
-    /// Hears why a command runs without the gateway; once.
-    tell: &'a (dyn Fn(&str) + Send + Sync),
-    everything: AtomicBool,
-    lent: Mutex<Lent>,
+    /// Called once per distinct reason for bypassing the gateway.
+    on_bypass: &'a (dyn Fn(&str) + Send + Sync),
+    all_schemas: AtomicBool,
+    status: Mutex<ReattachStatus>,
 }
 
-/// A package that can be lent.
-struct Chosen {
+/// An unpacked provider package.
+struct ProviderPackage {
     dir: PathBuf,
-    /// What the lock file says; nothing before the first `init`.
-    locked: Option<Locked>,
+    /// Entry of the lock file; `None` before the first `init`.
+    locked: Option<LockedProvider>,
     version: String,
 }
 
-/// Why nothing is lent.
-enum Not {
-    /// There is nothing to lend.
-    Needed,
-    /// Terraform has to do it itself; people should know why.
-    Possible(String),
-    /// Nobody may go on.
-    Allowed(Refused),
+/// Why a command does not reattach.
+enum ReattachUnavailable {
+    /// The command needs no provider of the gateway.
+    NotNeeded,
+    /// Terraform starts its own provider; the reason is reported to the user.
+    Bypass(String),
+    /// The command must not run.
+    Rejected(ProviderMismatch),
 }
 
-impl<'a> RunLender<'a> {
-    /// For the run of a workspace. Two tenants never share a provider.
+impl<'a> GatewayReattachSource<'a> {
+    /// Creates the source for a run of a workspace. Tenants never share a provider process.
     pub fn new(
-        gateway: &'a Gateway,
+        gateway: &'a GatewayHandle,
         workspace: String,
         tenant: String,
-        tell: &'a (dyn Fn(&str) + Send + Sync),
+        on_bypass: &'a (dyn Fn(&str) + Send + Sync),
     ) -> Self {
-        let (everything, lent) = (AtomicBool::new(false), Mutex::default());
-        Self { gateway, workspace, tenant, tell, everything, lent }
+        let (all_schemas, status) = (AtomicBool::new(false), Mutex::default());
+        Self { gateway, workspace, tenant, on_bypass, all_schemas, status }
     }
 
-    /// What was lent last.
-    pub fn lent(&self) -> Lent {
-        self.lock().clone()
+    /// State of the last command.
+    pub fn status(&self) -> ReattachStatus {
+        self.lock_status().clone()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Lent> {
-        self.lent.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_status(&self) -> std::sync::MutexGuard<'_, ReattachStatus> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes whenever the provider would be another process: by its environment, or by its tenant.
-    pub fn surroundings(&self, environment: &Environment) -> String {
+    /// Digest of the tenant and the provider's environment, which together select the provider process.
+    pub fn provider_environment_digest(&self, environment: &Environment) -> String {
         let env = provider_environment(environment);
         let parts = env.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
-        digest::hex(&digest::of([self.tenant.as_bytes()].into_iter().chain(parts)))
+        digest::to_hex(&digest::hash_parts([self.tenant.as_bytes()].into_iter().chain(parts)))
     }
 
-    /// Asks the provider about objects of the workspace; `None` if it cannot be asked.
-    pub async fn probe(&self, job: &Job<'_>, ask: Ask) -> Option<Probed> {
-        let chosen = self.choose(job.workspace, Phase::Planning).ok()?;
-        let client = self.gateway.ensure().await.ok()?;
+    /// Reads resources of the workspace through the provider; `None` if the gateway is not available.
+    pub async fn probe(&self, job: &StepContext<'_>, ask: ProbeRequest) -> Option<ProbeResult> {
+        let chosen = self.choose_package(job.workspace, StepPhase::Planning).ok()?;
+        let client = self.gateway.ensure_running().await.ok()?;
         client.probe(self.registration(job, &chosen, None), ask).await.ok()?
     }
 
-    async fn try_lend(&self, job: &Job<'_>, phase: Phase) -> Result<Loan, Not> {
-        let types = scan::types(job.workspace);
+    async fn try_acquire(
+        &self,
+        job: &StepContext<'_>,
+        phase: StepPhase,
+    ) -> Result<ReattachLease, ReattachUnavailable> {
+        let types = configuration_scan::referenced_types(job.workspace);
         let needed = types.as_ref().is_none_or(|types| types.iter().any(|word| word.starts_with("aws")));
-        if !needed || matches!(phase, Phase::Resuming) {
-            return Err(Not::Needed);
+        if !needed || matches!(phase, StepPhase::Resuming) {
+            return Err(ReattachUnavailable::NotNeeded);
         }
-        let chosen = self.choose(job.workspace, phase)?;
+        let chosen = self.choose_package(job.workspace, phase)?;
         if chosen.locked.is_none() {
-            self.install(job.workspace, &chosen).await?;
+            self.install_package(job.workspace, &chosen).await?;
         }
-        let types = types.filter(|_| !self.everything.load(Ordering::Relaxed));
+        let types = types.filter(|_| !self.all_schemas.load(Ordering::Relaxed));
         let registered = self.register(&self.registration(job, &chosen, types)).await?;
-        Ok(Loan { id: registered.run, reattach: registered.reattach.to_string() })
+        Ok(ReattachLease { id: registered.run, reattach: registered.reattach.to_string() })
     }
 
-    async fn client(&self) -> Result<Client, Not> {
-        self.gateway.ensure().await.map_err(|error| Not::Possible(with_causes(&error)))
+    async fn ensure_client(&self) -> Result<GatewayClient, ReattachUnavailable> {
+        self.gateway
+            .ensure_running()
+            .await
+            .map_err(|error| ReattachUnavailable::Bypass(format_error_chain(&error)))
     }
 
-    async fn register(&self, wanted: &Registration) -> Result<Registered, Not> {
+    async fn register(&self, wanted: &RunRegistration) -> Result<RegisteredRun, ReattachUnavailable> {
         let begun = Instant::now();
         loop {
-            match self.client().await?.register(wanted.clone()).await {
-                // It ends in this very moment, because nobody had needed it: another one takes its place.
-                Err(AskError::Gone { .. }) if begun.elapsed() < CHANGE => sleep(LOOK).await,
-                answered => return answered.map_err(refusal),
+            match self.ensure_client().await?.register(wanted.clone()).await {
+                // The daemon is exiting by its idle timeout; retry with a new one.
+                Err(GatewayClientError::Unavailable { .. }) if begun.elapsed() < RESTART_TIMEOUT => {
+                    sleep(POLL_INTERVAL).await;
+                }
+                answered => return answered.map_err(classify_ask_error),
             }
         }
     }
 
-    /// Which package: what the lock file says, or else the only one there is.
-    fn choose(&self, workspace: &Workspace, phase: Phase) -> Result<Chosen, Not> {
+    /// Chooses the package: the locked version, or the only version in the mirror.
+    fn choose_package(
+        &self,
+        workspace: &WorkspaceDir,
+        phase: StepPhase,
+    ) -> Result<ProviderPackage, ReattachUnavailable> {
         let root = workspace.root();
-        let locked = lock::locked(root, ADDRESS)
-            .map_err(|error| Not::Possible(format!("its lock file cannot be read: {error}")))?;
+        let locked = lock_file::read_lock_entry(root, AWS_PROVIDER_ADDRESS).map_err(|error| {
+            ReattachUnavailable::Bypass(format!("cannot read the dependency lock file: {error}"))
+        })?;
         let Some(locked) = locked else {
-            let version = scan::only_version(root, ADDRESS, &self.gateway.discovery);
+            let version = configuration_scan::sole_mirrored_version(
+                root,
+                AWS_PROVIDER_ADDRESS,
+                &self.gateway.discovery,
+            );
             let found = version.and_then(|version| {
-                let dir = self.gateway.discovery.package(ADDRESS, &version)?;
-                Some(Chosen { dir, locked: None, version })
+                let dir = self.gateway.discovery.unpacked_package(AWS_PROVIDER_ADDRESS, &version)?;
+                Some(ProviderPackage { dir, locked: None, version })
             });
-            // The first `init` chooses; from then on the lock file says it. Before it there is nothing to settle.
-            let first = matches!(phase, Phase::Initialising | Phase::Settling);
-            let unlocked = || Not::Possible("no version of the provider is locked".to_owned());
-            return found.ok_or_else(|| if first { Not::Needed } else { unlocked() });
+            // The first `init` selects and locks a version; before that there is nothing to recover.
+            let first = matches!(phase, StepPhase::Initialising | StepPhase::Settling);
+            let unlocked = || ReattachUnavailable::Bypass("the provider version is not locked".to_owned());
+            return found.ok_or_else(|| if first { ReattachUnavailable::NotNeeded } else { unlocked() });
         };
         if !locked.hashes.iter().any(|hash| hash.starts_with("h1:")) {
-            let words =
-                "its lock file has hashes of archives only, which say nothing about an unpacked provider";
-            return Err(Not::Possible(words.to_owned()));
+            let words = "the lock file has only zh: hashes, which cannot verify an unpacked provider";
+            return Err(ReattachUnavailable::Bypass(words.to_owned()));
         }
-        let mirrored = self.gateway.discovery.package(ADDRESS, &locked.version);
-        let installed = lock::installed(root, ADDRESS, &locked.version);
+        let mirrored = self.gateway.discovery.unpacked_package(AWS_PROVIDER_ADDRESS, &locked.version);
+        let installed = lock_file::installed_path(root, AWS_PROVIDER_ADDRESS, &locked.version);
         match mirrored.or_else(|| installed.is_dir().then_some(installed)) {
-            Some(dir) => Ok(Chosen { dir, version: locked.version.clone(), locked: Some(locked) }),
-            None if matches!(phase, Phase::Initialising) => Err(Not::Needed),
-            None => Err(Not::Possible(format!("version {} is not unpacked anywhere", locked.version))),
+            Some(dir) => Ok(ProviderPackage { dir, version: locked.version.clone(), locked: Some(locked) }),
+            None if matches!(phase, StepPhase::Initialising) => Err(ReattachUnavailable::NotNeeded),
+            None => Err(ReattachUnavailable::Bypass(format!(
+                "provider version {} is not unpacked locally",
+                locked.version
+            ))),
         }
     }
 
-    async fn install(&self, workspace: &Workspace, chosen: &Chosen) -> Result<(), Not> {
-        let package = self.client().await?.package(&chosen.dir).await.map_err(refusal)?;
-        lock::install(workspace.root(), ADDRESS, &chosen.version, &chosen.dir, &package.h1)
-            .map_err(|error| Not::Possible(format!("the provider cannot be linked: {error}")))
+    async fn install_package(
+        &self,
+        workspace: &WorkspaceDir,
+        chosen: &ProviderPackage,
+    ) -> Result<(), ReattachUnavailable> {
+        let package = self.ensure_client().await?.package(&chosen.dir).await.map_err(classify_ask_error)?;
+        lock_file::link_package(
+            workspace.root(),
+            AWS_PROVIDER_ADDRESS,
+            &chosen.version,
+            &chosen.dir,
+            &package.h1,
+        )
+        .map_err(|error| ReattachUnavailable::Bypass(format!("cannot link the provider: {error}")))
     }
 
     fn registration(
         &self,
-        job: &Job<'_>,
-        chosen: &Chosen,
+        job: &StepContext<'_>,
+        chosen: &ProviderPackage,
         types: Option<std::collections::BTreeSet<String>>,
-    ) -> Registration {
-        Registration {
+    ) -> RunRegistration {
+        RunRegistration {
             workspace: self.workspace.clone(),
             tenant: self.tenant.clone(),
-            address: ADDRESS.to_owned(),
+            address: AWS_PROVIDER_ADDRESS.to_owned(),
             package: chosen.dir.clone(),
             locked: chosen.locked.as_ref().map(|locked| locked.hashes.clone()),
             env: provider_environment(job.environment),
@@ -191,17 +221,21 @@ impl<'a> RunLender<'a> {
     }
 }
 
-impl Lender for RunLender<'_> {
-    fn lend<'b>(&'b self, job: &'b Job<'_>, phase: Phase) -> Lending<'b, Result<Option<Loan>, Refused>> {
+impl ReattachSource for GatewayReattachSource<'_> {
+    fn acquire<'b>(
+        &'b self,
+        job: &'b StepContext<'_>,
+        phase: StepPhase,
+    ) -> ReattachFuture<'b, Result<Option<ReattachLease>, ProviderMismatch>> {
         Box::pin(async move {
-            match self.try_lend(job, phase).await {
+            match self.try_acquire(job, phase).await {
                 Ok(loan) => Ok(Some(loan)),
-                Err(Not::Needed) => Ok(None),
-                Err(Not::Allowed(refused)) => Err(refused),
-                Err(Not::Possible(why)) => {
-                    let news = self.lock().plain.replace(why.clone()).as_ref() != Some(&why);
+                Err(ReattachUnavailable::NotNeeded) => Ok(None),
+                Err(ReattachUnavailable::Rejected(refused)) => Err(refused),
+                Err(ReattachUnavailable::Bypass(why)) => {
+                    let news = self.lock_status().bypass_reason.replace(why.clone()).as_ref() != Some(&why);
                     if news {
-                        (self.tell)(&format!("without the gateway, and slower: {why}"));
+                        (self.on_bypass)(&format!("running without the gateway, which is slower: {why}"));
                     }
                     Ok(None)
                 }
@@ -209,38 +243,38 @@ impl Lender for RunLender<'_> {
         })
     }
 
-    fn give_back(&self, loan: Loan) -> Lending<'_, ()> {
+    fn release(&self, loan: ReattachLease) -> ReattachFuture<'_, ()> {
         Box::pin(async move {
-            // A gateway that is gone has nothing to take back; what it saw is then not known.
+            // If the gateway has exited, its observations are lost.
             let seen = match self.gateway.client() {
                 Some(client) => client.release(&loan.id).await.ok(),
                 None => None,
             };
-            self.lock().seen = seen;
+            self.lock_status().observed = seen;
         })
     }
 
-    fn lend_everything(&self) -> bool {
-        !self.everything.swap(true, Ordering::Relaxed)
+    fn request_all_schemas(&self) -> bool {
+        !self.all_schemas.swap(true, Ordering::Relaxed)
     }
 }
 
-/// What a provider gets of a run's environment: everything but what is for terraform.
+/// Environment of a provider: the run's environment without the variables for terraform itself.
 fn provider_environment(environment: &Environment) -> BTreeMap<String, String> {
-    // A provider that lives long should collect its garbage as usual, and one that lives for a run need not.
+    // GOGC is raised for short-lived processes only; a long-lived provider needs the default.
     let for_terraform = |name: &str| name.starts_with("TF_") || matches!(name, "CHECKPOINT_DISABLE" | "GOGC");
     let passes = environment.variables().iter().filter(|(name, _)| !for_terraform(name));
     passes.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-fn refusal(error: AskError) -> Not {
+fn classify_ask_error(error: GatewayClientError) -> ReattachUnavailable {
     match error {
-        AskError::Refused(words) => Not::Allowed(Refused(words)),
-        other => Not::Possible(with_causes(&other)),
+        GatewayClientError::Rejected(words) => ReattachUnavailable::Rejected(ProviderMismatch(words)),
+        other => ReattachUnavailable::Bypass(format_error_chain(&other)),
     }
 }
 
-fn with_causes(error: &dyn std::error::Error) -> String {
+fn format_error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(inner) = cause {

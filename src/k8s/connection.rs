@@ -1,4 +1,4 @@
-//! The way to a cluster, and the kinds that must be there.
+//! Connection to a cluster, and the CRDs that it must serve.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -13,38 +13,38 @@ use kube::{
 };
 use tokio::time::{Instant, sleep};
 
-use super::{call::Kube, error::K8sError};
-use crate::{api::names::STANDALONE_LABEL, error::Class};
+use super::{error::K8sError, kube_client::KubeClient};
+use crate::{api::names::STANDALONE_LABEL, error::ErrorClass};
 
-/// The kind by which Cluster API is known.
+/// The CRD that indicates Cluster API.
 const CLUSTER_CRD: &str = "clusters.cluster.x-k8s.io";
-/// How often we look whether kinds are served.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Poll interval of CRDs.
+const CRD_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Which cluster.
+/// Where the client configuration comes from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Where {
-    /// A kubeconfig; else KUBECONFIG, the one in the home directory, or the cluster that we run in.
+pub struct KubeconfigSource {
+    /// Kubeconfig; defaults to KUBECONFIG, ~/.kube/config or the in-cluster configuration.
     pub kubeconfig: Option<PathBuf>,
-    /// A context of it; else the current one.
+    /// Context; defaults to the current one.
     pub context: Option<String>,
 }
 
-/// A client for this cluster. It makes no retries of its own: those of kube go on for minutes, and a lease that is
-/// renewed late is lost. [`Kube`] has the few that we want.
-pub async fn connect(place: &Where) -> Result<Client, K8sError> {
-    client(config(place).await?).map_err(|source| K8sError::NoCluster { source: source.into() })
+/// Connects without kube's own retries: they last for minutes, and a Lease that is renewed late is lost. [`Kube`] retries
+/// where it is safe.
+pub async fn connect(place: &KubeconfigSource) -> Result<Client, K8sError> {
+    build_client(load_config(place).await?).map_err(|source| K8sError::NoCluster { source: source.into() })
 }
 
-fn client(mut config: Config) -> Result<Client, kube::Error> {
+fn build_client(mut config: Config) -> Result<Client, kube::Error> {
     let agent = concat!("capt/", env!("CARGO_PKG_VERSION"));
     config.headers.push((USER_AGENT, HeaderValue::from_static(agent)));
     config.default_retry = false;
     Client::try_from(config)
 }
 
-/// A client from a kubeconfig that lies in the cluster, where others can write too: an address, an authority and a token. One
-/// that would run a program or read a file of ours is refused.
+/// Connects with a kubeconfig from a Secret, which others may have written: only server, CA and token are accepted. A
+/// kubeconfig that runs a program or reads a local file is rejected.
 pub async fn connect_by_token(text: &str) -> Result<Client, K8sError> {
     let bad = |source: Box<dyn std::error::Error + Send + Sync>| K8sError::Untrusted { source };
     let read = Kubeconfig::from_yaml(text).map_err(|error| bad(error.into()))?;
@@ -58,14 +58,14 @@ pub async fn connect_by_token(text: &str) -> Result<Client, K8sError> {
     };
     let clusters = read.clusters.iter().filter_map(|it| it.cluster.as_ref());
     if !users.into_iter().all(is_plain) || clusters.into_iter().any(|it| it.certificate_authority.is_some()) {
-        return Err(bad("it names a program or a file; only a token is taken from a Secret".into()));
+        return Err(bad("it refers to a program or a file; only a token is accepted from a Secret".into()));
     }
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(read, &options).await.map_err(|error| bad(error.into()))?;
-    client(config).map_err(|error| bad(error.into()))
+    build_client(config).map_err(|error| bad(error.into()))
 }
 
-async fn config(place: &Where) -> Result<Config, K8sError> {
+async fn load_config(place: &KubeconfigSource) -> Result<Config, K8sError> {
     let options = KubeConfigOptions { context: place.context.clone(), ..KubeConfigOptions::default() };
     let missing = |source| K8sError::NoCluster { source };
     match (&place.kubeconfig, &place.context) {
@@ -79,25 +79,24 @@ async fn config(place: &Where) -> Result<Config, K8sError> {
     }
 }
 
-impl Kube {
-    /// Waits until the API server serves these kinds (`widgets.example.com`), and gives those that it does not serve when
-    /// the time is over. None are missing if the answer is empty.
-    pub async fn established(&self, crds: &[&str], patience: Duration) -> Result<Vec<String>, K8sError> {
+impl KubeClient {
+    /// Waits until the CRDs (`widgets.example.com`) are established; returns those that are not when the time is over.
+    pub async fn wait_for_crds(&self, crds: &[&str], patience: Duration) -> Result<Vec<String>, K8sError> {
         let end = Instant::now() + patience;
         let mut missing: Vec<String> = crds.iter().map(|&name| name.to_owned()).collect();
         loop {
-            let result = self.still_missing(&mut missing).await;
+            let result = self.retain_unestablished(&mut missing).await;
             let is_late = Instant::now() >= end;
             match result {
                 Ok(()) if missing.is_empty() || is_late => return Ok(missing),
-                // A server that is just coming up has every right to stumble.
-                Err(error) if error.class() != Class::Transient || is_late => return Err(error),
-                Ok(()) | Err(_) => sleep(LOOK_EVERY).await,
+                // Transient errors are normal while the server starts.
+                Err(error) if error.class() != ErrorClass::Transient || is_late => return Err(error),
+                Ok(()) | Err(_) => sleep(CRD_POLL_INTERVAL).await,
             }
         }
     }
 
-    async fn still_missing(&self, names: &mut Vec<String>) -> Result<(), K8sError> {
+    async fn retain_unestablished(&self, names: &mut Vec<String>) -> Result<(), K8sError> {
         let mut missing = Vec::new();
         for name in names.drain(..) {
             let found: Option<CustomResourceDefinition> = self.get(None, &name).await?;
@@ -109,25 +108,25 @@ impl Kube {
         Ok(())
     }
 
-    /// Whether Cluster API itself is installed: its Cluster kind is there, and it is not the one that we bring.
-    pub async fn cluster_api_core_present(&self) -> Result<bool, K8sError> {
+    /// Whether Cluster API is installed: the Cluster CRD exists and is not capt's standalone one.
+    pub async fn has_cluster_api_core(&self) -> Result<bool, K8sError> {
         let found = self.get_metadata::<CustomResourceDefinition>(None, CLUSTER_CRD).await?;
         Ok(found.is_some_and(|meta| {
             meta.labels.as_ref().is_none_or(|labels| !labels.contains_key(STANDALONE_LABEL))
         }))
     }
 
-    /// The user that the API server takes us for; nothing if it does not tell.
+    /// The authenticated user; `None` if the server does not support `SelfSubjectReview`.
     pub async fn whoami(&self) -> Result<Option<String>, K8sError> {
         match self.create(&SelfSubjectReview::default()).await {
             Ok(review) => Ok(review.status.and_then(|it| it.user_info).and_then(|it| it.username)),
-            // Before 1.28 nobody could ask.
+            // SelfSubjectReview v1 needs Kubernetes 1.28.
             Err(K8sError::NoKind { .. } | K8sError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Installs kinds, or brings them up to date.
+    /// Installs or updates CRDs.
     pub async fn install_crds(&self, crds: &[CustomResourceDefinition]) -> Result<(), K8sError> {
         for crd in crds {
             self.apply(crd).await?;

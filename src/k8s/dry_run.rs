@@ -1,7 +1,7 @@
-//! What the API server would make of a patch, without anything being written.
+//! Server-side dry run of patches.
 //!
-//! A strategic merge patch means what the API server says that it means; nobody else gets all of it right. So the patch is
-//! sent as it is, with `dryRun=All`, and the answer is the object that it would give.
+//! Only the API server implements strategic merge patches completely. So the patch is sent with `dryRun=All`, and the
+//! response is the patched object.
 
 use kube::{
     ResourceExt as _,
@@ -13,52 +13,51 @@ use kube::{
 use serde_json::Value;
 
 use super::{
-    call::Kube,
-    dynamic::{deed, path_of},
+    dynamic::{dynamic_operation, dynamic_request},
     error::K8sError,
+    kube_client::KubeClient,
 };
 
-/// How a patch is to be understood.
+/// Type of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Meaning {
-    /// Lists merge by the keys of the kind, as in `kubectl patch`.
+pub enum PatchKind {
+    /// Strategic merge patch, as in `kubectl patch`.
     Strategic,
-    /// RFC 7396.
+    /// JSON merge patch (RFC 7396).
     Merge,
-    /// RFC 6902.
+    /// JSON patch (RFC 6902).
     Json,
 }
 
-impl Kube {
-    /// The object as it would be after this patch.
-    pub async fn rehearse(
+impl KubeClient {
+    /// The object after this patch, without writing it.
+    pub async fn dry_run_patch(
         &self,
         kind: &ApiResource,
         object: &DynamicObject,
-        meaning: Meaning,
+        meaning: PatchKind,
         patch: Value,
     ) -> Result<DynamicObject, K8sError> {
         let (namespace, name) = (object.namespace(), object.name_any());
-        let deed = deed("patch", kind, namespace.as_deref(), &name);
-        let patch =
-            match meaning {
-                Meaning::Strategic => Patch::Strategic(patch),
-                Meaning::Merge => Patch::Merge(patch),
-                Meaning::Json => {
-                    let operations = serde_json::from_value(patch);
-                    Patch::Json(operations.map_err(|source| K8sError::Unsendable {
-                        deed: deed.clone(),
-                        source: source.into(),
-                    })?)
-                }
-            };
+        let operation = dynamic_operation("patch", kind, namespace.as_deref(), &name);
+        let patch = match meaning {
+            PatchKind::Strategic => Patch::Strategic(patch),
+            PatchKind::Merge => Patch::Merge(patch),
+            PatchKind::Json => {
+                let operations = serde_json::from_value(patch);
+                Patch::Json(operations.map_err(|source| K8sError::Unsendable {
+                    operation: operation.clone(),
+                    source: source.into(),
+                })?)
+            }
+        };
         let params = PatchParams { dry_run: true, ..PatchParams::default() };
-        let request = path_of(kind, namespace.as_deref()).patch(&name, &params, &patch);
-        self.send(deed, request).await
+        let request = dynamic_request(kind, namespace.as_deref()).patch(&name, &params, &patch);
+        self.send(operation, request).await
     }
 
-    /// Whether the API server would take this object from whoever applies it under this name.
-    pub async fn rehearse_apply(
+    /// Whether the API server would accept a server-side apply of this object.
+    pub async fn dry_run_apply(
         &self,
         kind: &ApiResource,
         manager: &str,
@@ -66,7 +65,10 @@ impl Kube {
     ) -> Result<(), K8sError> {
         let (namespace, name) = (object.namespace(), object.name_any());
         let params = PatchParams { dry_run: true, ..PatchParams::apply(manager).force() };
-        let request = path_of(kind, namespace.as_deref()).patch(&name, &params, &Patch::Apply(object));
-        self.send::<Value>(deed("apply", kind, namespace.as_deref(), &name), request).await.map(drop)
+        let request =
+            dynamic_request(kind, namespace.as_deref()).patch(&name, &params, &Patch::Apply(object));
+        self.send::<Value>(dynamic_operation("apply", kind, namespace.as_deref(), &name), request)
+            .await
+            .map(drop)
     }
 }

@@ -1,250 +1,252 @@
-//! What can go wrong between us and the API server, and what it means for the next attempt.
+//! Errors of API calls and their retry class.
 
 use std::{fmt, path::PathBuf, time::Duration};
 
 use kube::core::Status;
 use thiserror::Error;
 
-use crate::error::Class;
+use crate::error::ErrorClass;
 
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// What was asked of the API server, for people: `patch Secret shop/cart`.
+/// An API operation, displayed as `patch Secret shop/cart`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Deed {
-    /// The verb; a label of metrics too, so one of a few words.
+pub struct ApiOperation {
+    /// The verb; also a metric label, so one of a small set.
     pub verb: &'static str,
     /// Kind, namespace and name.
-    pub what: String,
+    pub target: String,
 }
 
-impl fmt::Display for Deed {
+impl fmt::Display for ApiOperation {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} {}", self.verb, self.what)
+        write!(out, "{} {}", self.verb, self.target)
     }
 }
 
-/// Why the API server did not do what we asked.
+/// Why an API operation failed.
 #[derive(Debug, Error, strum::IntoStaticStr)]
 #[non_exhaustive]
 pub enum K8sError {
-    /// The object is gone, or its namespace.
-    #[error("cannot {deed}: it is not there")]
+    /// The object or its namespace does not exist.
+    #[error("cannot {operation}: not found")]
     NotFound {
-        /// What was asked.
-        deed: Deed,
+        /// The operation.
+        operation: ApiOperation,
     },
-    /// The kind is not served.
+    /// The API server does not serve the kind.
     #[error(
-        "cannot {deed}: the API server does not know this kind; install it (`capt crds | kubectl apply -f -`, or \
-         Cluster API)"
+        "cannot {operation}: the API server does not serve this kind; install its CRD (`capt crds | kubectl apply -f -`, or \
+        Cluster API)"
     )]
     NoKind {
-        /// What was asked.
-        deed: Deed,
+        /// The operation.
+        operation: ApiOperation,
     },
-    /// Somebody was faster.
-    #[error("cannot {deed}: it was changed meanwhile")]
+    /// A concurrent change, or an existing object.
+    #[error("cannot {operation}: it was changed concurrently")]
     Conflict {
-        /// What was asked.
-        deed: Deed,
-        /// What the server said.
+        /// The operation.
+        operation: ApiOperation,
+        /// The server's response.
         #[source]
         source: Box<Status>,
     },
-    /// Nothing new is made in a namespace that is being deleted.
-    #[error("cannot {deed}: its namespace is being deleted")]
+    /// Objects cannot be created in a terminating namespace.
+    #[error("cannot {operation}: its namespace is being deleted")]
     Terminating {
-        /// What was asked.
-        deed: Deed,
-        /// What the server said.
+        /// The operation.
+        operation: ApiOperation,
+        /// The server's response.
         #[source]
         source: Box<Status>,
     },
-    /// We may not.
-    #[error("the API server forbids us to {deed}: a permission that is missing, a quota, or a policy")]
+    /// Permission denied.
+    #[error("not permitted to {operation}: missing RBAC permission, exceeded quota, or admission policy")]
     Forbidden {
-        /// What was asked.
-        deed: Deed,
-        /// What the server said.
+        /// The operation.
+        operation: ApiOperation,
+        /// The server's response.
         #[source]
         source: Box<Status>,
     },
-    /// The object breaks a rule of its kind.
-    #[error("cannot {deed}: the API server finds it invalid")]
+    /// The object violates its schema or a validation rule.
+    #[error("cannot {operation}: the API server rejected it as invalid")]
     Invalid {
-        /// What was asked.
-        deed: Deed,
-        /// What the server said.
+        /// The operation.
+        operation: ApiOperation,
+        /// The server's response.
         #[source]
         source: Box<Status>,
     },
-    /// The server has trouble of its own, or too much to do.
-    #[error("cannot {deed}: the API server is in trouble")]
+    /// A server error, or overload.
+    #[error("cannot {operation}: the API server returned a server error")]
     Trouble {
-        /// What was asked.
-        deed: Deed,
-        /// What the server said.
+        /// The operation.
+        operation: ApiOperation,
+        /// The server's response.
         #[source]
         source: Box<Status>,
     },
-    /// No answer in time. It may have been done all the same.
-    #[error("no answer to {deed} within {} s", after.as_secs_f32())]
+    /// No response before the deadline. The operation may have been executed.
+    #[error("no response to {operation} within {} s", after.as_secs_f32())]
     TimedOut {
-        /// What was asked.
-        deed: Deed,
-        /// How long we waited.
+        /// The operation.
+        operation: ApiOperation,
+        /// The deadline.
         after: Duration,
     },
     /// The server cannot be reached.
-    #[error("cannot {deed}: the API server cannot be reached")]
+    #[error("cannot {operation}: the API server cannot be reached")]
     Unreachable {
-        /// What was asked.
-        deed: Deed,
-        /// Why.
+        /// The operation.
+        operation: ApiOperation,
+        /// The cause.
         #[source]
         source: Box<kube::Error>,
     },
-    /// The answer is not what the kind promises.
-    #[error("cannot read the answer to {deed}; the kind in the cluster may be of another version of capt")]
+    /// The response does not decode.
+    #[error(
+        "cannot decode the response to {operation}; the installed CRDs may be of another version of capt"
+    )]
     Unreadable {
-        /// What was asked.
-        deed: Deed,
-        /// Why.
+        /// The operation.
+        operation: ApiOperation,
+        /// The cause.
         #[source]
         source: Cause,
     },
-    /// The request cannot even be built.
-    #[error("cannot {deed}: there is no such request; this is a defect of capt")]
+    /// The request cannot be built.
+    #[error("cannot {operation}: invalid request; this is a bug in capt")]
     Unsendable {
-        /// What was asked.
-        deed: Deed,
-        /// Why.
+        /// The operation.
+        operation: ApiOperation,
+        /// The cause.
         #[source]
         source: Cause,
     },
-    /// A Secret of the wanted name belongs to somebody else.
-    #[error("{what} belongs to {owner}; choose another name for ours, or delete it")]
+    /// The Secret has another owner.
+    #[error("{what} is owned by {owner}; choose another Secret name, or delete it")]
     Foreign {
         /// The Secret.
         what: String,
-        /// Who owns it.
+        /// Its owner.
         owner: String,
     },
-    /// A Secret of an object that was deleted and made again under the same name.
-    #[error("{what} still belongs to an earlier {owner}; it goes away by itself")]
+    /// The Secret is owned by a deleted object of the same name.
+    #[error("{what} is still owned by a previous {owner}; garbage collection removes it")]
     Stale {
         /// The Secret.
         what: String,
-        /// Who owned it.
+        /// Its previous owner.
         owner: String,
     },
-    /// A kubeconfig that leads nowhere.
+    /// An unusable kubeconfig.
     #[error("cannot use the kubeconfig {}; check --kubeconfig and --context", path.display())]
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: Cause,
     },
-    /// A kubeconfig in a Secret that is not as we write them.
+    /// An unusable kubeconfig in a Secret.
     #[error("cannot use the kubeconfig in a Secret")]
     Untrusted {
-        /// Why.
+        /// The cause.
         #[source]
         source: Cause,
     },
-    /// No cluster to be found.
-    #[error("found no cluster to talk to; give --kubeconfig, set KUBECONFIG, or run inside of a cluster")]
+    /// No client configuration.
+    #[error("found no Kubernetes configuration; pass --kubeconfig, set KUBECONFIG, or run inside a cluster")]
     NoCluster {
-        /// Why.
+        /// The cause.
         #[source]
         source: Cause,
     },
 }
 
 impl K8sError {
-    /// When it makes sense to try again.
-    pub fn class(&self) -> Class {
+    /// The retry class.
+    pub fn class(&self) -> ErrorClass {
         match self {
-            // An object that is gone was seen in a cache that is about to hear of it.
-            Self::NotFound { .. } | Self::Conflict { .. } => Class::Conflict,
-            Self::Invalid { .. } | Self::Foreign { .. } => Class::Invalid,
+            // The object came from a cache that has not observed the deletion yet.
+            Self::NotFound { .. } | Self::Conflict { .. } => ErrorClass::Conflict,
+            Self::Invalid { .. } | Self::Foreign { .. } => ErrorClass::Invalid,
             Self::NoKind { .. }
             | Self::Trouble { .. }
             | Self::TimedOut { .. }
             | Self::Unreachable { .. }
-            | Self::Stale { .. } => Class::Transient,
-            // Nobody has to act: what we wanted to make there is not wanted any more.
-            Self::Terminating { .. } => Class::Waiting,
+            | Self::Stale { .. } => ErrorClass::Transient,
+            // No action needed: the namespace, and with it the object, goes away.
+            Self::Terminating { .. } => ErrorClass::Waiting,
             Self::Forbidden { .. }
             | Self::Unreadable { .. }
             | Self::Unsendable { .. }
             | Self::Kubeconfig { .. }
             | Self::Untrusted { .. }
-            | Self::NoCluster { .. } => Class::Terminal,
+            | Self::NoCluster { .. } => ErrorClass::Terminal,
         }
     }
 
-    /// One word for metrics, reasons and events.
+    /// The variant name, for metrics, reasons and events.
     pub fn category(&self) -> &'static str {
         self.into()
     }
 
-    /// Whether it was refused because the namespace is being deleted.
+    /// Whether the namespace is being deleted.
     pub fn is_terminating(&self) -> bool {
         matches!(self, Self::Terminating { .. })
     }
 
-    /// Whether the object is not there.
+    /// Whether the object does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
     }
 
-    /// Whether somebody was faster.
+    /// Whether it is a conflict.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Conflict { .. })
     }
 
-    /// How long the server asks us to stay away.
+    /// The server's Retry-After.
     pub fn retry_after(&self) -> Option<Duration> {
         let Self::Trouble { source, .. } = self else { return None };
         let seconds = source.details.as_ref()?.retry_after_seconds;
         (seconds > 0).then(|| Duration::from_secs(seconds.into()))
     }
 
-    /// Whether the server said, before doing anything, that now is a bad moment.
+    /// Whether the server rejected the request because of overload, without executing it.
     pub(super) fn is_busy(&self) -> bool {
         matches!(self, Self::Trouble { source, .. } if matches!(source.code, 429 | 503))
     }
 
-    pub(super) fn of(deed: Deed, error: kube::Error) -> Self {
+    pub(super) fn from_kube(operation: ApiOperation, error: kube::Error) -> Self {
         match error {
-            kube::Error::Api(status) => Self::of_status(deed, status),
-            kube::Error::SerdeError(source) => Self::Unreadable { deed, source: source.into() },
-            kube::Error::FromUtf8(source) => Self::Unreadable { deed, source: source.into() },
-            kube::Error::BuildRequest(source) => Self::Unsendable { deed, source: source.into() },
-            other => Self::Unreachable { deed, source: Box::new(other) },
+            kube::Error::Api(status) => Self::from_status(operation, status),
+            kube::Error::SerdeError(source) => Self::Unreadable { operation, source: source.into() },
+            kube::Error::FromUtf8(source) => Self::Unreadable { operation, source: source.into() },
+            kube::Error::BuildRequest(source) => Self::Unsendable { operation, source: source.into() },
+            other => Self::Unreachable { operation, source: Box::new(other) },
         }
     }
 
-    fn of_status(deed: Deed, source: Box<Status>) -> Self {
+    fn from_status(operation: ApiOperation, source: Box<Status>) -> Self {
         match source.code {
-            404 if is_about_an_object(&source) => Self::NotFound { deed },
-            404 => Self::NoKind { deed },
-            409 => Self::Conflict { deed, source },
-            422 if is_failed_test(&source) => Self::Conflict { deed, source },
-            403 if has_cause(&source, "NamespaceTerminating") => Self::Terminating { deed, source },
-            401 | 403 => Self::Forbidden { deed, source },
-            // 408: the server gave up reading us; 410: the list went stale between two pages.
-            408 | 410 | 429 | 500.. => Self::Trouble { deed, source },
-            _ => Self::Invalid { deed, source },
+            404 if names_object(&source) => Self::NotFound { operation },
+            404 => Self::NoKind { operation },
+            409 => Self::Conflict { operation, source },
+            422 if is_failed_test(&source) => Self::Conflict { operation, source },
+            403 if has_cause(&source, "NamespaceTerminating") => Self::Terminating { operation, source },
+            401 | 403 => Self::Forbidden { operation, source },
+            // 408: reading the request timed out; 410: the list's continue token expired.
+            408 | 410 | 429 | 500.. => Self::Trouble { operation, source },
+            _ => Self::Invalid { operation, source },
         }
     }
 }
 
-fn is_about_an_object(status: &Status) -> bool {
+fn names_object(status: &Status) -> bool {
     status.details.as_ref().is_some_and(|details| !details.name.is_empty())
 }
 
@@ -253,7 +255,7 @@ fn has_cause(status: &Status, reason: &str) -> bool {
     causes.into_iter().any(|cause| cause.reason == reason)
 }
 
-/// A JSON patch whose `test` does not hold gets a bare 422; one that breaks a rule of the kind names the object.
+/// A failed `test` of a JSON patch is a bare 422; a validation error names the object.
 fn is_failed_test(status: &Status) -> bool {
     status.details.as_ref().is_none_or(|details| details.causes.is_empty() && details.name.is_empty())
 }
@@ -268,8 +270,8 @@ mod tests {
     }
 
     fn error(code: u16, details: &serde_json::Value) -> K8sError {
-        let deed = Deed { verb: "patch", what: "Secret shop/cart".to_owned() };
-        K8sError::of(deed, status(code, details))
+        let operation = ApiOperation { verb: "patch", target: "Secret shop/cart".to_owned() };
+        K8sError::from_kube(operation, status(code, details))
     }
 
     #[test]
@@ -279,19 +281,19 @@ mod tests {
         let going = serde_json::json!({"causes": [{"reason": "NamespaceTerminating"}]});
         let ruled = serde_json::json!({"name": "cart", "causes": [{"reason": "FieldValueInvalid"}]});
         let table = [
-            (404, &named, Class::Conflict, "NotFound"),
-            (404, &bare, Class::Transient, "NoKind"),
-            (409, &named, Class::Conflict, "Conflict"),
-            (422, &bare, Class::Conflict, "Conflict"),
-            (422, &ruled, Class::Invalid, "Invalid"),
-            (400, &bare, Class::Invalid, "Invalid"),
-            (413, &bare, Class::Invalid, "Invalid"),
-            (403, &going, Class::Waiting, "Terminating"),
-            (403, &named, Class::Terminal, "Forbidden"),
-            (401, &bare, Class::Terminal, "Forbidden"),
-            (429, &bare, Class::Transient, "Trouble"),
-            (500, &bare, Class::Transient, "Trouble"),
-            (504, &bare, Class::Transient, "Trouble"),
+            (404, &named, ErrorClass::Conflict, "NotFound"),
+            (404, &bare, ErrorClass::Transient, "NoKind"),
+            (409, &named, ErrorClass::Conflict, "Conflict"),
+            (422, &bare, ErrorClass::Conflict, "Conflict"),
+            (422, &ruled, ErrorClass::Invalid, "Invalid"),
+            (400, &bare, ErrorClass::Invalid, "Invalid"),
+            (413, &bare, ErrorClass::Invalid, "Invalid"),
+            (403, &going, ErrorClass::Waiting, "Terminating"),
+            (403, &named, ErrorClass::Terminal, "Forbidden"),
+            (401, &bare, ErrorClass::Terminal, "Forbidden"),
+            (429, &bare, ErrorClass::Transient, "Trouble"),
+            (500, &bare, ErrorClass::Transient, "Trouble"),
+            (504, &bare, ErrorClass::Transient, "Trouble"),
         ];
         for (code, details, class, category) in table {
             let error = error(code, details);
@@ -302,7 +304,7 @@ mod tests {
     #[test]
     fn a_message_says_what_we_were_doing_and_leaves_the_cause_to_the_source() {
         let error = error(409, &serde_json::json!({"name": "cart"}));
-        assert_eq!(error.to_string(), "cannot patch Secret shop/cart: it was changed meanwhile");
+        assert_eq!(error.to_string(), "cannot patch Secret shop/cart: it was changed concurrently");
         let cause = std::error::Error::source(&error).map(ToString::to_string);
         assert_eq!(cause.as_deref(), Some("said: Why"));
     }

@@ -1,7 +1,7 @@
-//! Events: what happened to an object, told once, and never a reason for a reconcile to fail.
+//! Deduplicated events. A failure to publish never fails a reconcile.
 //!
-//! Under one action (`Run`, `Reconcile` …) the same reason and note as last time are not told again for ten minutes; as soon
-//! as something else was told in between, it is news again. Actions do not hush each other up.
+//! Per object and action (`Run`, `Reconcile` …), an event equal to the last one is suppressed for ten minutes. Another event
+//! in between resets the suppression. Actions are independent of each other.
 
 use std::{
     collections::HashMap,
@@ -16,48 +16,48 @@ pub use k8s_controller::events::EventType;
 use k8s_controller::events::{Event, EventRecorder, PublishError};
 use kube::{Resource, runtime::events::Reporter};
 
-use super::{call::Kube, error::K8sError, objects::deed_on, text::cut};
+use super::{error::K8sError, kube_client::KubeClient, objects::object_operation, truncate::truncate_text};
 
-/// How long the same is not told again.
-const QUIET: Duration = Duration::from_mins(10);
-/// Longest note that the API server takes, in bytes.
-pub const LONGEST_NOTE: usize = 1024;
+/// How long an equal event is suppressed.
+const REPEAT_INTERVAL: Duration = Duration::from_mins(10);
+/// Maximum length of a note, in bytes.
+pub const MAX_NOTE_BYTES: usize = 1024;
 
-/// Something worth telling.
+/// An event to publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct News {
-    /// Whether somebody should look.
+pub struct EventSpec {
+    /// Normal or Warning.
     pub kind: EventType,
-    /// What we were doing: `Reconcile`, `Run` …
+    /// The action: `Reconcile`, `Run` …
     pub action: &'static str,
-    /// What came of it, in one word.
+    /// The reason, in CamelCase.
     pub reason: &'static str,
-    /// For people. Cut if it is too long.
+    /// Human-readable note, truncated if too long.
     pub note: String,
 }
 
-impl News {
-    /// All is well.
+impl EventSpec {
+    /// A normal event.
     pub fn normal(action: &'static str, reason: &'static str, note: impl Into<String>) -> Self {
         Self { kind: EventType::Normal, action, reason, note: note.into() }
     }
 
-    /// Somebody should look.
+    /// A warning event.
     pub fn warning(action: &'static str, reason: &'static str, note: impl Into<String>) -> Self {
         Self { kind: EventType::Warning, action, reason, note: note.into() }
     }
 }
 
-/// What was told last, and when, by uid of the object and action.
+/// The last event and its time, by object UID and action.
 #[derive(Default)]
-struct Memory(HashMap<Subject, (News, Instant)>);
+struct EventHistory(HashMap<EventKey, (EventSpec, Instant)>);
 
-type Subject = (String, &'static str);
+type EventKey = (String, &'static str);
 
-impl Memory {
-    /// Whether something else was told last, or long ago. What is news is remembered.
-    fn is_news(&mut self, subject: &Subject, news: &News, now: Instant) -> bool {
-        self.0.retain(|_, (_, at)| now.duration_since(*at) < QUIET);
+impl EventHistory {
+    /// Whether the event differs from the last one or the interval is over; records it if so.
+    fn is_new(&mut self, subject: &EventKey, news: &EventSpec, now: Instant) -> bool {
+        self.0.retain(|_, (_, at)| now.duration_since(*at) < REPEAT_INTERVAL);
         if self.0.get(subject).is_some_and(|(last, _)| last == news) {
             return false;
         }
@@ -66,44 +66,44 @@ impl Memory {
     }
 }
 
-/// Tells. Cheap to clone; clones share their memory.
+/// Publishes events. Cheap to clone; clones share the history.
 #[derive(Clone)]
-pub struct Events {
-    kube: Kube,
+pub struct EventPublisher {
+    kube: KubeClient,
     recorder: Arc<EventRecorder>,
-    told: Arc<Mutex<Memory>>,
-    lost: Arc<AtomicU64>,
+    history: Arc<Mutex<EventHistory>>,
+    dropped: Arc<AtomicU64>,
 }
 
-impl std::fmt::Debug for Events {
+impl std::fmt::Debug for EventPublisher {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Events").field("lost", &self.lost).finish_non_exhaustive()
+        out.debug_struct("EventPublisher").field("lost", &self.dropped).finish_non_exhaustive()
     }
 }
 
-impl Events {
-    /// As this controller (`capt/workspace`), in this process.
-    pub fn new(kube: Kube, controller: &str, instance: &str) -> Self {
+impl EventPublisher {
+    /// A publisher for this reporting controller (`capt/workspace`) and instance.
+    pub fn new(kube: KubeClient, controller: &str, instance: &str) -> Self {
         let reporter = Reporter { controller: controller.to_owned(), instance: Some(instance.to_owned()) };
-        // The deadline is the one of every call; the recorder's own must not come first.
-        let recorder = EventRecorder::new(kube.client().clone(), reporter).with_timeout(QUIET);
-        Self { kube, recorder: Arc::new(recorder), told: Arc::default(), lost: Arc::default() }
+        // `Kube` enforces the deadline; the recorder's own timeout must not fire first.
+        let recorder = EventRecorder::new(kube.client().clone(), reporter).with_timeout(REPEAT_INTERVAL);
+        Self { kube, recorder: Arc::new(recorder), history: Arc::default(), dropped: Arc::default() }
     }
 
-    /// Events that could not be delivered.
-    pub fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
+    /// Number of events that could not be published.
+    pub fn dropped_count(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
     }
 
-    /// Tells it, if it is news. For objects of any scope, also while they are being deleted.
-    pub async fn tell<K>(&self, object: &K, mut news: News)
+    /// Publishes the event unless it is a duplicate. Works for any scope and for objects being deleted.
+    pub async fn publish<K>(&self, object: &K, mut news: EventSpec)
     where
         K: Resource,
         K::DynamicType: Default,
     {
-        news.note = cut(&news.note, LONGEST_NOTE);
+        news.note = truncate_text(&news.note, MAX_NOTE_BYTES);
         let subject = (object.meta().uid.clone().unwrap_or_default(), news.action);
-        if !self.memory().is_news(&subject, &news, Instant::now()) {
+        if !self.history().is_new(&subject, &news, Instant::now()) {
             return;
         }
         let event = Event {
@@ -113,39 +113,39 @@ impl Events {
             note: Some(news.note),
             related: None,
         };
-        match self.publish(object, &event).await {
+        match self.send_event(object, &event).await {
             Ok(()) => {}
-            // Nobody can tell anything there any more, and nobody will look.
+            // Events cannot be created in a terminating namespace.
             Err(error) if error.is_terminating() || error.is_not_found() => {}
             Err(error) => {
-                self.lost.fetch_add(1, Ordering::Relaxed);
-                self.memory().0.remove(&subject);
+                self.dropped.fetch_add(1, Ordering::Relaxed);
+                self.history().0.remove(&subject);
                 tracing::warn!(
                     reason = event.reason,
                     error = &error as &dyn std::error::Error,
-                    "an event is lost"
+                    "cannot publish event"
                 );
             }
         }
     }
 
-    async fn publish<K>(&self, object: &K, event: &Event) -> Result<(), K8sError>
+    async fn send_event<K>(&self, object: &K, event: &Event) -> Result<(), K8sError>
     where
         K: Resource,
         K::DynamicType: Default,
     {
-        let deed = deed_on("create", object);
+        let operation = object_operation("create", object);
         let sent = async {
             self.recorder.publish(object, event).await.map_err(|error| match error {
-                PublishError::Kube(error) => K8sError::of(deed.clone(), error),
-                other => K8sError::Unsendable { deed: deed.clone(), source: other.into() },
+                PublishError::Kube(error) => K8sError::from_kube(operation.clone(), error),
+                other => K8sError::Unsendable { operation: operation.clone(), source: other.into() },
             })
         };
-        self.kube.call(&deed, sent).await
+        self.kube.send_within_deadline(&operation, sent).await
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn history(&self) -> MutexGuard<'_, EventHistory> {
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -155,12 +155,12 @@ mod tests {
 
     #[test]
     fn after_ten_minutes_the_same_is_worth_a_word_again() {
-        let (mut memory, start) = (Memory::default(), Instant::now());
-        let (cart, news) = (("uid".to_owned(), "Run"), News::normal("Run", "Applied", "9 resources"));
-        assert!(memory.is_news(&cart, &news, start));
-        assert!(!memory.is_news(&cart, &news, start + Duration::from_secs(599)));
-        assert!(memory.is_news(&cart, &news, start + Duration::from_mins(10)));
-        assert!(memory.is_news(&("other".to_owned(), "Run"), &news, start + Duration::from_hours(1)));
+        let (mut memory, start) = (EventHistory::default(), Instant::now());
+        let (cart, news) = (("uid".to_owned(), "Run"), EventSpec::normal("Run", "Applied", "9 resources"));
+        assert!(memory.is_new(&cart, &news, start));
+        assert!(!memory.is_new(&cart, &news, start + Duration::from_secs(599)));
+        assert!(memory.is_new(&cart, &news, start + Duration::from_mins(10)));
+        assert!(memory.is_new(&("other".to_owned(), "Run"), &news, start + Duration::from_hours(1)));
         assert_eq!(memory.0.len(), 1, "what is long ago is forgotten");
     }
 }

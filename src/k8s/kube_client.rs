@@ -1,7 +1,7 @@
-//! The one way to the API server: a deadline on every call, three counters, few retries.
+//! The client of all API calls: a deadline, a result metric and few retries for every call.
 //!
-//! A call that nobody answers would hold a reconcile for ever, and kube's own retries go on for minutes. Here a call is
-//! over after its deadline, and only answers that say "not now, nothing was done" are followed by another attempt.
+//! An unanswered call would block a reconcile for ever, and kube's own retries last for minutes. Here every call has a
+//! deadline, and only responses that guarantee that nothing was done (429, 503) are retried.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,107 +16,107 @@ use kube::{
 use serde::de::DeserializeOwned;
 use tokio::time::{sleep, timeout};
 
-use super::error::{Deed, K8sError};
+use super::error::{ApiOperation, K8sError};
 
-/// How long a call may take, retries included.
+/// Deadline of a call, retries included.
 pub const DEADLINE: Duration = Duration::from_secs(15);
-/// Attempts at a call that the server is too busy for.
+/// Attempts at a call that the server rejects as overloaded.
 const ATTEMPTS: u32 = 3;
-/// Pause before the second attempt, if the server does not say; doubled for the third.
-const PAUSE: Duration = Duration::from_millis(250);
-/// Objects in one answer to a list.
-const PAGE: u32 = 500;
+/// Delay before the second attempt, unless the server sends Retry-After; doubled for the third.
+const RETRY_DELAY: Duration = Duration::from_millis(250);
+/// Page size of lists.
+const PAGE_SIZE: u32 = 500;
 
-/// How a call ended.
+/// Result of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
-pub enum Outcome {
-    /// Answered; "there is no such object" is an answer to a read.
+pub enum CallOutcome {
+    /// Answered; `NotFound` is a successful answer to a read.
     Ok,
-    /// Refused, or the connection failed.
+    /// Rejected, or the connection failed.
     Failed,
-    /// Not answered in time.
+    /// No response before the deadline.
     TimedOut,
 }
 
-impl Outcome {
+impl CallOutcome {
     /// The outcome as metric label.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 }
 
-/// Counts calls. Implemented by whoever makes metrics of them.
-pub trait Tally: Send + Sync {
-    /// One call with this verb ended like this.
-    fn count(&self, verb: &'static str, outcome: Outcome);
+/// Metrics hook for API calls.
+pub trait CallMetrics: Send + Sync {
+    /// Records one finished call.
+    fn record(&self, verb: &'static str, outcome: CallOutcome);
 }
 
-/// Counts nothing.
-impl Tally for () {
-    fn count(&self, _verb: &'static str, _outcome: Outcome) {}
+/// Records nothing.
+impl CallMetrics for () {
+    fn record(&self, _verb: &'static str, _outcome: CallOutcome) {}
 }
 
-/// A client whose calls end. Cheap to clone.
+/// A Kubernetes client with a deadline on every call. Cheap to clone.
 #[derive(Clone)]
-pub struct Kube {
+pub struct KubeClient {
     client: Client,
     deadline: Duration,
-    tally: Arc<dyn Tally>,
+    metrics: Arc<dyn CallMetrics>,
 }
 
-impl std::fmt::Debug for Kube {
+impl std::fmt::Debug for KubeClient {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Kube").field("deadline", &self.deadline).finish_non_exhaustive()
+        out.debug_struct("KubeClient").field("deadline", &self.deadline).finish_non_exhaustive()
     }
 }
 
-impl Kube {
-    /// Calls through this client, each for at most [`DEADLINE`], counted by nobody.
+impl KubeClient {
+    /// A client with the default [`DEADLINE`] and without metrics.
     pub fn new(client: Client) -> Self {
-        Self { client, deadline: DEADLINE, tally: Arc::new(()) }
+        Self { client, deadline: DEADLINE, metrics: Arc::new(()) }
     }
 
-    /// Another deadline.
+    /// Sets the deadline.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Counted by this one.
+    /// Sets the metrics hook.
     #[must_use]
-    pub fn with_tally(mut self, tally: Arc<dyn Tally>) -> Self {
-        self.tally = tally;
+    pub fn with_metrics(mut self, tally: Arc<dyn CallMetrics>) -> Self {
+        self.metrics = tally;
         self
     }
 
-    /// The same manners with another API server.
+    /// The same settings for another API server.
     #[must_use]
-    pub fn towards(&self, client: Client) -> Self {
+    pub fn with_client(&self, client: Client) -> Self {
         Self { client, ..self.clone() }
     }
 
-    /// The client itself, for watches: they last, and have timeouts of their own.
+    /// The inner client, for watches: they are long-lived and have their own timeouts.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// One object; none if it is not there.
+    /// Reads an object; `None` if it does not exist.
     pub async fn get<K>(&self, namespace: Option<&str>, name: &str) -> Result<Option<K>, K8sError>
     where
         K: Resource + DeserializeOwned,
         K::DynamicType: Default,
     {
-        let deed = deed::<K>("get", namespace, name);
-        let request = path::<K>(namespace).get(name, &GetParams::default());
-        match self.send(deed, request).await {
+        let operation = kind_operation::<K>("get", namespace, name);
+        let request = kind_request::<K>(namespace).get(name, &GetParams::default());
+        match self.send(operation, request).await {
             Err(K8sError::NotFound { .. }) => Ok(None),
             other => other.map(Some),
         }
     }
 
-    /// The metadata of one object, without the rest; none if it is not there.
+    /// Reads only the metadata of an object; `None` if it does not exist.
     pub async fn get_metadata<K>(
         &self,
         namespace: Option<&str>,
@@ -126,35 +126,35 @@ impl Kube {
         K: Resource,
         K::DynamicType: Default,
     {
-        let deed = deed::<K>("get", namespace, name);
-        let request = path::<K>(namespace).get_metadata(name, &GetParams::default());
-        match self.send::<OnlyMeta>(deed, request).await {
+        let operation = kind_operation::<K>("get", namespace, name);
+        let request = kind_request::<K>(namespace).get_metadata(name, &GetParams::default());
+        match self.send::<MetadataOnly>(operation, request).await {
             Err(K8sError::NotFound { .. }) => Ok(None),
             other => Ok(Some(other?.metadata)),
         }
     }
 
-    /// All objects of a kind, in one namespace or in all; labels as in `kubectl -l`.
+    /// Lists the objects of a kind, in one namespace or in all; label selector as in `kubectl -l`.
     pub async fn list<K>(&self, namespace: Option<&str>, labels: &str) -> Result<Vec<K>, K8sError>
     where
         K: Resource + DeserializeOwned + Clone,
         K::DynamicType: Default,
     {
-        let params = ListParams { label_selector: some(labels), ..ListParams::default() };
-        self.pages::<K, K>(namespace, params, Request::list).await
+        let params = ListParams { label_selector: non_empty(labels), ..ListParams::default() };
+        self.list_pages::<K, K>(namespace, params, Request::list).await
     }
 
-    /// All objects of a kind whose fields are like this, as in `kubectl --field-selector`.
+    /// Lists the objects of a kind by field selector, as in `kubectl --field-selector`.
     pub async fn list_by_field<K>(&self, namespace: Option<&str>, fields: &str) -> Result<Vec<K>, K8sError>
     where
         K: Resource + DeserializeOwned + Clone,
         K::DynamicType: Default,
     {
-        let params = ListParams { field_selector: some(fields), ..ListParams::default() };
-        self.pages::<K, K>(namespace, params, Request::list).await
+        let params = ListParams { field_selector: non_empty(fields), ..ListParams::default() };
+        self.list_pages::<K, K>(namespace, params, Request::list).await
     }
 
-    /// All objects of a kind; none where the API server does not know it.
+    /// Lists the objects of a kind; empty if the kind is not served.
     pub async fn list_if_served<K>(&self, namespace: Option<&str>) -> Result<Vec<K>, K8sError>
     where
         K: Resource + DeserializeOwned + Clone,
@@ -166,7 +166,7 @@ impl Kube {
         }
     }
 
-    /// The metadata of all such objects, without the rest.
+    /// Lists only the metadata of the objects.
     pub async fn list_metadata<K>(
         &self,
         namespace: Option<&str>,
@@ -176,54 +176,58 @@ impl Kube {
         K: Resource,
         K::DynamicType: Default,
     {
-        let params = ListParams { label_selector: some(labels), ..ListParams::default() };
-        let found = self.pages::<K, OnlyMeta>(namespace, params, Request::list_metadata).await?;
+        let params = ListParams { label_selector: non_empty(labels), ..ListParams::default() };
+        let found = self.list_pages::<K, MetadataOnly>(namespace, params, Request::list_metadata).await?;
         Ok(found.into_iter().map(|one| one.metadata).collect())
     }
 
-    /// Pages of a list until the last one. What is read of the objects may be less than the objects.
-    async fn pages<K, T>(
+    /// Lists all pages of kind `K`, decoding each item as `T`.
+    async fn list_pages<K, T>(
         &self,
         namespace: Option<&str>,
         params: ListParams,
-        ask: impl Fn(&Request, &ListParams) -> Asked,
+        ask: impl Fn(&Request, &ListParams) -> BuiltRequest,
     ) -> Result<Vec<T>, K8sError>
     where
         K: Resource,
         K::DynamicType: Default,
         T: DeserializeOwned + Clone,
     {
-        self.turn(|| deed::<K>("list", namespace, ""), params, |params| ask(&path::<K>(namespace), params))
-            .await
+        self.fetch_all_pages(
+            || kind_operation::<K>("list", namespace, ""),
+            params,
+            |params| ask(&kind_request::<K>(namespace), params),
+        )
+        .await
     }
 
-    /// The same of a path that is known only at run time.
-    pub(super) async fn pages_of<T>(
+    /// Lists all pages of a path known only at run time.
+    pub(super) async fn list_dynamic_pages<T>(
         &self,
-        deed: impl Fn() -> Deed,
+        operation: impl Fn() -> ApiOperation,
         path: &Request,
         labels: &str,
     ) -> Result<Vec<T>, K8sError>
     where
         T: DeserializeOwned + Clone,
     {
-        let params = ListParams { label_selector: some(labels), ..ListParams::default() };
-        self.turn(deed, params, |params| path.list(params)).await
+        let params = ListParams { label_selector: non_empty(labels), ..ListParams::default() };
+        self.fetch_all_pages(operation, params, |params| path.list(params)).await
     }
 
-    async fn turn<T>(
+    async fn fetch_all_pages<T>(
         &self,
-        deed: impl Fn() -> Deed,
+        operation: impl Fn() -> ApiOperation,
         params: ListParams,
-        ask: impl Fn(&ListParams) -> Asked,
+        ask: impl Fn(&ListParams) -> BuiltRequest,
     ) -> Result<Vec<T>, K8sError>
     where
         T: DeserializeOwned + Clone,
     {
-        let mut params = params.limit(PAGE);
+        let mut params = params.limit(PAGE_SIZE);
         let mut found = Vec::new();
         loop {
-            let page: ObjectList<T> = self.send(deed(), ask(&params)).await?;
+            let page: ObjectList<T> = self.send(operation(), ask(&params)).await?;
             found.extend(page.items);
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params.continue_token = Some(token),
@@ -232,19 +236,23 @@ impl Kube {
         }
     }
 
-    /// Sends a request until it is answered with something else than "not now", or the deadline is over.
-    pub(super) async fn send<T: DeserializeOwned>(&self, deed: Deed, request: Asked) -> Result<T, K8sError> {
+    /// Sends a request, retrying while the server is overloaded and the deadline allows.
+    pub(super) async fn send<T: DeserializeOwned>(
+        &self,
+        operation: ApiOperation,
+        request: BuiltRequest,
+    ) -> Result<T, K8sError> {
         let request = match request {
             Ok(request) => request,
-            Err(source) => return Err(K8sError::Unsendable { deed, source: source.into() }),
+            Err(source) => return Err(K8sError::Unsendable { operation, source: source.into() }),
         };
         let attempts = async {
-            let mut pause = PAUSE;
+            let mut pause = RETRY_DELAY;
             let mut left = ATTEMPTS;
             loop {
                 left -= 1;
                 let tried = self.client.request(request.clone()).await;
-                match tried.map_err(|error| K8sError::of(deed.clone(), error)) {
+                match tried.map_err(|error| K8sError::from_kube(operation.clone(), error)) {
                     Err(busy) if busy.is_busy() && left > 0 => {
                         sleep(busy.retry_after().unwrap_or(pause)).await;
                     }
@@ -253,53 +261,59 @@ impl Kube {
                 pause *= 2;
             }
         };
-        self.call(&deed, attempts).await
+        self.send_within_deadline(&operation, attempts).await
     }
 
-    /// Waits for a call until the deadline, and counts it. Everything that leaves this process goes through here.
-    pub(super) async fn call<T>(
+    /// Runs a call with the deadline and records its result. Every API call goes through here.
+    pub(super) async fn send_within_deadline<T>(
         &self,
-        deed: &Deed,
+        operation: &ApiOperation,
         work: impl Future<Output = Result<T, K8sError>>,
     ) -> Result<T, K8sError> {
         let (outcome, result) = match timeout(self.deadline, work).await {
-            Ok(Ok(done)) => (Outcome::Ok, Ok(done)),
-            Ok(Err(gone @ K8sError::NotFound { .. })) if deed.verb == "get" => (Outcome::Ok, Err(gone)),
-            Ok(Err(error)) => (Outcome::Failed, Err(error)),
+            Ok(Ok(done)) => (CallOutcome::Ok, Ok(done)),
+            Ok(Err(gone @ K8sError::NotFound { .. })) if operation.verb == "get" => {
+                (CallOutcome::Ok, Err(gone))
+            }
+            Ok(Err(error)) => (CallOutcome::Failed, Err(error)),
             Err(_) => {
-                let error = K8sError::TimedOut { deed: deed.clone(), after: self.deadline };
-                (Outcome::TimedOut, Err(error))
+                let error = K8sError::TimedOut { operation: operation.clone(), after: self.deadline };
+                (CallOutcome::TimedOut, Err(error))
             }
         };
-        self.tally.count(deed.verb, outcome);
+        self.metrics.record(operation.verb, outcome);
         result
     }
 }
 
-fn some(text: &str) -> Option<String> {
+fn non_empty(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// An object of which nothing else is looked at.
+/// An object of which only the metadata is decoded.
 #[derive(Clone, serde::Deserialize)]
-struct OnlyMeta {
+struct MetadataOnly {
     #[serde(default)]
     metadata: ObjectMeta,
 }
 
-/// A request, or why there is none.
-pub(super) type Asked = Result<http::Request<Vec<u8>>, request::Error>;
+/// A built request, or why it could not be built.
+pub(super) type BuiltRequest = Result<http::Request<Vec<u8>>, request::Error>;
 
-/// Where the objects of a kind are, in one namespace or in none.
-pub(super) fn path<K: Resource>(namespace: Option<&str>) -> Request
+/// A request builder for the path of a kind.
+pub(super) fn kind_request<K: Resource>(namespace: Option<&str>) -> Request
 where
     K::DynamicType: Default,
 {
     Request::new(K::url_path(&K::DynamicType::default(), namespace))
 }
 
-/// What is about to be asked.
-pub(super) fn deed<K: Resource>(verb: &'static str, namespace: Option<&str>, name: &str) -> Deed
+/// Describes the operation for errors.
+pub(super) fn kind_operation<K: Resource>(
+    verb: &'static str,
+    namespace: Option<&str>,
+    name: &str,
+) -> ApiOperation
 where
     K::DynamicType: Default,
 {
@@ -310,5 +324,5 @@ where
         (None, "") => format!("every {kind}"),
         (None, name) => format!("{kind} {name}"),
     };
-    Deed { verb, what }
+    ApiOperation { verb, target: what }
 }

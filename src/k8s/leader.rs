@@ -1,7 +1,7 @@
-//! One leader at a time, by Lease, and the number that tells a leader from those before it.
+//! Leader election by Lease, and the fencing token of each leader.
 //!
-//! Losing the Lease ends the work at its next pause. What was spawned outlives that: whoever leads must let the process
-//! end, or hold what it spawned. The [`Fence`] is for writes that must not come from a leader of the past.
+//! Losing the Lease drops the work future at its next await. Spawned tasks outlive it, so the process must exit. The
+//! [`FencingToken`] rejects writes of a former leader.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -14,102 +14,107 @@ use terraform_driver::clock;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::{call::Kube, error::K8sError};
+use super::{error::K8sError, kube_client::KubeClient};
 
 /// Name of the Lease.
-pub const LEASE: &str = "capt-leader";
-/// How long a leader that went silent is waited for, unless told otherwise.
-const DURATION: Duration = Duration::from_secs(15);
-/// Room for this many leaders of one Lease below the moment of its creation.
-const TRANSITIONS: u64 = 1 << 20;
+pub const LEASE_NAME: &str = "capt-leader";
+/// Default Lease duration.
+const LEASE_DURATION: Duration = Duration::from_secs(15);
+/// Leader transitions that fit into a token below the Lease's creation time.
+const MAX_TRANSITIONS: u64 = 1 << 20;
 
-/// A number that grows with every leader. Whoever has a lower one than was seen before is a leader of the past.
+/// Fencing token: grows with every leader. A write with a lower token than already seen comes from a former leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Fence(pub u64);
+pub struct FencingToken(pub u64);
 
-impl std::fmt::Display for Fence {
+impl std::fmt::Display for FencingToken {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(out)
     }
 }
 
-/// Who would lead, and where that is settled.
+/// A candidate and its Lease.
 #[derive(Debug, Clone)]
-pub struct Candidate {
+pub struct LeaderCandidate {
     namespace: String,
     name: String,
     identity: String,
     duration: Duration,
 }
 
-impl Candidate {
-    /// A candidate for the Lease [`LEASE`] in this namespace. `host` is for people (a pod's name); no two candidates are
-    /// the same, not even the same host after a restart.
+impl LeaderCandidate {
+    /// A candidate for the Lease [`LEASE_NAME`] in this namespace. `host` (the pod name) is informational; the identity is unique
+    /// even across restarts of the same host.
     pub fn new(namespace: &str, host: &str) -> Self {
         let identity = format!("{host}_{}_{}", std::process::id(), clock::now().as_nanosecond());
-        Self { namespace: namespace.to_owned(), name: LEASE.to_owned(), identity, duration: DURATION }
+        Self {
+            namespace: namespace.to_owned(),
+            name: LEASE_NAME.to_owned(),
+            identity,
+            duration: LEASE_DURATION,
+        }
     }
 
-    /// Another Lease.
+    /// Sets the Lease name.
     #[must_use]
-    pub fn named(mut self, lease: &str) -> Self {
+    pub fn with_lease(mut self, lease: &str) -> Self {
         lease.clone_into(&mut self.name);
         self
     }
 
-    /// How long a leader that went silent is waited for; at least a second.
+    /// Sets the Lease duration; at least a second.
     #[must_use]
-    pub fn lasting(mut self, duration: Duration) -> Self {
+    pub fn with_duration(mut self, duration: Duration) -> Self {
         self.duration = duration.max(Duration::from_secs(1));
         self
     }
 
-    /// What stands in the Lease.
+    /// The holder identity.
     pub fn identity(&self) -> &str {
         &self.identity
     }
 
-    /// Pauses between attempts: two thirds of the Lease are for renewing it, in five attempts, as in client-go.
-    fn pause(&self) -> Duration {
+    /// Retry period: five attempts within the renew deadline of two thirds of the duration, as in client-go.
+    fn retry_period(&self) -> Duration {
         self.duration * 2 / 15
     }
 
-    fn election(&self, kube: &Kube) -> LeaderElection {
+    fn election(&self, kube: &KubeClient) -> LeaderElection {
         LeaderElection::new(kube.client().clone(), &self.namespace, &self.name, &self.identity)
             .with_lease_duration(self.duration)
             .with_renew_deadline(self.duration * 2 / 3)
-            .with_retry_period(self.pause())
+            .with_retry_period(self.retry_period())
     }
 }
 
-/// How leading ended.
+/// How leadership ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended<T> {
-    /// The work was done; the next may lead at once.
+pub enum LeadershipEnd<T> {
+    /// The work completed; the Lease is released.
     Done(T),
-    /// The Lease was lost and the work was dropped. The process should end: what it spawned may still run.
+    /// The Lease was lost and the work dropped. The process must exit, because spawned tasks may still run.
     Lost,
-    /// We were asked to stop before we led.
+    /// Stopped before becoming the leader.
     Stopped,
 }
 
-/// Waits for the Lease, then works while it is held. Once the work runs, stopping is the work's own affair: it sees the
-/// same token, ends what it does, and returns; then the Lease is released.
-pub async fn lead<W, F>(
-    kube: &Kube,
-    candidate: &Candidate,
+/// Acquires the Lease and runs the work while it is held. Once the work runs, it handles the stop token itself: it shuts
+/// down gracefully and returns, then the Lease is released.
+pub async fn run_as_leader<W, F>(
+    kube: &KubeClient,
+    candidate: &LeaderCandidate,
     stop: &CancellationToken,
     work: W,
-) -> Ended<F::Output>
+) -> LeadershipEnd<F::Output>
 where
-    W: FnOnce(Fence) -> F,
+    W: FnOnce(FencingToken) -> F,
     F: Future,
 {
     let election = candidate.election(kube);
     let leads = AtomicBool::new(false);
-    // On the heap: it holds several requests at once, and the work.
+    // Boxed: the future is large.
     let led = Box::pin(election.with_lease(async {
-        let fence = fence(kube, candidate).await;
+        let fence = wait_for_token(kube, candidate).await;
         leads.store(true, Ordering::Release);
         work(fence).await
     }));
@@ -121,43 +126,43 @@ where
     };
     tokio::select! {
         biased;
-        done = led => done.map_or(Ended::Lost, Ended::Done),
+        done = led => done.map_or(LeadershipEnd::Lost, LeadershipEnd::Done),
         () = stopped => {
-            // The Lease may have come to us in this very moment.
+            // The Lease may have been acquired concurrently.
             election.release().await;
-            Ended::Stopped
+            LeadershipEnd::Stopped
         }
     }
 }
 
-/// Our number. Asked until it is known: if that takes too long, the Lease is lost, and with it whoever waits here.
-async fn fence(kube: &Kube, candidate: &Candidate) -> Fence {
+/// Reads the token, retrying until it is known. If that takes too long, the Lease is lost and this future dropped.
+async fn wait_for_token(kube: &KubeClient, candidate: &LeaderCandidate) -> FencingToken {
     loop {
         match kube.get::<Lease>(Some(&candidate.namespace), &candidate.name).await {
-            Ok(Some(lease)) if is_held_by(&lease, &candidate.identity) => return fence_of(&lease),
+            Ok(Some(lease)) if is_held_by(&lease, &candidate.identity) => return token_from_lease(&lease),
             Ok(_) => {}
-            Err(error) => log(&error),
+            Err(error) => log_lease_error(&error),
         }
-        sleep(candidate.pause()).await;
+        sleep(candidate.retry_period()).await;
     }
 }
 
-fn log(error: &K8sError) {
-    tracing::warn!(error = error as &dyn std::error::Error, "cannot read our own Lease");
+fn log_lease_error(error: &K8sError) {
+    tracing::warn!(error = error as &dyn std::error::Error, "cannot read the leader election Lease");
 }
 
 fn is_held_by(lease: &Lease, identity: &str) -> bool {
     lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()) == Some(identity)
 }
 
-/// The server counts the leaders of a Lease. A Lease that somebody deletes begins to count again, but later than the one
-/// before it, so the moment of its creation goes first.
-fn fence_of(lease: &Lease) -> Fence {
+/// `leaseTransitions` counts the leaders, but restarts with a recreated Lease; the creation time in the high bits keeps
+/// tokens monotonic.
+fn token_from_lease(lease: &Lease) -> FencingToken {
     let created = lease.metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second());
     let leaders = lease.spec.as_ref().and_then(|spec| spec.lease_transitions).unwrap_or_default();
     let created = u64::try_from(created).unwrap_or_default();
-    let leaders = u64::try_from(leaders).unwrap_or_default().min(TRANSITIONS - 1);
-    Fence(created.saturating_mul(TRANSITIONS).saturating_add(leaders))
+    let leaders = u64::try_from(leaders).unwrap_or_default().min(MAX_TRANSITIONS - 1);
+    FencingToken(created.saturating_mul(MAX_TRANSITIONS).saturating_add(leaders))
 }
 
 #[cfg(test)]
@@ -166,7 +171,7 @@ mod tests {
 
     fn lease(created: &str, transitions: i32) -> Lease {
         serde_json::from_value(serde_json::json!({
-            "metadata": {"name": LEASE, "creationTimestamp": created},
+            "metadata": {"name": LEASE_NAME, "creationTimestamp": created},
             "spec": {"leaseTransitions": transitions},
         }))
         .unwrap()
@@ -174,10 +179,11 @@ mod tests {
 
     #[test]
     fn a_fence_grows_with_the_leaders_and_with_a_new_lease() {
-        let first = fence_of(&lease("2026-11-01T10:00:00Z", 3));
-        assert!(first < fence_of(&lease("2026-11-01T10:00:00Z", 4)));
+        let first = token_from_lease(&lease("2026-11-01T10:00:00Z", 3));
+        assert!(first < token_from_lease(&lease("2026-11-01T10:00:00Z", 4)));
         assert!(
-            fence_of(&lease("2026-11-01T10:00:00Z", i32::MAX)) < fence_of(&lease("2026-11-01T10:00:01Z", 0))
+            token_from_lease(&lease("2026-11-01T10:00:00Z", i32::MAX))
+                < token_from_lease(&lease("2026-11-01T10:00:01Z", 0))
         );
     }
 
@@ -186,10 +192,13 @@ mod tests {
         for duration in
             [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(15), Duration::from_hours(1)]
         {
-            let candidate = Candidate::new("shop", "pod").lasting(duration);
+            let candidate = LeaderCandidate::new("shop", "pod").with_duration(duration);
             assert!(candidate.duration >= Duration::from_secs(1));
-            assert!(candidate.pause() < candidate.duration * 2 / 3);
+            assert!(candidate.retry_period() < candidate.duration * 2 / 3);
         }
-        assert_ne!(Candidate::new("shop", "pod").identity(), Candidate::new("shop", "pod").identity());
+        assert_ne!(
+            LeaderCandidate::new("shop", "pod").identity(),
+            LeaderCandidate::new("shop", "pod").identity()
+        );
     }
 }

@@ -1,51 +1,51 @@
-//! The API server: the only writer to it, and the only place that knows how its refusals are to be read.
+//! The Kubernetes client: the only writer to the API server, and the only place that classifies its errors.
 //!
-//! Nothing is decided here. Callers say what is to be; this module says it to the server so that nothing hangs, nothing is
-//! written that is there already, and no write of somebody else is lost.
+//! Makes no decisions. Callers state the desired object; this module guarantees that no call hangs, unchanged objects are
+//! not written, and concurrent writes of others are not lost.
 //!
-//! | file | does |
+//! | file | responsibility |
 //! |---|---|
-//! | `call` | deadline, counters and retries of every call; reads |
-//! | `detour` | a client whose way can be replaced |
-//! | `client` | the way to a cluster; kinds that must be there |
+//! | `kube_client` | deadline, metrics and retries of every call; reads |
+//! | `swappable_client` | a client whose connection can be replaced |
+//! | `connection` | client configuration; installation and discovery of CRDs |
 //! | `objects` | apply, create, replace, delete |
 //! | `dynamic` | objects of kinds known only at run time; merge patches |
-//! | `rehearsal` | what a patch would give, without giving it |
-//! | `metadata` | finalizers, annotations, owners |
-//! | `status`, `conditions` | what objects say about themselves |
-//! | `events` | what happened, told once |
+//! | `dry_run` | server-side dry run of patches |
+//! | `metadata` | finalizers, annotations, owner references |
+//! | `status`, `conditions` | status updates and conditions |
+//! | `events` | deduplicated events |
 //! | `secrets` | connection Secrets, kubeconfigs |
-//! | `vault` | the state of a workspace, in Secrets |
-//! | `leader` | one leader, by Lease |
-//! | `references` | who may refer to whom |
+//! | `state_store` | Terraform states in Secrets |
+//! | `leader` | leader election by Lease, with fencing tokens |
+//! | `references` | permission of cross-namespace references |
 
-mod call;
-pub mod client;
 pub mod conditions;
-mod detour;
+pub mod connection;
+mod dry_run;
 mod dynamic;
 mod error;
 pub mod events;
+mod kube_client;
 pub mod leader;
 mod metadata;
 mod objects;
 pub mod references;
-mod rehearsal;
 pub mod secrets;
+pub mod state_store;
 pub mod status;
-mod text;
-pub mod vault;
+mod swappable_client;
+mod truncate;
 
 pub use self::{
-    call::{DEADLINE, Kube, Outcome, Tally},
-    client::{Where, connect, connect_by_token},
-    detour::Way,
-    error::{Deed, K8sError},
-    events::{Events, News},
-    leader::{Candidate, Ended, Fence, lead},
-    objects::{Deleted, Removal},
-    rehearsal::Meaning,
-    status::Written,
+    connection::{KubeconfigSource, connect, connect_by_token},
+    dry_run::PatchKind,
+    error::{ApiOperation, K8sError},
+    events::{EventPublisher, EventSpec},
+    kube_client::{CallMetrics, CallOutcome, DEADLINE, KubeClient},
+    leader::{FencingToken, LeaderCandidate, LeadershipEnd, run_as_leader},
+    objects::{DeleteOutcome, DeletionPropagation},
+    status::StatusWrite,
+    swappable_client::SwappableClient,
 };
 
 #[cfg(test)]

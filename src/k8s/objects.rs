@@ -1,6 +1,4 @@
-//! Whole objects: apply, create, replace, delete.
-//!
-//! For any kind, namespaced or not: where an object belongs is read off the object.
+//! Apply, create, replace and delete objects of any kind and scope.
 
 use kube::{
     Resource, ResourceExt,
@@ -13,33 +11,33 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
-    call::{Kube, deed, path},
-    error::{Deed, K8sError},
+    error::{ApiOperation, K8sError},
+    kube_client::{KubeClient, kind_operation, kind_request},
 };
 use crate::api::names::FIELD_MANAGER;
 
-/// What becomes of the dependents of a deleted object.
+/// Deletion propagation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Removal {
-    /// They go after it.
+pub enum DeletionPropagation {
+    /// Dependents are deleted after the object.
     Background,
-    /// They go before it.
+    /// Dependents are deleted before the object.
     Foreground,
-    /// They stay, without an owner.
+    /// Dependents are orphaned.
     Orphan,
 }
 
-/// What became of an object that was to be deleted.
+/// Result of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deleted {
-    /// It is not there, or was replaced by another of its name.
+pub enum DeleteOutcome {
+    /// The object is gone, or was replaced by another of its name.
     Gone,
-    /// It is being deleted and waits for its finalizers.
-    Going,
+    /// The object waits for its finalizers.
+    Terminating,
 }
 
-impl Kube {
-    /// Server-side apply: every field of `object` becomes ours, whoever had it. Gives the object as it is now.
+impl KubeClient {
+    /// Server-side apply with capt's field manager, forcing conflicts; returns the updated object.
     pub async fn apply<K>(&self, object: &K) -> Result<K, K8sError>
     where
         K: Resource + Serialize + DeserializeOwned,
@@ -48,72 +46,74 @@ impl Kube {
         self.apply_as(FIELD_MANAGER, object).await
     }
 
-    /// The same under another name, for objects that are told apart by it from those around them.
+    /// Server-side apply with another field manager.
     pub async fn apply_as<K>(&self, manager: &str, object: &K) -> Result<K, K8sError>
     where
         K: Resource + Serialize + DeserializeOwned,
         K::DynamicType: Default,
     {
-        let deed = deed_on("apply", object);
-        let mut body = to_value(&deed, object)?;
-        // Whoever applies must not tell who manages what.
+        let operation = object_operation("apply", object);
+        let mut body = to_value(&operation, object)?;
+        // The API server rejects an apply with managedFields.
         if let Some(meta) = body.get_mut("metadata").and_then(Value::as_object_mut) {
             meta.shift_remove("managedFields");
         }
         let params = PatchParams::apply(manager).force();
-        let request = path_of(object).patch(&object.name_any(), &params, &Patch::Apply(&body));
-        self.send(deed, request).await
+        let request = object_request(object).patch(&object.name_any(), &params, &Patch::Apply(&body));
+        self.send(operation, request).await
     }
 
-    /// Makes an object that is not there yet. One that is gives a conflict.
+    /// Creates an object; an existing one is a conflict.
     pub async fn create<K>(&self, object: &K) -> Result<K, K8sError>
     where
         K: Resource + Serialize + DeserializeOwned,
         K::DynamicType: Default,
     {
-        let deed = deed_on("create", object);
-        let body = to_bytes(&deed, object)?;
-        self.send(deed, path_of(object).create(&post(), body)).await
+        let operation = object_operation("create", object);
+        let body = to_bytes(&operation, object)?;
+        self.send(operation, object_request(object).create(&post_params(), body)).await
     }
 
-    /// Replaces an object whole. With a resource version in it, only that very version is replaced.
+    /// Replaces an object. With a resourceVersion, only that version is replaced.
     pub async fn replace<K>(&self, object: &K) -> Result<K, K8sError>
     where
         K: Resource + Serialize + DeserializeOwned,
         K::DynamicType: Default,
     {
-        let deed = deed_on("update", object);
-        let body = to_bytes(&deed, object)?;
-        self.send(deed, path_of(object).replace(&object.name_any(), &post(), body)).await
+        let operation = object_operation("update", object);
+        let body = to_bytes(&operation, object)?;
+        self.send(operation, object_request(object).replace(&object.name_any(), &post_params(), body)).await
     }
 
-    /// Deletes this very object; another of its name is left alone. What is gone already is no error.
-    pub async fn delete<K>(&self, object: &K, removal: Removal) -> Result<Deleted, K8sError>
+    /// Deletes this object (UID precondition). A missing object is no error.
+    pub async fn delete<K>(&self, object: &K, removal: DeletionPropagation) -> Result<DeleteOutcome, K8sError>
     where
         K: Resource + DeserializeOwned,
         K::DynamicType: Default,
     {
         let params = DeleteParams {
             propagation_policy: Some(match removal {
-                Removal::Background => PropagationPolicy::Background,
-                Removal::Foreground => PropagationPolicy::Foreground,
-                Removal::Orphan => PropagationPolicy::Orphan,
+                DeletionPropagation::Background => PropagationPolicy::Background,
+                DeletionPropagation::Foreground => PropagationPolicy::Foreground,
+                DeletionPropagation::Orphan => PropagationPolicy::Orphan,
             }),
             preconditions: object.uid().map(|uid| Preconditions { uid: Some(uid), resource_version: None }),
             ..DeleteParams::default()
         };
-        let request = path_of(object).delete(&object.name_any(), &params);
-        match self.send::<Value>(deed_on("delete", object), request).await {
-            // The object itself comes back while it waits for finalizers, a Status once it is gone.
-            Ok(answer) if answer.pointer("/metadata/deletionTimestamp").is_some() => Ok(Deleted::Going),
-            Ok(_) | Err(K8sError::NotFound { .. }) => Ok(Deleted::Gone),
-            Err(conflict) if conflict.is_conflict() && !self.is_there(object).await? => Ok(Deleted::Gone),
+        let request = object_request(object).delete(&object.name_any(), &params);
+        match self.send::<Value>(object_operation("delete", object), request).await {
+            // The response is the object while it waits for finalizers, and a Status once it is gone.
+            Ok(answer) if answer.pointer("/metadata/deletionTimestamp").is_some() => {
+                Ok(DeleteOutcome::Terminating)
+            }
+            Ok(_) | Err(K8sError::NotFound { .. }) => Ok(DeleteOutcome::Gone),
+            Err(conflict) if conflict.is_conflict() && !self.exists(object).await? => Ok(DeleteOutcome::Gone),
             Err(error) => Err(error),
         }
     }
 
-    /// Deletes this object if it still is as we saw it: one that somebody changed meanwhile stays, and gives a conflict.
-    pub async fn delete_as_seen<K>(&self, object: &K) -> Result<Deleted, K8sError>
+    /// Deletes this object if it is unchanged (resourceVersion precondition); otherwise a conflict.
+    pub async fn delete_unchanged<K>(&self, object: &K) -> Result<DeleteOutcome, K8sError>
     where
         K: Resource,
         K::DynamicType: Default,
@@ -126,16 +126,18 @@ impl Kube {
             }),
             ..DeleteParams::default()
         };
-        let request = path_of(object).delete(&object.name_any(), &params);
-        match self.send::<Value>(deed_on("delete", object), request).await {
-            Ok(answer) if answer.pointer("/metadata/deletionTimestamp").is_some() => Ok(Deleted::Going),
-            Ok(_) | Err(K8sError::NotFound { .. }) => Ok(Deleted::Gone),
+        let request = object_request(object).delete(&object.name_any(), &params);
+        match self.send::<Value>(object_operation("delete", object), request).await {
+            Ok(answer) if answer.pointer("/metadata/deletionTimestamp").is_some() => {
+                Ok(DeleteOutcome::Terminating)
+            }
+            Ok(_) | Err(K8sError::NotFound { .. }) => Ok(DeleteOutcome::Gone),
             Err(error) => Err(error),
         }
     }
 
-    /// Whether this very object is still there.
-    async fn is_there<K>(&self, object: &K) -> Result<bool, K8sError>
+    /// Whether the object with this UID still exists.
+    async fn exists<K>(&self, object: &K) -> Result<bool, K8sError>
     where
         K: Resource + DeserializeOwned,
         K::DynamicType: Default,
@@ -144,18 +146,18 @@ impl Kube {
         Ok(found.is_some_and(|found| found.uid() == object.uid()))
     }
 
-    /// JSON merge patch of the metadata: `patch` is what stands under `metadata`.
+    /// JSON merge patch of `metadata`.
     pub async fn patch_metadata<K>(&self, object: &K, patch: Value) -> Result<K, K8sError>
     where
         K: Resource + DeserializeOwned,
         K::DynamicType: Default,
     {
         let body = serde_json::json!({ "metadata": patch });
-        let request = path_of(object).patch(&object.name_any(), &managed(), &Patch::Merge(body));
-        self.send(deed_on("patch", object), request).await
+        let request = object_request(object).patch(&object.name_any(), &patch_params(), &Patch::Merge(body));
+        self.send(object_operation("patch", object), request).await
     }
 
-    /// JSON patch of the object, or of a subresource of it.
+    /// JSON patch of the object or of a subresource.
     pub(super) async fn patch_json<K>(
         &self,
         object: &K,
@@ -166,46 +168,46 @@ impl Kube {
         K: Resource + DeserializeOwned,
         K::DynamicType: Default,
     {
-        let deed = deed_on("patch", object);
+        let operation = object_operation("patch", object);
         let operations = serde_json::from_value(operations)
-            .map_err(|source| K8sError::Unsendable { deed: deed.clone(), source: source.into() })?;
+            .map_err(|source| K8sError::Unsendable { operation: operation.clone(), source: source.into() })?;
         let (name, patch) = (object.name_any(), Patch::<()>::Json(operations));
         let request = match subresource {
-            None => path_of(object).patch(&name, &managed(), &patch),
-            Some(part) => path_of(object).patch_subresource(part, &name, &managed(), &patch),
+            None => object_request(object).patch(&name, &patch_params(), &patch),
+            Some(part) => object_request(object).patch_subresource(part, &name, &patch_params(), &patch),
         };
-        self.send(deed, request).await
+        self.send(operation, request).await
     }
 }
 
-fn managed() -> PatchParams {
+fn patch_params() -> PatchParams {
     PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
 }
 
-fn post() -> PostParams {
+fn post_params() -> PostParams {
     PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
 }
 
-pub(super) fn path_of<K: Resource>(object: &K) -> request::Request
+pub(super) fn object_request<K: Resource>(object: &K) -> request::Request
 where
     K::DynamicType: Default,
 {
-    path::<K>(object.meta().namespace.as_deref())
+    kind_request::<K>(object.meta().namespace.as_deref())
 }
 
-pub(super) fn deed_on<K: Resource>(verb: &'static str, object: &K) -> Deed
+pub(super) fn object_operation<K: Resource>(verb: &'static str, object: &K) -> ApiOperation
 where
     K::DynamicType: Default,
 {
-    deed::<K>(verb, object.meta().namespace.as_deref(), &object.name_any())
+    kind_operation::<K>(verb, object.meta().namespace.as_deref(), &object.name_any())
 }
 
-fn to_value<K: Serialize>(deed: &Deed, object: &K) -> Result<Value, K8sError> {
+fn to_value<K: Serialize>(operation: &ApiOperation, object: &K) -> Result<Value, K8sError> {
     serde_json::to_value(object)
-        .map_err(|source| K8sError::Unsendable { deed: deed.clone(), source: source.into() })
+        .map_err(|source| K8sError::Unsendable { operation: operation.clone(), source: source.into() })
 }
 
-fn to_bytes<K: Serialize>(deed: &Deed, object: &K) -> Result<Vec<u8>, K8sError> {
+fn to_bytes<K: Serialize>(operation: &ApiOperation, object: &K) -> Result<Vec<u8>, K8sError> {
     serde_json::to_vec(object)
-        .map_err(|source| K8sError::Unsendable { deed: deed.clone(), source: source.into() })
+        .map_err(|source| K8sError::Unsendable { operation: operation.clone(), source: source.into() })
 }

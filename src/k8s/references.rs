@@ -1,12 +1,12 @@
-//! Who may refer to whom across namespaces. Pure; callers bring the annotations.
+//! Permission of cross-namespace references. Pure; callers supply the annotations.
 
 use std::collections::BTreeMap;
 
 use crate::api::names::ALLOW_REFERENCES_ANNOTATION;
 
-/// An object that somebody refers to, and the namespace it is in.
+/// The target of a reference and its namespace.
 #[derive(Debug, Clone, Copy)]
-pub struct Target<'a> {
+pub struct CrossNamespaceTarget<'a> {
     /// Its namespace.
     pub namespace: &'a str,
     /// Its annotations.
@@ -15,9 +15,9 @@ pub struct Target<'a> {
     pub namespace_annotations: Option<&'a BTreeMap<String, String>>,
 }
 
-/// Whether an object in namespace `from` may refer to the target: it is next to it, or the target or its namespace says
-/// so. What is not said is forbidden.
-pub fn may_refer(from: &str, target: &Target<'_>) -> bool {
+/// Whether an object in namespace `from` may refer to the target: both are in one namespace, or the target or its namespace
+/// grants it by annotation. Denied by default.
+pub fn may_refer(from: &str, target: &CrossNamespaceTarget<'_>) -> bool {
     from == target.namespace
         || [target.annotations, target.namespace_annotations]
             .into_iter()
@@ -40,7 +40,7 @@ mod tests {
         let (own, of_namespace) = (own.map(saying), of_namespace.map(saying));
         may_refer(
             from,
-            &Target {
+            &CrossNamespaceTarget {
                 namespace: "network",
                 annotations: own.as_ref(),
                 namespace_annotations: of_namespace.as_ref(),

@@ -1,40 +1,40 @@
-//! Secrets for others to read: connection details, kubeconfigs, certificates.
+//! Secrets that others read: connection details, kubeconfigs, certificates.
 //!
-//! A Secret is read first and written only where it differs. What others put into it stays; what we put there and do not
-//! want any more goes. Its type cannot be changed, so the one that it has is kept. A Secret of somebody else is refused.
+//! A Secret is read first and written only if it differs. Keys of other field managers are kept; obsolete keys of capt are
+//! removed. The type is immutable, so an existing one is kept. A Secret with another owner is rejected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{ResourceExt, core::ObjectMeta};
 
-use super::{call::Kube, error::K8sError};
+use super::{error::K8sError, kube_client::KubeClient};
 use crate::api::names::FIELD_MANAGER;
 
-/// Type of a Secret with the outputs of a workspace, as Crossplane makes it.
-pub const CONNECTION_TYPE: &str = "connection.crossplane.io/v1alpha1";
-/// Type of a Secret that belongs to a Cluster, as Cluster API wants it.
-pub const CLUSTER_TYPE: &str = "cluster.x-k8s.io/secret";
+/// Type of connection Secrets, as in Crossplane.
+pub const CONNECTION_SECRET_TYPE: &str = "connection.crossplane.io/v1alpha1";
+/// Type of a Cluster's Secrets, as required by Cluster API.
+pub const CLUSTER_SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
 
-/// A Secret as it is to be.
+/// The desired state of a Secret.
 #[derive(Clone, Default, PartialEq)]
-pub struct Wanted {
+pub struct SecretSpec {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// What it holds.
+    /// Its data.
     pub data: BTreeMap<String, Vec<u8>>,
-    /// Labels that it carries among others.
+    /// Labels to set.
     pub labels: BTreeMap<String, String>,
-    /// Who it goes away with.
+    /// Its owner.
     pub owner: Option<OwnerReference>,
 }
 
-/// Values are nobody's business.
-impl std::fmt::Debug for Wanted {
+/// Redacts the values.
+impl std::fmt::Debug for SecretSpec {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Wanted")
+        out.debug_struct("SecretSpec")
             .field("namespace", &self.namespace)
             .field("name", &self.name)
             .field("keys", &self.data.keys())
@@ -42,40 +42,44 @@ impl std::fmt::Debug for Wanted {
     }
 }
 
-/// What became of a Secret.
+/// Result of applying a Secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Applied {
-    /// It was as it should be; nothing was written.
+pub enum SecretApplyOutcome {
+    /// It was up to date; nothing was written.
     Unchanged,
-    /// It was made, or changed.
+    /// It was created or changed.
     Written,
 }
 
-impl Kube {
-    /// A Secret with the outputs of a workspace.
-    pub async fn apply_connection_secret(&self, wanted: &Wanted) -> Result<Applied, K8sError> {
-        self.apply_typed_secret(CONNECTION_TYPE, wanted).await
+impl KubeClient {
+    /// Applies a connection Secret with the outputs of a workspace.
+    pub async fn apply_connection_secret(&self, wanted: &SecretSpec) -> Result<SecretApplyOutcome, K8sError> {
+        self.apply_typed_secret(CONNECTION_SECRET_TYPE, wanted).await
     }
 
-    /// A Secret of this type, such as [`CLUSTER_TYPE`]. One that exists keeps the type that it has.
-    pub async fn apply_typed_secret(&self, type_: &str, wanted: &Wanted) -> Result<Applied, K8sError> {
+    /// Applies a Secret of this type, such as [`CLUSTER_SECRET_TYPE`]. An existing Secret keeps its type.
+    pub async fn apply_typed_secret(
+        &self,
+        type_: &str,
+        wanted: &SecretSpec,
+    ) -> Result<SecretApplyOutcome, K8sError> {
         let found: Option<Secret> = self.get(Some(&wanted.namespace), &wanted.name).await?;
         let type_ = match &found {
             None => type_.to_owned(),
             Some(found) => {
                 refuse_foreign(found, wanted)?;
-                if is_as_wanted(found, wanted) {
-                    return Ok(Applied::Unchanged);
+                if is_up_to_date(found, wanted) {
+                    return Ok(SecretApplyOutcome::Unchanged);
                 }
                 found.type_.clone().unwrap_or_else(|| type_.to_owned())
             }
         };
-        self.apply(&secret(type_, wanted)).await?;
-        Ok(Applied::Written)
+        self.apply(&build_secret(type_, wanted)).await?;
+        Ok(SecretApplyOutcome::Written)
     }
 }
 
-fn secret(type_: String, wanted: &Wanted) -> Secret {
+fn build_secret(type_: String, wanted: &SecretSpec) -> Secret {
     let data = wanted.data.iter().map(|(key, value)| (key.clone(), ByteString(value.clone())));
     Secret {
         metadata: ObjectMeta {
@@ -91,8 +95,8 @@ fn secret(type_: String, wanted: &Wanted) -> Secret {
     }
 }
 
-/// A Secret with owners, none of which is ours, is not ours.
-fn refuse_foreign(found: &Secret, wanted: &Wanted) -> Result<(), K8sError> {
+/// Rejects a Secret whose owners do not include the desired one.
+fn refuse_foreign(found: &Secret, wanted: &SecretSpec) -> Result<(), K8sError> {
     let owners = found.owner_references();
     let is_ours = |one: &OwnerReference| wanted.owner.as_ref().is_some_and(|ours| ours.uid == one.uid);
     let Some(other) = owners.first().filter(|_| !owners.iter().any(is_ours)) else { return Ok(()) };
@@ -107,17 +111,17 @@ fn refuse_foreign(found: &Secret, wanted: &Wanted) -> Result<(), K8sError> {
     Err(K8sError::Foreign { what, owner })
 }
 
-fn is_as_wanted(found: &Secret, wanted: &Wanted) -> bool {
+fn is_up_to_date(found: &Secret, wanted: &SecretSpec) -> bool {
     let has = |key: &String| found.data.as_ref().and_then(|data| data.get(key)).map(|value| &value.0);
     let has_owner = |owner: &OwnerReference| found.owner_references().contains(owner);
     wanted.data.iter().all(|(key, value)| has(key) == Some(value))
         && wanted.labels.iter().all(|(key, value)| found.labels().get(key) == Some(value))
         && wanted.owner.as_ref().is_none_or(has_owner)
-        && keys_of_ours(found).iter().all(|key| wanted.data.contains_key(key))
+        && managed_keys(found).iter().all(|key| wanted.data.contains_key(key))
 }
 
-/// The keys that we wrote, as the server remembers them.
-fn keys_of_ours(secret: &Secret) -> BTreeSet<String> {
+/// The data keys owned by capt's field manager.
+fn managed_keys(secret: &Secret) -> BTreeSet<String> {
     let ours = secret.managed_fields().iter().filter(|one| {
         one.manager.as_deref() == Some(FIELD_MANAGER) && one.operation.as_deref() == Some("Apply")
     });

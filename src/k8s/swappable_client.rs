@@ -1,32 +1,32 @@
-//! A client that stays the same while the way to its API server is replaced: tokens live for minutes, watches for days.
+//! A client whose underlying connection can be replaced: tokens live for minutes, watches for days.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use http::Request;
 use kube::{Client, client::Body};
 
-/// The way that requests take at present.
+/// Shares the current connection between all clients made from it.
 #[derive(Clone)]
-pub struct Way(Arc<RwLock<Client>>);
+pub struct SwappableClient(Arc<RwLock<Client>>);
 
-impl std::fmt::Debug for Way {
+impl std::fmt::Debug for SwappableClient {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Way").finish_non_exhaustive()
+        out.debug_struct("SwappableClient").finish_non_exhaustive()
     }
 }
 
-impl Way {
-    /// This one at first.
+impl SwappableClient {
+    /// Starts with this connection.
     pub fn new(first: Client) -> Self {
         Self(Arc::new(RwLock::new(first)))
     }
 
-    /// Requests that begin from now on take this one.
+    /// Replaces the connection for all new requests.
     pub fn replace(&self, next: Client) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = next;
     }
 
-    /// A client whose requests take whatever way there is when they begin.
+    /// A client that uses the connection that is current when a request starts.
     pub fn client(&self) -> Client {
         let ways = Arc::clone(&self.0);
         let service = tower::service_fn(move |request: Request<Body>| {
@@ -57,7 +57,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_takes_the_way_that_there_is() {
-        let way = Way::new(server("old"));
+        let way = SwappableClient::new(server("old"));
         let namespaces: Api<Namespace> = Api::all(way.client());
         assert_eq!(namespaces.get("shop").await.unwrap().uid().as_deref(), Some("old"));
         way.replace(server("new"));

@@ -18,7 +18,7 @@ use k8s_openapi::{
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
-use super::Kube;
+use super::KubeClient;
 
 /// How our requests are known in the log.
 pub(super) const AGENT: &str = "capt/test";
@@ -29,14 +29,14 @@ pub(super) const PATIENCE: Duration = Duration::from_mins(2);
 /// A cluster, and our way to it.
 pub(super) struct World {
     pub(super) server: EmbeddedKube,
-    pub(super) kube: Kube,
+    pub(super) kube: KubeClient,
 }
 
 impl World {
     pub(super) async fn start() -> Self {
         let server = EmbeddedKube::builder().in_memory().start().await.unwrap();
         // A busy machine is not what is tested.
-        let kube = Kube::new(server.client_of(auth::admin(), AGENT)).with_deadline(PATIENCE);
+        let kube = KubeClient::new(server.client_with_agent(auth::admin(), AGENT)).with_deadline(PATIENCE);
         let world = Self { server, kube };
         world.make::<Namespace>(serde_json::json!({"metadata": {"name": "shop"}})).await;
         world
@@ -68,8 +68,8 @@ impl World {
 
     /// How many writes we sent since this was asked last.
     pub(super) fn writes(&self) -> usize {
-        let count = self.server.requests().writes_by(AGENT).len();
-        self.server.requests().clear();
+        let count = self.server.request_log().writes_by(AGENT).len();
+        self.server.request_log().clear();
         count
     }
 
@@ -87,7 +87,7 @@ impl World {
             }
         });
         seen.await.unwrap_or_else(|_| {
-            let all = self.server.requests().all();
+            let all = self.server.request_log().all();
             panic!("it did not happen; the last requests: {:#?}", &all[all.len().saturating_sub(40)..])
         })
     }

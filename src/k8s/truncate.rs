@@ -1,10 +1,10 @@
-//! Texts and names that must fit.
+//! Truncation of texts and names.
 
 use sha2::{Digest as _, Sha256};
 use terraform_driver::hex::hex;
 
-/// A text of at most `most` bytes. One that is cut ends in an ellipsis, and never inside of a letter.
-pub(super) fn cut(text: &str, most: usize) -> String {
+/// Truncates to at most `most` bytes at a character boundary, ending in an ellipsis.
+pub(super) fn truncate_text(text: &str, most: usize) -> String {
     const ELLIPSIS: char = '…';
     if text.len() <= most {
         return text.to_owned();
@@ -15,9 +15,8 @@ pub(super) fn cut(text: &str, most: usize) -> String {
     kept
 }
 
-/// A name of at most `most` bytes. One that is too long keeps its beginning and gets a hash of the whole: two different
-/// names never become one.
-pub(super) fn fit(name: &str, most: usize) -> String {
+/// Truncates a name to at most `most` bytes. A truncated name ends in a hash of the whole, so that names stay unique.
+pub(super) fn truncate_name(name: &str, most: usize) -> String {
     if name.len() <= most {
         return name.to_owned();
     }
@@ -32,17 +31,17 @@ mod tests {
 
     #[test]
     fn a_text_is_cut_between_letters() {
-        assert_eq!(cut("short", 5), "short");
-        assert_eq!(cut("üüüü", 7), "üü…");
-        assert!(cut("üüüü", 7).len() <= 7);
+        assert_eq!(truncate_text("short", 5), "short");
+        assert_eq!(truncate_text("üüüü", 7), "üü…");
+        assert!(truncate_text("üüüü", 7).len() <= 7);
     }
 
     #[test]
     fn long_names_stay_different() {
         let (one, other) = (format!("{}a", "x".repeat(80)), format!("{}b", "x".repeat(80)));
-        assert_eq!((fit(&one, 63).len(), fit(&other, 63).len()), (63, 63));
-        assert_ne!(fit(&one, 63), fit(&other, 63));
-        assert_eq!(fit("demo-vpc", 63), "demo-vpc");
-        assert!(!fit(&format!("{}.{}", "x".repeat(53), "y".repeat(30)), 63).contains(".-"));
+        assert_eq!((truncate_name(&one, 63).len(), truncate_name(&other, 63).len()), (63, 63));
+        assert_ne!(truncate_name(&one, 63), truncate_name(&other, 63));
+        assert_eq!(truncate_name("demo-vpc", 63), "demo-vpc");
+        assert!(!truncate_name(&format!("{}.{}", "x".repeat(53), "y".repeat(30)), 63).contains(".-"));
     }
 }

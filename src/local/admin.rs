@@ -1,4 +1,4 @@
-//! Calls to the admin path of a local AWS.
+//! Client of the admin API of a local AWS.
 
 use std::time::Duration;
 
@@ -8,58 +8,58 @@ use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use thiserror::Error;
 
-/// Why the local AWS did not answer.
+/// Why an admin call failed.
 #[derive(Debug, Error)]
 pub enum AdminError {
-    /// No answer at all.
-    #[error("the local AWS at {endpoint} does not answer")]
-    Silent {
-        /// Where it should be.
+    /// No response.
+    #[error("the local AWS at {endpoint} does not respond")]
+    Unreachable {
+        /// Its endpoint.
         endpoint: String,
-        /// What happened.
+        /// The transport error.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// An answer that says no.
-    #[error("the local AWS answered {status} to {path}: {body}")]
+    /// An error status.
+    #[error("the local AWS returned {status} for {path}: {body}")]
     Refused {
         /// The status code.
         status: u16,
-        /// What was asked.
+        /// Path of the request.
         path: String,
-        /// What it said.
+        /// Body of the response.
         body: String,
     },
-    /// An answer of another shape.
-    #[error("the local AWS gave an answer to {path} that makes no sense")]
+    /// A response that does not decode.
+    #[error("cannot decode the response of the local AWS to {path}")]
     Garbled {
-        /// What was asked.
+        /// Path of the request.
         path: String,
-        /// Where it stops making sense.
+        /// The decode error.
         #[source]
         source: serde_json::Error,
     },
 }
 
-/// How a local AWS is.
+/// Health of a local AWS.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Health {
-    /// Changes whenever its memory is lost.
+pub struct LocalAwsHealth {
+    /// Id of the instance; changes whenever its resources are lost.
     pub instance: String,
-    /// Seconds since the last call.
+    /// Seconds since the last request.
     #[serde(default)]
     pub idle_seconds: f64,
 }
 
-/// One thing that exists.
+/// An existing resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Item {
+pub struct InventoryItem {
     /// `eks`, `ec2`, `iam` …
     pub service: String,
     /// `cluster`, `vpc` …
     #[serde(rename = "type")]
     pub kind: String,
-    /// Where it is.
+    /// Its region, if it has one.
     #[serde(default)]
     pub region: Option<String>,
     /// Its id.
@@ -72,31 +72,31 @@ pub struct Item {
     pub status: Option<String>,
 }
 
-/// Everything that exists.
+/// All existing resources.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Inventory {
     /// Sorted by service, type, region and id.
-    pub items: Vec<Item>,
+    pub items: Vec<InventoryItem>,
 }
 
-/// A local AWS that listens at an endpoint.
+/// Admin client of a local AWS.
 #[derive(Debug, Clone)]
-pub struct Admin {
+pub struct AdminClient {
     endpoint: String,
 }
 
-impl Admin {
-    /// The one at `endpoint`.
-    pub fn at(endpoint: impl Into<String>) -> Self {
+impl AdminClient {
+    /// A client for `endpoint`.
+    pub fn new(endpoint: impl Into<String>) -> Self {
         Self { endpoint: endpoint.into() }
     }
 
-    /// How it is.
-    pub async fn health(&self) -> Result<Health, AdminError> {
+    /// Fetches the health.
+    pub async fn health(&self) -> Result<LocalAwsHealth, AdminError> {
         self.call(Method::GET, "/_capt/health", Duration::from_secs(5)).await
     }
 
-    /// What exists.
+    /// Fetches the inventory.
     pub async fn inventory(&self) -> Result<Inventory, AdminError> {
         self.call(Method::GET, "/_capt/inventory", Duration::from_mins(1)).await
     }
@@ -107,7 +107,7 @@ impl Admin {
         path: &str,
         patience: Duration,
     ) -> Result<T, AdminError> {
-        let silent = |source| AdminError::Silent { endpoint: self.endpoint.clone(), source };
+        let silent = |source| AdminError::Unreachable { endpoint: self.endpoint.clone(), source };
         let answer = tokio::time::timeout(patience, self.send(method, path))
             .await
             .map_err(|elapsed| silent(elapsed.into()))?

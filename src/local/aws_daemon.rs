@@ -1,9 +1,9 @@
-//! The local AWS of a data directory, as the commands see it: started when needed, left running, recognised
-//! when it has lost its memory.
+//! Client side of the local AWS daemon of a data directory: starts it on demand, leaves it running, and detects when it
+//! lost its resources.
 //!
-//! Three things tell how it is. The lock of its [`Place`] is held from before it starts until it is gone,
-//! `server.json` is there while it answers, and the process that is named there lives. A process that lives
-//! and keeps silent is busy or stuck; it is never taken for one that is not there.
+//! Its state follows from three facts: the lock in its [`DaemonFiles`] is held for its whole lifetime, `server.json` exists
+//! while it serves, and the process recorded there is alive. A live process that does not respond is busy or stuck, and
+//! is never treated as absent.
 
 use std::{
     collections::BTreeMap,
@@ -13,8 +13,8 @@ use std::{
 };
 
 use terraform_driver::{
-    exec::background,
-    workspace::files::{FileError, open_append, private_dir, read_json, read_optional, write_atomic},
+    exec::spawn_background,
+    workspace::files::{FileError, create_private_dir, open_append, read_json, read_optional, write_atomic},
 };
 use thiserror::Error;
 use tokio::{
@@ -23,162 +23,170 @@ use tokio::{
 };
 
 use super::{
-    admin::{Admin, AdminError},
-    place::Place,
-    serve::Server,
-    venv::{VenvError, python},
+    admin::{AdminClient, AdminError},
+    aws_server::LocalAwsRecord,
+    daemon_files::DaemonFiles,
+    venv::{VenvError, ensure_python},
 };
-use crate::config::Outer;
+use crate::config::ProcessEnv;
 
-/// Why there is no local AWS.
+/// Why the local AWS is not available.
 #[derive(Debug, Error)]
 pub enum LocalAwsError {
-    /// It started and did not answer.
-    #[error("the local AWS did not come up; its log is {}{tail}", log.display())]
+    /// It did not start to serve in time.
+    #[error("the local AWS did not start; its log is {}{tail}", log.display())]
     NotUp {
         /// Its log.
         log: PathBuf,
-        /// The last lines of it.
+        /// The last lines of its log.
         tail: String,
     },
-    /// It could not be started.
+    /// The process could not be spawned.
     #[error("cannot start the local AWS")]
     Start(#[source] std::io::Error),
-    /// It lives and says nothing.
+    /// The process is alive and does not respond.
     #[error(
-        "the local AWS of {} (process {pid}) runs and has not answered for {seconds} seconds; run the same \
-         command again when the machine is less busy, or end it, with all that it holds: \
-         `capt aws stop --data {}`",
+        "the local AWS of {} (process {pid}) is running but has not responded for {seconds} seconds; retry when \
+        the machine is less busy, or stop it and discard its resources: `capt aws stop --data {}`",
         data.display(), data.display()
     )]
-    Mute {
+    Unresponsive {
         /// The data directory.
         data: PathBuf,
-        /// Its process.
+        /// Its process id.
         pid: i32,
-        /// How long it was asked.
+        /// How long it was tried.
         seconds: u64,
-        /// How the last attempt ended.
+        /// Error of the last attempt.
         #[source]
         source: AdminError,
     },
-    /// It could not be stopped.
+    /// It could not be signalled.
     #[error("cannot stop the local AWS (process {pid})")]
     Stop {
-        /// Its process.
+        /// Its process id.
         pid: i32,
-        /// The system's answer.
+        /// The system error.
         #[source]
         source: std::io::Error,
     },
-    /// It was asked to end and did not.
+    /// It did not exit after SIGTERM.
     #[error(
-        "the local AWS (process {pid}) was asked to end and still runs after {seconds} seconds; \
-         to end it by force: `kill -9 {pid}`"
+        "the local AWS (process {pid}) is still running {seconds} seconds after SIGTERM; to force it to exit: \
+        `kill -9 {pid}`"
     )]
     StillRuns {
-        /// Its process.
+        /// Its process id.
         pid: i32,
-        /// How long it was waited for.
+        /// How long the caller waited.
         seconds: u64,
     },
-    /// Somebody holds the lock and does not say who it is.
+    /// The lock is held, but no record appears.
     #[error(
-        "a local AWS is being started in {} and does not come up, so it cannot be stopped; its log is {}",
+        "the local AWS in {} has been starting for too long and cannot be stopped; its log is {}",
         data.display(), log.display()
     )]
-    Unready {
+    StillStarting {
         /// The data directory.
         data: PathBuf,
         /// Its log.
         log: PathBuf,
     },
-    /// It is not the one that the workspaces were made in.
+    /// It is another instance than the one the workspaces were applied to.
     #[error(
-        "the local AWS of {} was restarted since {count} workspace(s) were applied, and what it held is gone \
-         (it keeps its resources in memory only). Nothing was planned. To start over: `capt aws reset --data {}`",
+        "the local AWS of {} was restarted after {count} workspace(s) were applied, and lost its resources (they \
+        are kept in memory only). Nothing was planned. To start over: `capt aws reset --data {}`",
         data.display(), data.display()
     )]
     MemoryLost {
         /// The data directory.
         data: PathBuf,
-        /// How many workspaces hold resources of the lost one.
+        /// Number of workspaces whose resources are lost.
         count: usize,
     },
-    /// No python for it.
+    /// No usable python.
     #[error(transparent)]
     Python(#[from] VenvError),
     /// A file could not be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// It answers nonsense.
+    /// An admin call failed.
     #[error(transparent)]
     Admin(#[from] AdminError),
 }
 
-/// How long a cold start may take on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// Limit of a cold start on a busy machine.
+const START_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// How long a living server may keep silent: a busy machine stalls it for a while.
-const SILENCE: Duration = Duration::from_secs(30);
+/// How long a live server may not respond; a busy machine stalls it for a while.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long it may take to end: its last requests get two seconds, and so does moto.
-const END: Duration = Duration::from_secs(30);
+/// Limit of a shutdown: requests in flight and moto each get two seconds.
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How often something is looked at that others change.
-const LOOK: Duration = Duration::from_millis(100);
+/// Poll interval of files that other processes change.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The local AWS of one data directory.
+/// Handle on the local AWS daemon of one data directory.
 #[derive(Clone)]
-pub struct LocalAws {
-    outer: Outer,
+pub struct LocalAwsDaemon {
+    process_env: ProcessEnv,
     data: PathBuf,
-    place: Place,
+    files: DaemonFiles,
 }
 
-impl LocalAws {
-    /// The one of `data`.
-    pub fn of(outer: &Outer, data: &Path) -> Self {
-        Self { outer: outer.clone(), data: data.to_owned(), place: Place::of(data) }
+impl LocalAwsDaemon {
+    /// The daemon of `data`.
+    pub fn new(process_env: &ProcessEnv, data: &Path) -> Self {
+        Self {
+            process_env: process_env.clone(),
+            data: data.to_owned(),
+            files: DaemonFiles::of_local_aws(data),
+        }
     }
 
-    /// The one that runs, if one does.
-    pub async fn running(&self) -> Result<Option<Server>, LocalAwsError> {
-        self.heard_within(SILENCE).await
+    /// The running daemon, if any.
+    pub async fn running(&self) -> Result<Option<LocalAwsRecord>, LocalAwsError> {
+        self.responding_within(RESPONSE_TIMEOUT).await
     }
 
-    async fn heard_within(&self, patience: Duration) -> Result<Option<Server>, LocalAwsError> {
+    async fn responding_within(&self, patience: Duration) -> Result<Option<LocalAwsRecord>, LocalAwsError> {
         let begun = Instant::now();
-        // The record is read anew each time: the silent one may be about to end, and another may follow.
-        while let Some(server) = self.recorded()? {
-            match Admin::at(&server.endpoint).health().await {
-                Ok(health) => return Ok(Some(Server { instance: health.instance, ..server })),
-                Err(source @ AdminError::Silent { .. }) if begun.elapsed() >= patience => {
+        // Re-reads the record each time: the unresponsive process may exit and another one replace it.
+        while let Some(server) = self.live_record()? {
+            match AdminClient::new(&server.endpoint).health().await {
+                Ok(health) => return Ok(Some(LocalAwsRecord { instance: health.instance, ..server })),
+                Err(source @ AdminError::Unreachable { .. }) if begun.elapsed() >= patience => {
                     let (data, pid) = (self.data.clone(), server.process.pid);
-                    return Err(LocalAwsError::Mute { data, pid, seconds: patience.as_secs(), source });
+                    return Err(LocalAwsError::Unresponsive {
+                        data,
+                        pid,
+                        seconds: patience.as_secs(),
+                        source,
+                    });
                 }
-                Err(AdminError::Silent { .. }) => sleep(LOOK).await,
+                Err(AdminError::Unreachable { .. }) => sleep(POLL_INTERVAL).await,
                 Err(error) => return Err(error.into()),
             }
         }
         Ok(None)
     }
 
-    /// The living process that wrote itself down.
-    fn recorded(&self) -> Result<Option<Server>, FileError> {
-        Ok(read_json::<Server>(&self.place.server())?.filter(|server| server.process.is_alive()))
+    /// The record of a live process.
+    fn live_record(&self) -> Result<Option<LocalAwsRecord>, FileError> {
+        Ok(read_json::<LocalAwsRecord>(&self.files.server_file())?.filter(|server| server.process.is_alive()))
     }
 
-    /// The one that runs; it is started if none does. The second value tells whether it was.
-    pub async fn ensure(&self, tell: impl Fn(&str)) -> Result<(Server, bool), LocalAwsError> {
+    /// The running daemon, started if necessary; the second value tells whether this call started it.
+    pub async fn ensure_running(&self, tell: impl Fn(&str)) -> Result<(LocalAwsRecord, bool), LocalAwsError> {
         if let Some(server) = self.running().await? {
             return Ok((server, false));
         }
-        let python = python(&self.outer, tell).await?;
-        private_dir(self.place.dir())?;
+        let python = ensure_python(&self.process_env, tell).await?;
+        create_private_dir(self.files.dir())?;
         let begun = Instant::now();
         let mut ours: Option<(Child, Option<u32>)> = None;
-        while begun.elapsed() < PATIENCE {
+        while begun.elapsed() < START_TIMEOUT {
             if let Some(server) = self.running().await? {
                 let started = ours.is_some_and(|(_, pid)| pid == u32::try_from(server.process.pid).ok());
                 return Ok((server, started));
@@ -187,21 +195,21 @@ impl LocalAws {
                 Some((child, _)) => child.try_wait().map_err(LocalAwsError::Start)?.is_none(),
                 None => false,
             };
-            // Somebody else's may come up while ours found the door locked, or be just about to end.
-            if !coming && !self.place.is_taken()? {
+            // Another process may be starting while ours failed to get the lock, or may be about to exit.
+            if !coming && !self.files.is_locked()? {
                 if ours.is_some() {
                     break;
                 }
-                let child = self.start(&python)?;
+                let child = self.spawn(&python)?;
                 let pid = child.id();
                 ours = Some((child, pid));
             }
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
-        Err(LocalAwsError::NotUp { log: self.place.log(), tail: self.place.tail()? })
+        Err(LocalAwsError::NotUp { log: self.files.log_file(), tail: self.files.log_tail()? })
     }
 
-    fn start(&self, python: &Path) -> Result<Child, LocalAwsError> {
+    fn spawn(&self, python: &Path) -> Result<Child, LocalAwsError> {
         let args = [
             "aws".to_owned(),
             "serve".to_owned(),
@@ -210,22 +218,22 @@ impl LocalAws {
             "--python".to_owned(),
             python.display().to_string(),
         ];
-        let log = open_append(&self.place.log())?;
-        background(&self.outer.exe, &args, &self.environment(), log).map_err(LocalAwsError::Start)
+        let log = open_append(&self.files.log_file())?;
+        spawn_background(&self.process_env.exe, &args, &self.environment(), log).map_err(LocalAwsError::Start)
     }
 
-    /// It needs nothing of ours, least of all credentials.
+    /// A minimal environment; AWS credentials must not reach it.
     fn environment(&self) -> BTreeMap<String, String> {
         ["PATH", "HOME", "LANG", "TMPDIR"]
             .into_iter()
-            .filter_map(|name| Some((name.to_owned(), self.outer.var(name)?.to_owned())))
+            .filter_map(|name| Some((name.to_owned(), self.process_env.var(name)?.to_owned())))
             .collect()
     }
 
-    /// Stops it; whether there was one. When this returns, it is gone.
+    /// Stops it and waits until it has exited; returns whether one was running.
     pub async fn stop(&self) -> Result<bool, LocalAwsError> {
-        let Some(server) = self.settled().await? else {
-            self.place.forget_dead_server()?;
+        let Some(server) = self.wait_for_record().await? else {
+            self.files.remove_stale_record()?;
             return Ok(false);
         };
         let process = server.process;
@@ -236,35 +244,38 @@ impl LocalAws {
         }
         let begun = Instant::now();
         while process.is_alive() {
-            if begun.elapsed() >= END {
-                return Err(LocalAwsError::StillRuns { pid: process.pid, seconds: END.as_secs() });
+            if begun.elapsed() >= STOP_TIMEOUT {
+                return Err(LocalAwsError::StillRuns { pid: process.pid, seconds: STOP_TIMEOUT.as_secs() });
             }
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
-        self.place.forget_dead_server()?;
+        self.files.remove_stale_record()?;
         Ok(true)
     }
 
-    /// The recorded one; one that is coming up is waited for, since it would be there a moment later.
-    async fn settled(&self) -> Result<Option<Server>, LocalAwsError> {
+    /// The recorded daemon; waits for one that is still starting.
+    async fn wait_for_record(&self) -> Result<Option<LocalAwsRecord>, LocalAwsError> {
         let begun = Instant::now();
         loop {
-            if let Some(server) = self.recorded()? {
+            if let Some(server) = self.live_record()? {
                 return Ok(Some(server));
             }
-            if !self.place.is_taken()? {
+            if !self.files.is_locked()? {
                 return Ok(None);
             }
-            if begun.elapsed() >= PATIENCE {
-                return Err(LocalAwsError::Unready { data: self.data.clone(), log: self.place.log() });
+            if begun.elapsed() >= START_TIMEOUT {
+                return Err(LocalAwsError::StillStarting {
+                    data: self.data.clone(),
+                    log: self.files.log_file(),
+                });
             }
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// Refuses to go on with workspaces that were made in a local AWS whose memory is gone: terraform would
-    /// find nothing of what the states tell and propose to make everything again.
-    pub fn check_memory(&self, server: &Server, holding: usize) -> Result<(), LocalAwsError> {
+    /// Fails if workspaces were applied to another instance: terraform would find none of the resources in the states and
+    /// plan to create everything again.
+    pub fn verify_instance(&self, server: &LocalAwsRecord, holding: usize) -> Result<(), LocalAwsError> {
         let known = read_optional(&self.instance_file())?;
         match known {
             Some(known) if known != server.instance.as_bytes() && holding > 0 => {
@@ -275,8 +286,8 @@ impl LocalAws {
         }
     }
 
-    /// Forgets which local AWS the workspaces were made in.
-    pub fn forget_memory(&self) -> Result<(), LocalAwsError> {
+    /// Forgets which instance the workspaces were applied to.
+    pub fn forget_instance(&self) -> Result<(), LocalAwsError> {
         let path = self.instance_file();
         match fs::remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -287,7 +298,7 @@ impl LocalAws {
     }
 
     fn instance_file(&self) -> PathBuf {
-        self.place.dir().join("instance")
+        self.files.dir().join("instance")
     }
 }
 

@@ -1,7 +1,7 @@
-//! The background process of a local AWS: `capt aws serve`.
+//! The local AWS daemon: `capt aws serve`.
 //!
-//! One per data directory. It writes down who and where it is once it answers, and ends when it is asked to,
-//! or when nobody has called for hours.
+//! One per data directory. It records its process and endpoint once it serves, and exits on a signal or after hours
+//! without requests.
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -11,45 +11,45 @@ use terraform_driver::{
     exec::ProcessId,
     workspace::{
         LockError,
-        files::{FileError, private_dir, remove_optional, write_json},
+        files::{FileError, create_private_dir, remove_optional, write_json},
     },
 };
 use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{clusters::EmbeddedClusters, place::Place};
+use super::{daemon_files::DaemonFiles, eks_hosts::EmbeddedClusters};
 
-/// The port that is tried first, so that directories rendered before a start are right after it.
-pub const USUAL_PORT: u16 = 4599;
+/// The default port, so that directories rendered before the start have the right endpoint.
+pub const DEFAULT_PORT: u16 = 4599;
 
-/// What is known of a running local AWS; in `DATA/local-aws/server.json`.
+/// Record of a running local AWS: `DATA/local-aws/server.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Server {
+pub struct LocalAwsRecord {
     /// The process.
     pub process: ProcessId,
-    /// Where it answers.
+    /// Its endpoint.
     pub endpoint: String,
-    /// Changes whenever its memory is lost.
+    /// Id of the instance; changes whenever its resources are lost.
     pub instance: String,
     /// When it was started.
     pub started: jiff::Timestamp,
 }
 
-/// Why it cannot serve.
+/// Why the local AWS cannot serve.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// Another one serves this directory.
+    /// Another process serves this directory.
     #[error(transparent)]
     Lock(#[from] LockError),
     /// It did not start.
     #[error("cannot start the local AWS")]
     Start(#[source] local_aws::Error),
-    /// The system would not tell us who we are, or pass on signals.
+    /// A system call failed.
     #[error("cannot {what}")]
     System {
-        /// What was refused.
+        /// What failed.
         what: &'static str,
-        /// The system's answer.
+        /// The system error.
         #[source]
         source: std::io::Error,
     },
@@ -58,43 +58,43 @@ pub enum ServeError {
     File(#[from] FileError),
 }
 
-/// Serves until a signal or until nobody has called for `idle`.
+/// Serves until a signal, or until no request arrived for `idle`.
 pub async fn serve(
-    place: &Place,
+    place: &DaemonFiles,
     python: PathBuf,
     port: Option<u16>,
     idle: Duration,
 ) -> Result<(), ServeError> {
-    private_dir(place.dir())?;
-    let _alone = place.take().await?;
-    // Of one that was killed: from here on whoever is written down there is us.
-    remove_optional(&place.server())?;
+    create_private_dir(place.dir())?;
+    let _alone = place.acquire_lock().await?;
+    // Removes the record of a killed predecessor; under the lock it can only be stale.
+    remove_optional(&place.server_file())?;
     let aws = start(place, python, port).await?;
-    let process = ProcessId::of(std::process::id()).ok_or_else(|| ServeError::System {
-        what: "find our own process",
+    let process = ProcessId::from_pid(std::process::id()).ok_or_else(|| ServeError::System {
+        what: "identify this process in /proc",
         source: std::io::ErrorKind::NotFound.into(),
     })?;
     write_json(
-        &place.server(),
-        &Server {
+        &place.server_file(),
+        &LocalAwsRecord {
             process,
             endpoint: aws.endpoint(),
             instance: aws.instance().to_owned(),
             started: terraform_driver::clock::now(),
         },
     )?;
-    let outcome = until_unneeded(&aws, idle).await;
+    let outcome = wait_until_idle_or_stopped(&aws, idle).await;
     aws.shutdown().await;
-    place.forget(process)?;
+    place.remove_record(process)?;
     outcome
 }
 
-/// The usual port, or the one asked for; any free one if it is taken.
-async fn start(place: &Place, python: PathBuf, port: Option<u16>) -> Result<LocalAws, ServeError> {
+/// Starts at the requested port, or at the default port with a free one as fallback.
+async fn start(place: &DaemonFiles, python: PathBuf, port: Option<u16>) -> Result<LocalAws, ServeError> {
     let mut config = Config::new(python);
     config.host = Some(Arc::new(EmbeddedClusters::default()));
     config.log = Some(place.dir().join("moto.log"));
-    config.listen = SocketAddr::from(([127, 0, 0, 1], port.unwrap_or(USUAL_PORT)));
+    config.listen = SocketAddr::from(([127, 0, 0, 1], port.unwrap_or(DEFAULT_PORT)));
     match LocalAws::start(config.clone()).await {
         Ok(aws) => Ok(aws),
         Err(error) if port.is_some() => Err(ServeError::Start(error)),
@@ -105,7 +105,7 @@ async fn start(place: &Place, python: PathBuf, port: Option<u16>) -> Result<Loca
     }
 }
 
-async fn until_unneeded(aws: &LocalAws, idle: Duration) -> Result<(), ServeError> {
+async fn wait_until_idle_or_stopped(aws: &LocalAws, idle: Duration) -> Result<(), ServeError> {
     let listen =
         |kind| signal(kind).map_err(|source| ServeError::System { what: "listen for signals", source });
     let (mut terminate, mut interrupt) = (listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?);

@@ -1,4 +1,4 @@
-//! The files of a background process: who it is, what it says, and the lock that it holds as long as it lives.
+//! Files of a daemon: its process record, its log, and the lock that it holds for its whole lifetime.
 
 use std::{
     path::{Path, PathBuf},
@@ -11,37 +11,37 @@ use terraform_driver::{
     workspace::{
         FileLock, LockError,
         files::{FileError, read_json, read_optional, remove_optional},
-        is_held,
+        is_lock_held,
     },
 };
 
-/// The directory of one background process below a data directory.
+/// The files of one daemon in a data directory.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct DaemonFiles {
     dir: PathBuf,
-    who: &'static str,
+    holder: &'static str,
 }
 
-/// All that every record has.
+/// The part that every record has.
 #[derive(Deserialize)]
-struct Recorded {
+struct ProcessRecord {
     process: ProcessId,
 }
 
-impl Place {
-    /// That of the local AWS.
-    pub fn of(data: &Path) -> Self {
-        Self { dir: data.join("local-aws"), who: "a running local AWS" }
+impl DaemonFiles {
+    /// The files of the local AWS.
+    pub fn of_local_aws(data: &Path) -> Self {
+        Self { dir: data.join("local-aws"), holder: "a running local AWS" }
     }
 
-    /// That of `capt up`.
+    /// The files of `capt up`.
     pub fn of_up(data: &Path) -> Self {
-        Self { dir: data.join("up"), who: "a running `capt up`" }
+        Self { dir: data.join("up"), holder: "a running `capt up`" }
     }
 
-    /// That of the gateway.
+    /// The files of the provider gateway.
     pub fn of_gateway(data: &Path) -> Self {
-        Self { dir: data.join("gateway"), who: "a running gateway" }
+        Self { dir: data.join("gateway"), holder: "a running gateway" }
     }
 
     /// The directory.
@@ -49,71 +49,70 @@ impl Place {
         &self.dir
     }
 
-    /// Who serves.
-    pub fn server(&self) -> PathBuf {
+    /// The record of the serving process.
+    pub fn server_file(&self) -> PathBuf {
         self.dir.join("server.json")
     }
 
-    /// What it says.
-    pub fn log(&self) -> PathBuf {
+    /// The log file.
+    pub fn log_file(&self) -> PathBuf {
         self.dir.join("server.log")
     }
 
-    fn lock(&self) -> PathBuf {
+    fn lock_file(&self) -> PathBuf {
         self.dir.join("lock")
     }
 
-    /// Whether somebody serves here, or is about to.
-    pub fn is_taken(&self) -> Result<bool, FileError> {
-        is_held(&self.lock())
+    /// Whether a process holds the lock: it serves, or is about to.
+    pub fn is_locked(&self) -> Result<bool, FileError> {
+        is_lock_held(&self.lock_file())
     }
 
-    /// The last lines of the log, each on a line of its own.
-    pub fn tail(&self) -> Result<String, FileError> {
-        let bytes = read_optional(&self.log())?.unwrap_or_default();
+    /// The last lines of the log, each preceded by a line break.
+    pub fn log_tail(&self) -> Result<String, FileError> {
+        let bytes = read_optional(&self.log_file())?.unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes).into_owned();
         let lines: Vec<&str> = text.lines().rev().take(5).collect();
         Ok(lines.into_iter().rev().fold(String::new(), |tail, line| tail + "\n  " + line))
     }
 
-    /// Removes what a server left behind that was killed. Under the lock, or it could be the record of the next.
-    pub fn forget_dead_server(&self) -> Result<(), FileError> {
-        if !self.server().exists() {
+    /// Removes the record of a killed server. Takes the lock, because a successor may have written it.
+    pub fn remove_stale_record(&self) -> Result<(), FileError> {
+        if !self.server_file().exists() {
             return Ok(());
         }
-        let _alone = match FileLock::take(&self.lock(), "a capt that tidies up") {
+        let _alone = match FileLock::acquire(&self.lock_file(), "a capt that removes a stale record") {
             Ok(lock) => lock,
             Err(LockError::Held { .. }) => return Ok(()),
             Err(LockError::File(error)) => return Err(error),
         };
-        match read_json::<Recorded>(&self.server())? {
-            Some(server) if !server.process.is_alive() => remove_optional(&self.server()),
+        match read_json::<ProcessRecord>(&self.server_file())? {
+            Some(server) if !server.process.is_alive() => remove_optional(&self.server_file()),
             _ => Ok(()),
         }
     }
 
-    /// Removes the record of a server that ends, if it still is its own: somebody may have taken the directory away
-    /// under a server, and the next one there is not to be forgotten with it.
-    pub fn forget(&self, process: ProcessId) -> Result<(), FileError> {
-        match read_json::<Recorded>(&self.server())? {
-            Some(server) if server.process == process => remove_optional(&self.server()),
+    /// Removes the record of an exiting server, if it is still its own: the directory may have been replaced, and the record
+    /// may belong to a successor.
+    pub fn remove_record(&self, process: ProcessId) -> Result<(), FileError> {
+        match read_json::<ProcessRecord>(&self.server_file())? {
+            Some(server) if server.process == process => remove_optional(&self.server_file()),
             _ => Ok(()),
         }
     }
 
-    /// Takes the place. Others hold the lock for an instant when they look whether it is taken, and an instant
-    /// must not keep a server from its place.
-    pub async fn take(&self) -> Result<FileLock, LockError> {
-        let holder = format!("{} (process {})", self.who, std::process::id());
-        for _ in 0..INSTANTS {
-            match FileLock::take(&self.lock(), &holder) {
-                Err(LockError::Held { .. }) => tokio::time::sleep(INSTANT).await,
+    /// Acquires the lock. Retries briefly, because probing whether it is held takes it for an instant.
+    pub async fn acquire_lock(&self) -> Result<FileLock, LockError> {
+        let holder = format!("{} (process {})", self.holder, std::process::id());
+        for _ in 0..LOCK_RETRIES {
+            match FileLock::acquire(&self.lock_file(), &holder) {
+                Err(LockError::Held { .. }) => tokio::time::sleep(LOCK_RETRY_DELAY).await,
                 taken_or_broken => return taken_or_broken,
             }
         }
-        FileLock::take(&self.lock(), &holder)
+        FileLock::acquire(&self.lock_file(), &holder)
     }
 }
 
-const INSTANT: Duration = Duration::from_millis(50);
-const INSTANTS: u32 = 20;
+const LOCK_RETRY_DELAY: Duration = Duration::from_millis(50);
+const LOCK_RETRIES: u32 = 20;

@@ -1,8 +1,8 @@
-//! The Kubernetes APIs of the clusters that exist in the local AWS: one embedded API server for each, in memory and on
-//! a loopback port of its own, in the process of the local AWS.
+//! Kubernetes APIs of the EKS clusters in the local AWS: one in-memory embedded API server per cluster, each on its own
+//! loopback port, in the local AWS process.
 //!
-//! Callers are known by their EKS tokens, which the STS of the same local AWS checks; who is let in is what the access
-//! entries of the cluster say.
+//! Requests authenticate with EKS tokens, verified by the STS of the same local AWS; the cluster's access entries decide
+//! who is admitted.
 
 use std::{
     collections::BTreeMap,
@@ -11,57 +11,57 @@ use std::{
 };
 
 use embedded_kube::{
-    auth::{Access, Accesses, Sts},
-    cluster::{Builder, EmbeddedKube, Listen, StartError},
+    auth::{AccessEntries, AccessEntry, StsConfig},
+    cluster::{Builder, EmbeddedKube, ListenConfig, StartError},
 };
-use local_aws::{Admitted, ClusterHost, ClusterSeed, HostError, Hosting, Work};
+use local_aws::{ClusterHost, ClusterPrincipal, ClusterSpec, HostError, HostFuture, HostedEndpoint};
 
 const MASTERS: &str = "system:masters";
 const CLUSTER_ADMIN: &str = "AmazonEKSClusterAdminPolicy";
 
-/// All clusters of one local AWS, by id.
+/// The running clusters of one local AWS, by id.
 #[derive(Debug, Default)]
 pub(crate) struct EmbeddedClusters {
-    running: Running,
+    running: RunningClusters,
 }
 
-type Running = Arc<Mutex<BTreeMap<String, Cluster>>>;
+type RunningClusters = Arc<Mutex<BTreeMap<String, HostedCluster>>>;
 
 #[derive(Debug)]
-struct Cluster {
+struct HostedCluster {
     kube: EmbeddedKube,
-    access: Accesses,
+    access: AccessEntries,
 }
 
 impl ClusterHost for EmbeddedClusters {
-    fn begin(&self, seed: ClusterSeed) -> Work<Result<Hosting, HostError>> {
+    fn start(&self, seed: ClusterSpec) -> HostFuture<Result<HostedEndpoint, HostError>> {
         let running = Arc::clone(&self.running);
         Box::pin(async move {
-            let access = Accesses::from(accesses(seed.admitted));
-            let sts = Sts {
-                endpoint: seed.sts,
+            let access = AccessEntries::from(to_accesses(seed.principals));
+            let sts = StsConfig {
+                endpoint: seed.sts_endpoint,
                 cluster: seed.name.clone(),
-                access: access.clone(),
-                ..Sts::default()
+                access_entries: access.clone(),
+                ..StsConfig::default()
             };
-            let kube = start(&seed.name, &sts, seed.before.as_deref()).await?;
-            let address = kube.address().ok_or("the API server does not listen")?;
-            let hosting = Hosting {
+            let kube = start(&seed.name, &sts, seed.previous_endpoint.as_deref()).await?;
+            let address = kube.address().ok_or("the API server has no listen address")?;
+            let hosting = HostedEndpoint {
                 endpoint: format!("https://{address}"),
                 certificate_authority_pem: kube.certificate_authority().to_owned(),
             };
-            lock(&running).insert(seed.id, Cluster { kube, access });
+            lock(&running).insert(seed.id, HostedCluster { kube, access });
             Ok(hosting)
         })
     }
 
-    fn admit(&self, id: &str, admitted: Vec<Admitted>) {
+    fn set_principals(&self, id: &str, admitted: Vec<ClusterPrincipal>) {
         if let Some(cluster) = lock(&self.running).get(id) {
-            cluster.access.set(accesses(admitted));
+            cluster.access.set(to_accesses(admitted));
         }
     }
 
-    fn end(&self, id: &str) -> Work<()> {
+    fn stop(&self, id: &str) -> HostFuture<()> {
         let ended = lock(&self.running).remove(id);
         Box::pin(async move {
             if let Some(cluster) = ended {
@@ -71,55 +71,55 @@ impl ClusterHost for EmbeddedClusters {
     }
 }
 
-fn lock(running: &Running) -> MutexGuard<'_, BTreeMap<String, Cluster>> {
+fn lock(running: &RunningClusters) -> MutexGuard<'_, BTreeMap<String, HostedCluster>> {
     running.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where it was before, if that port is still free.
-async fn start(name: &str, sts: &Sts, before: Option<&str>) -> Result<EmbeddedKube, StartError> {
+/// Starts at the previous port if it is still free.
+async fn start(name: &str, sts: &StsConfig, before: Option<&str>) -> Result<EmbeddedKube, StartError> {
     let at = |listen| -> Builder {
         EmbeddedKube::builder().in_memory().name(name).sts(sts.clone()).listen(listen).request_log(false)
     };
-    if let Some(port) = before.and_then(port) {
+    if let Some(port) = before.and_then(parse_port) {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        match at(Listen::at(address)).start().await {
+        match at(ListenConfig::at(address)).start().await {
             Err(StartError::Listen { .. }) => {}
             started_or_broken => return started_or_broken,
         }
     }
-    at(Listen::loopback()).start().await
+    at(ListenConfig::loopback()).start().await
 }
 
-/// Only the port is taken from a file: whatever else it says, nothing listens beyond the loopback interface.
-fn port(endpoint: &str) -> Option<u16> {
+/// Uses only the port of a recorded endpoint, so that nothing listens beyond the loopback interface.
+fn parse_port(endpoint: &str) -> Option<u16> {
     endpoint.rsplit(':').next()?.trim_end_matches('/').parse().ok().filter(|port| *port != 0)
 }
 
-fn accesses(admitted: Vec<Admitted>) -> Vec<Access> {
-    admitted.into_iter().map(access).collect()
+fn to_accesses(admitted: Vec<ClusterPrincipal>) -> Vec<AccessEntry> {
+    admitted.into_iter().map(to_access).collect()
 }
 
-/// Of the access policies only the one that lets do everything has an equivalent that needs no roles.
-fn access(admitted: Admitted) -> Access {
+/// Only the cluster admin policy is mapped: it needs no RBAC roles.
+fn to_access(admitted: ClusterPrincipal) -> AccessEntry {
     let mut groups = admitted.groups;
     if admitted.policies.iter().any(|policy| policy.name == CLUSTER_ADMIN && policy.namespaces.is_empty()) {
         groups.push(MASTERS.to_owned());
     }
-    Access { arn: admitted.principal, user: admitted.username, groups }
+    AccessEntry { arn: admitted.principal, user: admitted.username, groups }
 }
 
 #[cfg(test)]
 mod tests {
-    use local_aws::Policy;
+    use local_aws::AttachedPolicy;
 
     use super::*;
 
-    fn admitted(policy: &str, namespaces: &[&str]) -> Admitted {
-        Admitted {
+    fn admitted(policy: &str, namespaces: &[&str]) -> ClusterPrincipal {
+        ClusterPrincipal {
             principal: "arn:aws:iam::1:user/me".to_owned(),
             username: "me".to_owned(),
             groups: vec!["readers".to_owned()],
-            policies: vec![Policy {
+            policies: vec![AttachedPolicy {
                 name: policy.to_owned(),
                 namespaces: namespaces.iter().map(|name| (*name).to_owned()).collect(),
             }],
@@ -128,15 +128,15 @@ mod tests {
 
     #[test]
     fn only_the_administrator_of_the_whole_cluster_is_a_master() {
-        assert_eq!(access(admitted(CLUSTER_ADMIN, &[])).groups, ["readers", MASTERS]);
-        assert_eq!(access(admitted(CLUSTER_ADMIN, &["shop"])).groups, ["readers"]);
-        assert_eq!(access(admitted("AmazonEKSViewPolicy", &[])).groups, ["readers"]);
+        assert_eq!(to_access(admitted(CLUSTER_ADMIN, &[])).groups, ["readers", MASTERS]);
+        assert_eq!(to_access(admitted(CLUSTER_ADMIN, &["shop"])).groups, ["readers"]);
+        assert_eq!(to_access(admitted("AmazonEKSViewPolicy", &[])).groups, ["readers"]);
     }
 
     #[test]
     fn an_endpoint_that_names_no_port_is_not_tried_again() {
-        assert_eq!(port("https://127.0.0.1:4711"), Some(4711));
-        assert_eq!(port("https://127.0.0.1:0"), None);
-        assert_eq!(port("https://X.gr7.eu-west-1.eks.amazonaws.com"), None);
+        assert_eq!(parse_port("https://127.0.0.1:4711"), Some(4711));
+        assert_eq!(parse_port("https://127.0.0.1:0"), None);
+        assert_eq!(parse_port("https://X.gr7.eu-west-1.eks.amazonaws.com"), None);
     }
 }

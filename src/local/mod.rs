@@ -1,10 +1,10 @@
-//! What lives on this machine in place of the real thing.
+//! Background processes of a developer's machine: the local AWS, the embedded Kubernetes API, and `capt up`.
 
 pub mod admin;
-pub mod aws;
-mod clusters;
-pub mod kube;
-pub mod place;
-pub mod serve;
-pub mod up;
+pub mod aws_daemon;
+pub mod aws_server;
+pub mod daemon_files;
+mod eks_hosts;
+pub mod embedded_api;
+pub mod up_daemon;
 pub mod venv;

@@ -1,7 +1,6 @@
-//! The background process of `capt up`, as the commands see it: started when needed, left running, stopped
-//! without losing anything.
+//! Client side of the `capt up` daemon: starts it on demand, leaves it running, and stops it gracefully.
 //!
-//! Its `server.json` is written when it serves, so a record of a living process is all that readiness needs.
+//! It writes `server.json` once it serves, so a record of a live process means that it is ready.
 
 use std::{
     collections::BTreeMap,
@@ -11,8 +10,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use terraform_driver::{
-    exec::{ProcessId, background},
-    workspace::files::{FileError, open_append, private_dir, read_json, write_json},
+    exec::{ProcessId, spawn_background},
+    workspace::files::{FileError, create_private_dir, open_append, read_json, write_json},
 };
 use thiserror::Error;
 use tokio::{
@@ -20,58 +19,58 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::place::Place;
-use crate::config::{AwsMode, Outer};
+use super::daemon_files::DaemonFiles;
+use crate::config::{AwsMode, ProcessEnv};
 
-/// Why there is no background process, or still one.
+/// Why the background process is not available, or could not be stopped.
 #[derive(Debug, Error)]
 pub enum UpError {
-    /// It started and ended, or never came up.
-    #[error("the background process did not come up; its log is {}{tail}", log.display())]
+    /// It exited or did not start to serve in time.
+    #[error("the background process did not start; its log is {}{tail}", log.display())]
     NotUp {
         /// Its log.
         log: PathBuf,
-        /// The last lines of it.
+        /// The last lines of its log.
         tail: String,
     },
-    /// It could not be started.
+    /// The process could not be spawned.
     #[error("cannot start the background process")]
     Start(#[source] std::io::Error),
-    /// It could not be stopped.
+    /// It could not be signalled.
     #[error("cannot stop the background process {pid}")]
     Stop {
-        /// Its process.
+        /// Its process id.
         pid: i32,
-        /// The system's answer.
+        /// The system error.
         #[source]
         source: std::io::Error,
     },
-    /// It was asked to end and did not.
+    /// It did not exit in time.
     #[error(
-        "the background process {pid} still ends its work after {}s; run the same command again to go on waiting, \
-         or leave running terraforms to themselves with `capt stop --now --data {}`",
+        "the background process {pid} is still shutting down after {}s; run the same command again to keep waiting, \
+        or do not wait for running terraform processes: `capt stop --now --data {}`",
         seconds, data.display()
     )]
     StillRuns {
-        /// Its process.
+        /// Its process id.
         pid: i32,
-        /// How long it was waited for.
+        /// How long the caller waited.
         seconds: u64,
         /// The data directory.
         data: PathBuf,
     },
     /// It runs with other settings.
     #[error(
-        "the background process of {} runs with {has}, and this would be {wanted}; end it first with \
-         `capt stop --data {}`, or use another directory with --data",
+        "the background process of {} runs with {has}, but {wanted} was requested; stop it first with \
+        `capt stop --data {}`, or use another data directory with --data",
         data.display(), data.display()
     )]
-    Otherwise {
+    SettingsDiffer {
         /// The data directory.
         data: PathBuf,
-        /// What it runs with.
+        /// Its settings.
         has: String,
-        /// What was asked for.
+        /// The requested settings.
         wanted: String,
     },
     /// A file could not be read or written.
@@ -79,40 +78,40 @@ pub enum UpError {
     File(#[from] FileError),
 }
 
-/// What it is started with; in `DATA/up/settings.json`, so that the next start needs no flags.
+/// Settings of the daemon: `DATA/up/settings.json`, so that the next start needs no flags.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Settings {
-    /// Which AWS.
+pub struct UpSettings {
+    /// Target AWS.
     pub aws: AwsMode,
-    /// The Kubernetes API of somebody else, by a kubeconfig.
+    /// Kubeconfig of an external Kubernetes API.
     pub kubeconfig: Option<PathBuf>,
-    /// Which of its contexts.
+    /// Context of the kubeconfig.
     pub context: Option<String>,
-    /// Which terraform.
+    /// The engine.
     pub engine: Option<String>,
-    /// Where its providers are.
+    /// The provider mirror.
     pub provider_mirror: Option<PathBuf>,
     /// Whether every terraform starts its own providers.
     pub no_gateway: bool,
-    /// How many terraform processes may run at once.
+    /// Maximum concurrent terraform processes.
     pub parallel: Option<usize>,
 }
 
-impl Settings {
-    /// Whether the Kubernetes API is somebody else's.
-    pub fn is_elsewhere(&self) -> bool {
+impl UpSettings {
+    /// Whether an external Kubernetes API is used.
+    pub fn uses_external_api(&self) -> bool {
         self.kubeconfig.is_some() || self.context.is_some()
     }
 
-    /// What makes one process unlike another, in the words of the flags.
-    fn essence(&self) -> String {
+    /// The settings that must not differ between starts, as flags.
+    fn describe(&self) -> String {
         let aws = match self.aws {
             AwsMode::Local => "--aws local",
             AwsMode::Real => "--aws real",
         };
-        if !self.is_elsewhere() {
-            return format!("{aws} and a Kubernetes API of its own");
+        if !self.uses_external_api() {
+            return format!("{aws} and the embedded Kubernetes API");
         }
         let file = self.kubeconfig.as_ref().map(|path| format!(" --kubeconfig {}", path.display()));
         let context = self.context.as_ref().map(|name| format!(" --context {name}"));
@@ -120,74 +119,74 @@ impl Settings {
     }
 }
 
-/// What is known of a running one; in `DATA/up/server.json`.
+/// Record of a running daemon: `DATA/up/server.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Server {
+pub struct UpRecord {
     /// The process.
     pub process: ProcessId,
-    /// How to reach the Kubernetes API; that of the machine's settings if left out.
+    /// Kubeconfig of its Kubernetes API; the default kubeconfig if `None`.
     pub kubeconfig: Option<PathBuf>,
-    /// Which context of it.
+    /// Context of the kubeconfig.
     pub context: Option<String>,
     /// When it was started.
     pub started: jiff::Timestamp,
-    /// Which AWS.
+    /// Target AWS.
     pub aws: AwsMode,
-    /// What whoever started it should hear.
+    /// Messages for the user who started it.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
-/// How long it may take to serve on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(3);
+/// Limit of a start on a busy machine.
+const START_TIMEOUT: Duration = Duration::from_mins(3);
 
-/// How often something is looked at that others change.
-const LOOK: Duration = Duration::from_millis(100);
+/// Poll interval of files that other processes change.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The background process of one data directory.
+/// Handle on the `capt up` daemon of one data directory.
 #[derive(Clone)]
-pub struct Up {
-    outer: Outer,
+pub struct UpDaemon {
+    process_env: ProcessEnv,
     data: PathBuf,
-    place: Place,
+    files: DaemonFiles,
 }
 
-impl Up {
-    /// The one of `data`.
-    pub fn of(outer: &Outer, data: &Path) -> Self {
-        Self { outer: outer.clone(), data: data.to_owned(), place: Place::of_up(data) }
+impl UpDaemon {
+    /// The daemon of `data`.
+    pub fn new(process_env: &ProcessEnv, data: &Path) -> Self {
+        Self { process_env: process_env.clone(), data: data.to_owned(), files: DaemonFiles::of_up(data) }
     }
 
     /// Its files.
-    pub fn place(&self) -> &Place {
-        &self.place
+    pub fn files(&self) -> &DaemonFiles {
+        &self.files
     }
 
-    /// The one that runs, if one does.
-    pub fn running(&self) -> Result<Option<Server>, UpError> {
-        Ok(read_json::<Server>(&self.place.server())?.filter(|server| server.process.is_alive()))
+    /// The running daemon, if any.
+    pub fn running(&self) -> Result<Option<UpRecord>, UpError> {
+        Ok(read_json::<UpRecord>(&self.files.server_file())?.filter(|server| server.process.is_alive()))
     }
 
-    /// What it was started with last.
-    pub fn settings(&self) -> Result<Option<Settings>, UpError> {
+    /// The settings of the last start.
+    pub fn settings(&self) -> Result<Option<UpSettings>, UpError> {
         Ok(read_json(&self.settings_file())?)
     }
 
     fn settings_file(&self) -> PathBuf {
-        self.place.dir().join("settings.json")
+        self.files.dir().join("settings.json")
     }
 
-    /// Writes down what the next one is started with.
-    pub fn write_settings(&self, settings: &Settings) -> Result<(), UpError> {
-        private_dir(self.place.dir())?;
+    /// Stores the settings of the next start.
+    pub fn write_settings(&self, settings: &UpSettings) -> Result<(), UpError> {
+        create_private_dir(self.files.dir())?;
         Ok(write_json(&self.settings_file(), settings)?)
     }
 
-    /// The one that runs with these settings; it is started if none does. The second value tells whether it was.
-    pub async fn ensure(&self, settings: &Settings) -> Result<(Server, bool), UpError> {
+    /// The daemon with these settings, started if necessary; the second value tells whether this call started it.
+    pub async fn ensure_running(&self, settings: &UpSettings) -> Result<(UpRecord, bool), UpError> {
         let begun = Instant::now();
         let mut ours: Option<(Child, Option<u32>)> = None;
-        while begun.elapsed() < PATIENCE {
+        while begun.elapsed() < START_TIMEOUT {
             if let Some(server) = self.running()? {
                 self.refuse_if_different(settings)?;
                 let started = ours.is_some_and(|(_, pid)| pid == u32::try_from(server.process.pid).ok());
@@ -197,58 +196,64 @@ impl Up {
                 Some((child, _)) => child.try_wait().map_err(UpError::Start)?.is_none(),
                 None => false,
             };
-            // Somebody else's may come up, or be about to end.
-            if !coming && !self.place.is_taken()? {
+            // Another process may be starting, or about to exit.
+            if !coming && !self.files.is_locked()? {
                 if ours.is_some() {
                     break;
                 }
                 self.write_settings(settings)?;
-                let child = self.start(settings)?;
+                let child = self.spawn(settings)?;
                 let pid = child.id();
                 ours = Some((child, pid));
             }
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
-        Err(UpError::NotUp { log: self.place.log(), tail: self.place.tail()? })
+        Err(UpError::NotUp { log: self.files.log_file(), tail: self.files.log_tail()? })
     }
 
-    fn refuse_if_different(&self, wanted: &Settings) -> Result<(), UpError> {
+    fn refuse_if_different(&self, wanted: &UpSettings) -> Result<(), UpError> {
         match self.settings()? {
-            Some(has) if has.essence() != wanted.essence() => Err(UpError::Otherwise {
+            Some(has) if has.describe() != wanted.describe() => Err(UpError::SettingsDiffer {
                 data: self.data.clone(),
-                has: has.essence(),
-                wanted: wanted.essence(),
+                has: has.describe(),
+                wanted: wanted.describe(),
             }),
             _ => Ok(()),
         }
     }
 
-    fn start(&self, settings: &Settings) -> Result<Child, UpError> {
+    fn spawn(&self, settings: &UpSettings) -> Result<Child, UpError> {
         let args = ["up-serve".to_owned(), "--data".to_owned(), self.data.display().to_string()];
-        // What an earlier one said would be taken for the words of this one.
-        terraform_driver::workspace::files::remove_optional(&self.place.log())?;
-        let log = open_append(&self.place.log())?;
-        background(&self.outer.exe, &args, &self.environment(settings.aws), log).map_err(UpError::Start)
+        // Error messages quote the log; lines of an earlier process would mislead.
+        terraform_driver::workspace::files::remove_optional(&self.files.log_file())?;
+        let log = open_append(&self.files.log_file())?;
+        spawn_background(&self.process_env.exe, &args, &self.environment(settings.aws), log)
+            .map_err(UpError::Start)
     }
 
-    /// Credentials are for a real account only.
+    /// Passes AWS credentials only for a real account.
     fn environment(&self, aws: AwsMode) -> BTreeMap<String, String> {
         let harmless = ["AWS_REGION", "AWS_DEFAULT_REGION"];
         let wanted =
             |name: &str| aws == AwsMode::Real || !name.starts_with("AWS_") || harmless.contains(&name);
-        self.outer.env.iter().filter(|(name, _)| wanted(name)).map(|(k, v)| (k.clone(), v.clone())).collect()
+        self.process_env
+            .env
+            .iter()
+            .filter(|(name, _)| wanted(name))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect()
     }
 
-    /// What it says when it ends unexpectedly.
-    pub fn gone(&self) -> UpError {
-        let tail = self.place.tail().unwrap_or_default();
-        UpError::NotUp { log: self.place.log(), tail }
+    /// The error for an unexpected exit, with the end of the log.
+    pub fn not_up_error(&self) -> UpError {
+        let tail = self.files.log_tail().unwrap_or_default();
+        UpError::NotUp { log: self.files.log_file(), tail }
     }
 
-    /// Stops it; whether there was one. When this returns, it is gone. `now` does not wait for terraforms.
+    /// Stops it and waits until it has exited; returns whether one was running. `now` does not wait for terraform processes.
     pub async fn stop(&self, patience: Duration, now: bool, waits: impl FnOnce()) -> Result<bool, UpError> {
-        let Some(server) = self.settled().await? else {
-            self.place.forget_dead_server()?;
+        let Some(server) = self.wait_for_record().await? else {
+            self.files.remove_stale_record()?;
             return Ok(false);
         };
         let process = server.process;
@@ -265,41 +270,41 @@ impl Up {
                 let (pid, data) = (process.pid, self.data.clone());
                 return Err(UpError::StillRuns { pid, seconds: patience.as_secs(), data });
             }
-            if begun.elapsed() >= SOON {
+            if begun.elapsed() >= SLOW_STOP {
                 if let Some(waits) = waits.take() {
                     waits();
                 }
-                // Two signals at once are one to the system.
+                // Signals sent together coalesce, so the second one is sent later.
                 if std::mem::take(&mut hurry) {
                     ask()?;
                 }
             }
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
-        self.place.forget_dead_server()?;
+        self.files.remove_stale_record()?;
         Ok(true)
     }
 
-    /// The recorded one; one that is coming up is waited for, since it would be there a moment later.
-    async fn settled(&self) -> Result<Option<Server>, UpError> {
+    /// The recorded daemon; waits for one that is still starting.
+    async fn wait_for_record(&self) -> Result<Option<UpRecord>, UpError> {
         let begun = Instant::now();
         loop {
             if let Some(server) = self.running()? {
                 return Ok(Some(server));
             }
-            if !self.place.is_taken()? {
+            if !self.files.is_locked()? {
                 return Ok(None);
             }
-            if begun.elapsed() >= PATIENCE {
-                return Err(self.gone());
+            if begun.elapsed() >= START_TIMEOUT {
+                return Err(self.not_up_error());
             }
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 }
 
-/// What takes longer than this is told.
-const SOON: Duration = Duration::from_secs(2);
+/// A stop that takes longer than this is reported.
+const SLOW_STOP: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests;

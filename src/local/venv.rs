@@ -1,5 +1,4 @@
-//! The python that runs moto: a virtual environment in the cache directory, made when it is first needed, by
-//! one capt at a time.
+//! The virtual environment that runs moto: created in the cache directory on first use, guarded by a lock.
 
 use std::{
     collections::BTreeMap,
@@ -8,44 +7,44 @@ use std::{
 };
 
 use terraform_driver::{
-    exec::{Said, capture},
+    exec::{CapturedOutput, capture_output},
     workspace::{
         FileLock, LockError,
-        files::{FileError, private_dir, read_optional, write_atomic},
+        files::{FileError, create_private_dir, read_optional, write_atomic},
     },
 };
 use thiserror::Error;
 
-use crate::config::Outer;
+use crate::config::ProcessEnv;
 
-/// The pinned packages; also what decides whether an environment is the right one.
+/// The pinned packages; an environment with other requirements is recreated.
 pub const REQUIREMENTS: &str = include_str!("../../crates/local-aws/requirements.txt");
 
-/// Why there is no python for moto.
+/// Why no python with moto is available.
 #[derive(Debug, Error)]
 pub enum VenvError {
-    /// No python at all.
+    /// No python interpreter.
     #[error(
-        "the local AWS needs python3 with its venv module, and {python} cannot be run; install it \
-         (Debian: `apt-get install python3-venv`) or set CAPT_PYTHON to one"
+        "the local AWS needs python3 with the venv module, and {python} cannot be run; install it \
+         (Debian: `apt-get install python3-venv`), or set CAPT_PYTHON"
     )]
     NoPython {
-        /// What was tried.
+        /// The step or program that failed.
         python: String,
-        /// The system's answer.
+        /// The system error.
         #[source]
         source: std::io::Error,
     },
     /// A step of the installation failed.
     #[error("cannot {step} for the local AWS in {}; {remedy}:{said}", dir.display())]
     Step {
-        /// What was tried.
+        /// The step or program that failed.
         step: &'static str,
         /// What the user can do.
         remedy: &'static str,
         /// The environment's directory.
         dir: PathBuf,
-        /// The last lines that the tool printed.
+        /// The last lines of the tool's output.
         said: String,
     },
     /// A file could not be read or written.
@@ -53,68 +52,73 @@ pub enum VenvError {
     File(#[from] FileError),
 }
 
-/// The python to use: `CAPT_LOCAL_AWS_PYTHON`, or the one of the environment in the cache, which is made if
-/// it is not there. `tell` hears about the slow part.
-pub async fn python(outer: &Outer, tell: impl Fn(&str)) -> Result<PathBuf, VenvError> {
-    if let Some(python) = outer.var("CAPT_LOCAL_AWS_PYTHON") {
-        return Ok(outer.absolute(Path::new(python)));
+/// The python to use: `CAPT_LOCAL_AWS_PYTHON`, or the cached environment, created if necessary. Reports slow steps through
+/// `tell`.
+pub async fn ensure_python(process_env: &ProcessEnv, tell: impl Fn(&str)) -> Result<PathBuf, VenvError> {
+    if let Some(python) = process_env.var("CAPT_LOCAL_AWS_PYTHON") {
+        return Ok(process_env.absolute_path(Path::new(python)));
     }
-    let dir = outer.cache().join("moto-venv");
+    let dir = process_env.cache_dir().join("moto-venv");
     let python = dir.join("bin/python");
     if is_complete(&dir)? {
         return Ok(python);
     }
-    private_dir(&outer.cache())?;
-    let _alone = alone(&outer.cache(), &tell).await?;
-    // Whoever we waited for may have made it.
+    create_private_dir(&process_env.cache_dir())?;
+    let _alone = lock_cache(&process_env.cache_dir(), &tell).await?;
+    // The previous lock holder may have created it.
     if is_complete(&dir)? {
         return Ok(python);
     }
-    tell("installing moto into the cache directory; this happens once");
-    let base = outer.var("CAPT_PYTHON").unwrap_or("python3");
-    make(&dir, base, &outer.env).await?;
+    tell("installing moto into the cache directory (once)");
+    let base = process_env.var("CAPT_PYTHON").unwrap_or("python3");
+    create_venv(&dir, base, &process_env.env).await?;
     let wanted = dir.join("requirements.txt");
     write_atomic(&wanted, REQUIREMENTS.as_bytes(), false)?;
-    install(&dir, &python, &wanted, &outer.env).await?;
-    write_atomic(&stamp(&dir), REQUIREMENTS.as_bytes(), false)?;
+    install_packages(&dir, &python, &wanted, &process_env.env).await?;
+    write_atomic(&installed_marker(&dir), REQUIREMENTS.as_bytes(), false)?;
     Ok(python)
 }
 
-fn stamp(dir: &Path) -> PathBuf {
+fn installed_marker(dir: &Path) -> PathBuf {
     dir.join("requirements.installed")
 }
 
 fn is_complete(dir: &Path) -> Result<bool, FileError> {
-    Ok(read_optional(&stamp(dir))?.as_deref() == Some(REQUIREMENTS.as_bytes()))
+    Ok(read_optional(&installed_marker(dir))?.as_deref() == Some(REQUIREMENTS.as_bytes()))
 }
 
-/// Waits for whoever else installs. There is an end to it: each step of an installation has a deadline, and
-/// the lock of a dead owner is free.
-async fn alone(cache: &Path, tell: impl Fn(&str)) -> Result<FileLock, FileError> {
+/// Waits for the lock. The wait is bounded: every installation step has a deadline, and a dead owner releases the lock.
+async fn lock_cache(cache: &Path, tell: impl Fn(&str)) -> Result<FileLock, FileError> {
     let us = format!("another capt (process {})", std::process::id());
     let mut told = false;
     loop {
-        match FileLock::take(&cache.join("moto-venv.lock"), &us) {
+        match FileLock::acquire(&cache.join("moto-venv.lock"), &us) {
             Ok(lock) => return Ok(lock),
             Err(LockError::File(error)) => return Err(error),
             Err(LockError::Held { holder, .. }) if !told => {
-                tell(&format!("waiting for {holder}, which installs moto into the cache directory"));
+                tell(&format!("waiting for {holder}, which is installing moto into the cache directory"));
                 told = true;
             }
-            Err(LockError::Held { .. }) => tokio::time::sleep(LOOK).await,
+            Err(LockError::Held { .. }) => tokio::time::sleep(LOCK_POLL_INTERVAL).await,
         }
     }
 }
 
-async fn make(dir: &Path, base: &str, env: &BTreeMap<String, String>) -> Result<(), VenvError> {
+async fn create_venv(dir: &Path, base: &str, env: &BTreeMap<String, String>) -> Result<(), VenvError> {
     let target = dir.display().to_string();
-    let said = capture(Path::new(base), &["-m", "venv", "--clear", &target], env, Path::new("/"), MINUTES)
-        .await
-        .map_err(|source| VenvError::NoPython { python: base.to_owned(), source })?;
-    check("make a python environment", NO_VENV, dir, &said)
+    let said = capture_output(
+        Path::new(base),
+        &["-m", "venv", "--clear", &target],
+        env,
+        Path::new("/"),
+        STEP_TIMEOUT,
+    )
+    .await
+    .map_err(|source| VenvError::NoPython { python: base.to_owned(), source })?;
+    check_output("create a python environment", VENV_REMEDY, dir, &said)
 }
 
-async fn install(
+async fn install_packages(
     dir: &Path,
     python: &Path,
     wanted: &Path,
@@ -122,25 +126,30 @@ async fn install(
 ) -> Result<(), VenvError> {
     let wanted = wanted.display().to_string();
     let args = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", &wanted];
-    let said = capture(python, &args, env, dir, MINUTES)
+    let said = capture_output(python, &args, env, dir, STEP_TIMEOUT)
         .await
         .map_err(|source| VenvError::NoPython { python: python.display().to_string(), source })?;
-    check("install moto", NO_PACKAGES, dir, &said)
+    check_output("install moto", PIP_REMEDY, dir, &said)
 }
 
-const MINUTES: Duration = Duration::from_mins(10);
-const LOOK: Duration = Duration::from_millis(200);
+const STEP_TIMEOUT: Duration = Duration::from_mins(10);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-const NO_VENV: &str = "install the venv module (Debian: `apt-get install python3-venv`), name another python3 \
+const VENV_REMEDY: &str = "install the venv module (Debian: `apt-get install python3-venv`), name another python3 \
                        with CAPT_PYTHON, or set CAPT_LOCAL_AWS_PYTHON to a python that has moto";
-const NO_PACKAGES: &str = "see that pip reaches its package index (network, proxy) and run the same command \
+const PIP_REMEDY: &str = "check that pip reaches its package index (network, proxy) and run the same command \
                            again, or set CAPT_LOCAL_AWS_PYTHON to a python that has moto";
 
-fn check(step: &'static str, remedy: &'static str, dir: &Path, said: &Said) -> Result<(), VenvError> {
+fn check_output(
+    step: &'static str,
+    remedy: &'static str,
+    dir: &Path,
+    said: &CapturedOutput,
+) -> Result<(), VenvError> {
     if said.success {
         return Ok(());
     }
-    // Python's venv complains on its standard output.
+    // Python's venv writes errors to standard output.
     let words = if said.stderr.is_empty() { &said.stdout } else { &said.stderr };
     let text = String::from_utf8_lossy(words);
     let lines: Vec<&str> = text.lines().rev().take(5).collect();

@@ -1,4 +1,4 @@
-//! From a document to a typed object: strict, with the exact path of what does not fit.
+//! Decodes a document into a typed object: strict, with the exact path of every error.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -8,22 +8,22 @@ use super::{
     known_fields::known_fields,
 };
 
-/// Fields whose content is the user's own JSON, where a null means something.
+/// Fields with free-form JSON, in which null is significant.
 const FREE_FORM: [&str; 5] = ["varmap", "inputs", "atProvider", "outputs", "annotations"];
 
-/// How much of a document must be known.
+/// How strictly a document is decoded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Strictness {
-    /// All of it: the kind is ours.
+    /// A capt kind: unknown fields are errors.
     Ours,
-    /// What we read of it: the kind is somebody else's.
+    /// A foreign kind: unknown fields are ignored.
     Foreign,
-    /// Like foreign, and what stands there is not repeated in messages.
+    /// A foreign kind with secret values: messages do not quote them.
     Hidden,
 }
 
-/// What is known of a document before its type is.
-pub(super) struct Identified {
+/// A document before decoding.
+pub(super) struct RawObject {
     pub(super) origin: Origin,
     pub(super) kind: String,
     /// Kind, namespace and name, for messages.
@@ -31,12 +31,12 @@ pub(super) struct Identified {
     pub(super) value: Value,
 }
 
-/// Makes the typed object, or says everything that does not fit.
-pub(super) fn typed<T: DeserializeOwned>(
-    document: Identified,
+/// Decodes the object, or returns every error.
+pub(super) fn decode_object<T: DeserializeOwned>(
+    document: RawObject,
     strictness: Strictness,
 ) -> Result<(Origin, T), Vec<ManifestError>> {
-    let Identified { origin, kind, object, mut value } = document;
+    let RawObject { origin, kind, object, mut value } = document;
     drop_nulls(&mut value);
     let mut unknown = Vec::new();
     let mut track = serde_path_to_error::Track::new();
@@ -51,13 +51,13 @@ pub(super) fn typed<T: DeserializeOwned>(
         Ok(value) if errors.is_empty() => Ok((origin, value)),
         Ok(_) => Err(errors),
         Err(error) => {
-            errors.push(misfit(&origin, &object, &track.path().to_string(), &error, strictness));
+            errors.push(decode_error(&origin, &object, &track.path().to_string(), &error, strictness));
             Err(errors)
         }
     }
 }
 
-/// The API server drops nulls of fields that are not nullable, and none of ours is.
+/// The API server drops nulls of non-nullable fields, and no field of capt is nullable.
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -74,11 +74,11 @@ fn drop_nulls(value: &mut Value) {
 }
 
 fn unknown_field(origin: &Origin, kind: &str, object: &str, path: &str) -> ManifestError {
-    // serde_ignored writes an index as a field of its own and an optional value as `?`.
-    let path = readable(path);
+    // serde_ignored renders an index as a path segment and an optional value as `?`.
+    let path = readable_path(path);
     let remedy = match known_fields(kind, &path) {
-        Some(fields) => format!("correct it or remove it; known here: {fields}"),
-        None => "correct it or remove it".to_owned(),
+        Some(fields) => format!("correct or remove it; valid fields here: {fields}"),
+        None => "correct or remove it".to_owned(),
     };
     ManifestError::Field {
         origin: origin.clone(),
@@ -89,7 +89,7 @@ fn unknown_field(origin: &Origin, kind: &str, object: &str, path: &str) -> Manif
     }
 }
 
-fn readable(path: &str) -> String {
+fn readable_path(path: &str) -> String {
     let mut text = String::with_capacity(path.len());
     for step in path.split('.').filter(|step| !step.is_empty() && *step != "?") {
         if step.bytes().all(|it| it.is_ascii_digit()) {
@@ -104,16 +104,16 @@ fn readable(path: &str) -> String {
     text
 }
 
-fn misfit(
+fn decode_error(
     origin: &Origin,
     object: &str,
     path: &str,
     error: &serde_json::Error,
     strictness: Strictness,
 ) -> ManifestError {
-    let message = plain_types(&error.to_string());
+    let message = plain_type_names(&error.to_string());
     let at = if path == "." { String::new() } else { path.to_owned() };
-    let (path, message, remedy) = if let Some(field) = quoted(&message, "missing field `") {
+    let (path, message, remedy) = if let Some(field) = quoted_name(&message, "missing field `") {
         let path = if at.is_empty() { field.to_owned() } else { format!("{at}.{field}") };
         (path, "is missing".to_owned(), "add it")
     } else if strictness == Strictness::Hidden {
@@ -129,19 +129,19 @@ fn misfit(
     ManifestError::Field { origin, object, path, message, remedy }
 }
 
-/// Whether a list or a map stands where a single value belongs; quotes would not help.
+/// Whether the value is a list or map; quoting it would not help.
 fn is_compound(message: &str) -> bool {
     ["invalid type: sequence", "invalid type: map"].iter().any(|start| message.starts_with(start))
 }
 
-/// The names of numbers as people know them, not as the code does.
-fn plain_types(message: &str) -> String {
+/// Replaces Rust's integer type names by "a whole number".
+fn plain_type_names(message: &str) -> String {
     let plain = ["i32", "i64", "u8", "u16", "u32", "u64", "usize"].into_iter().find_map(|name| {
         message.strip_suffix(&format!("expected {name}")).map(|rest| format!("{rest}expected a whole number"))
     });
     plain.unwrap_or_else(|| message.to_owned())
 }
 
-fn quoted<'a>(message: &'a str, before: &str) -> Option<&'a str> {
+fn quoted_name<'a>(message: &'a str, before: &str) -> Option<&'a str> {
     message.strip_prefix(before)?.split('`').next()
 }

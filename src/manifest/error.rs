@@ -1,17 +1,17 @@
-//! What is wrong with a file, in one line each: where, what, and what to do.
+//! Manifest errors, one line each: location, problem, remedy.
 
 use std::fmt;
 
 use crate::model::Problem;
 
-/// Where a document stands.
+/// Location of a document.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin {
     /// Name of the file.
     pub file: String,
-    /// Which document of the file it is, from 1.
+    /// Number of the document in the file, from 1.
     pub document: usize,
-    /// The line it begins on, from 1.
+    /// First line, from 1.
     pub line: u64,
 }
 
@@ -25,13 +25,13 @@ impl fmt::Display for Origin {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
     /// No document at all.
-    #[error("{file}: the file is empty; write at least one object into it")]
+    #[error("{file}: the file is empty; add at least one object")]
     Empty {
         /// The file.
         file: String,
     },
     /// Neither YAML nor JSON.
-    #[error("{file}: line {line}, column {column}: not YAML: {message}; correct the text there")]
+    #[error("{file}: line {line}, column {column}: invalid YAML: {message}; correct the file there")]
     NotYaml {
         /// The file.
         file: String,
@@ -39,7 +39,7 @@ pub enum ManifestError {
         line: u64,
         /// The column, from 1.
         column: u64,
-        /// What the parser says.
+        /// The parser's message.
         message: String,
     },
     /// A document that is not an object.
@@ -48,15 +48,15 @@ pub enum ManifestError {
         /// The document.
         origin: Origin,
     },
-    /// An object that does not say what it is.
+    /// An object without a required field.
     #[error("{origin}: document {} has no {field}; add it", .origin.document)]
-    NoType {
+    MissingField {
         /// The document.
         origin: Origin,
         /// `apiVersion`, `kind` or `metadata.name`.
         field: &'static str,
     },
-    /// A kind of our groups that does not exist.
+    /// An unknown kind of one of capt's groups.
     #[error("{origin}: {api_version} has no kind {kind}; {remedy}")]
     UnknownKind {
         /// The document.
@@ -65,7 +65,7 @@ pub enum ManifestError {
         api_version: String,
         /// Its kind.
         kind: String,
-        /// What to write instead.
+        /// The remedy.
         remedy: String,
     },
     /// A field that is unknown, missing or of the wrong type.
@@ -77,13 +77,13 @@ pub enum ManifestError {
         object: String,
         /// The field.
         path: String,
-        /// What is wrong.
+        /// The problem.
         message: String,
-        /// What to do.
+        /// The remedy.
         remedy: String,
     },
     /// Two documents for one object.
-    #[error("{second}: {object} is there twice, first at {first}; rename or remove one of them")]
+    #[error("{second}: {object} is defined twice, first at {first}; rename or remove one of them")]
     Duplicate {
         /// Kind, namespace and name.
         object: String,
@@ -94,7 +94,7 @@ pub enum ManifestError {
     },
 }
 
-/// Something about an object that cannot be.
+/// An invalid field of an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {object}: {path}: {message}; {remedy}", .origin.file)]
 pub struct FieldError {
@@ -104,9 +104,9 @@ pub struct FieldError {
     pub object: String,
     /// The field.
     pub path: String,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
 }
 
@@ -117,16 +117,16 @@ impl FieldError {
     }
 }
 
-/// Something a person should know, and that stops nothing.
+/// A warning about a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Warning {
+pub struct ManifestWarning {
     /// The document.
     pub origin: Origin,
-    /// What there is to know.
+    /// The message.
     pub message: String,
 }
 
-impl fmt::Display for Warning {
+impl fmt::Display for ManifestWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.origin, self.message)
     }

@@ -1,4 +1,4 @@
-//! The little that we read of kinds that are not ours.
+//! The fields that capt reads of foreign kinds: Cluster, `ConfigMap`, Secret.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -12,23 +12,23 @@ use serde::{Deserialize, Deserializer, de};
 pub struct Cluster {
     /// Metadata.
     pub metadata: ObjectMeta,
-    /// What it is made of.
+    /// References to infrastructure and control plane.
     #[serde(default)]
     pub spec: ClusterSpec,
 }
 
-/// What a Cluster is made of.
+/// References of a Cluster.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSpec {
-    /// Its network.
+    /// Its infrastructure (network).
     pub infrastructure_ref: Option<ObjectRef>,
     /// Its control plane.
     pub control_plane_ref: Option<ObjectRef>,
-    /// Whether it is left alone.
+    /// Whether reconciliation is paused.
     #[serde(default)]
     pub paused: bool,
-    /// Its class, which only Cluster API itself can expand.
+    /// Its `ClusterClass` topology, which only Cluster API can expand.
     pub topology: Option<serde_json::Value>,
 }
 
@@ -46,12 +46,12 @@ pub struct ObjectRef {
     /// Name.
     #[serde(default)]
     pub name: String,
-    /// Namespace; the Cluster's own if left out.
+    /// Namespace; defaults to that of the Cluster.
     pub namespace: Option<String>,
 }
 
 impl ObjectRef {
-    /// The group, however it is written.
+    /// The API group, from either field.
     pub fn group(&self) -> &str {
         let written = self.api_group.as_deref().or(self.api_version.as_deref()).unwrap_or_default();
         written.split('/').next().unwrap_or_default()
@@ -64,7 +64,7 @@ impl ObjectRef {
 pub struct ConfigMap {
     /// Metadata.
     pub metadata: ObjectMeta,
-    /// Its texts.
+    /// Its data.
     #[serde(default)]
     pub data: BTreeMap<String, String>,
 }
@@ -78,19 +78,19 @@ pub struct Secret {
     /// Its type.
     #[serde(default, rename = "type")]
     pub secret_type: String,
-    /// Values that are written in base64.
+    /// Base64-encoded values.
     #[serde(default)]
-    data: BTreeMap<String, Encoded>,
-    /// Values that are written plainly. They win.
+    data: BTreeMap<String, Base64Value>,
+    /// Plain values, which take precedence.
     #[serde(default)]
-    string_data: BTreeMap<String, Plain>,
+    string_data: BTreeMap<String, PlainValue>,
 }
 
 impl Secret {
     /// The value of a key.
     pub fn value(&self, key: &str) -> Option<&SecretValue> {
-        let plain = self.string_data.get(key).map(|Plain(value)| value);
-        plain.or_else(|| self.data.get(key).map(|Encoded(value)| value))
+        let plain = self.string_data.get(key).map(|PlainValue(value)| value);
+        plain.or_else(|| self.data.get(key).map(|Base64Value(value)| value))
     }
 
     /// All keys.
@@ -100,12 +100,12 @@ impl Secret {
     }
 }
 
-/// A value that is not shown.
+/// A redacted value.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct SecretValue(Vec<u8>);
 
 impl SecretValue {
-    /// The value, for the one place that writes it down.
+    /// Exposes the value.
     pub fn reveal(&self) -> &[u8] {
         &self.0
     }
@@ -118,15 +118,15 @@ impl fmt::Debug for SecretValue {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Encoded(SecretValue);
+struct Base64Value(SecretValue);
 
 #[derive(Clone, Debug, PartialEq)]
-struct Plain(SecretValue);
+struct PlainValue(SecretValue);
 
-impl<'de> Deserialize<'de> for Encoded {
+impl<'de> Deserialize<'de> for Base64Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = secret_text(deserializer)?;
-        // The decoder's own message quotes the offending byte.
+        // The decoder's own message would quote a byte of the secret.
         let bytes = base64::engine::general_purpose::STANDARD
             .decode(text.split_ascii_whitespace().collect::<String>())
             .map_err(|_| de::Error::custom("is not base64"))?;
@@ -134,13 +134,13 @@ impl<'de> Deserialize<'de> for Encoded {
     }
 }
 
-impl<'de> Deserialize<'de> for Plain {
+impl<'de> Deserialize<'de> for PlainValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         secret_text(deserializer).map(|text| Self(SecretValue(text.into_bytes())))
     }
 }
 
-/// A string, or an error that does not repeat what stands there instead.
+/// A string, or an error that does not quote the value.
 fn secret_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     match serde_json::Value::deserialize(deserializer)? {
         serde_json::Value::String(text) => Ok(text),

@@ -1,4 +1,4 @@
-//! The fields that a kind knows at some place, for the message about one that it does not know.
+//! Known fields of a kind at a path, for errors about unknown fields.
 
 use std::sync::LazyLock;
 
@@ -8,10 +8,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 
 use crate::api::crds;
 
-/// Made once, when the first field is unknown: it takes longer than reading the file.
+/// Built lazily: it is slower than reading a manifest and only needed for unknown fields.
 static CRDS: LazyLock<Vec<CustomResourceDefinition>> = LazyLock::new(crds);
 
-/// The names of the siblings of `path`, or `None` if the CRD says nothing about that place.
+/// The valid fields beside `path`; `None` if the CRD has no schema there.
 pub(super) fn known_fields(kind: &str, path: &str) -> Option<String> {
     let crd = CRDS.iter().find(|crd| crd.spec.names.kind == kind)?;
     let schema = crd.spec.versions.first()?.schema.as_ref()?.open_api_v3_schema.as_ref()?;

@@ -1,4 +1,4 @@
-//! From files to objects by kind and name.
+//! Loads manifest files into typed objects by kind and name.
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
@@ -11,21 +11,23 @@ use crate::{
         CaptCluster, CaptClusterTemplate, CaptControlPlane, CaptControlPlaneTemplate, CaptIdentity,
         WorkspaceTemplate, WorkspaceTemplateApply, names,
     },
-    model::{ObjectKey, Parse as _, references::DEFAULT_NAMESPACE, text::Namespace, text::ObjectName},
-};
-
-use super::{
-    core::{Cluster, ConfigMap, Secret},
-    error::{ManifestError, Origin, Warning},
-    parse::{Document, Source, documents},
-    typed::{
-        Identified,
-        Strictness::{self, Foreign, Hidden, Ours},
-        typed,
+    model::{
+        ObjectKey, Parse as _, newtypes::Namespace, newtypes::ObjectName, references::DEFAULT_NAMESPACE,
     },
 };
 
-/// Our kinds, as messages list them.
+use super::{
+    decode::{
+        RawObject,
+        Strictness::{self, Foreign, Hidden, Ours},
+        decode_object,
+    },
+    error::{ManifestError, ManifestWarning, Origin},
+    foreign_kinds::{Cluster, ConfigMap, Secret},
+    parse::{Document, ManifestSource, parse_documents},
+};
+
+/// Capt's kinds, for messages.
 const OUR_KINDS: [&str; 7] = [
     "CAPTCluster",
     "CAPTClusterTemplate",
@@ -36,51 +38,51 @@ const OUR_KINDS: [&str; 7] = [
     "WorkspaceTemplateApply",
 ];
 
-/// An object and where it stands.
+/// An object and its location.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Loaded<T> {
+pub struct LoadedObject<T> {
     /// The object.
     pub object: T,
-    /// Its document.
+    /// Location of its document.
     pub origin: Origin,
 }
 
-/// Everything that some files say, by kind, namespace and name.
+/// All objects of the files, by kind, namespace and name.
 #[derive(Clone, Debug, Default)]
 pub struct Manifests {
     /// Clusters of Cluster API.
-    pub clusters: BTreeMap<ObjectKey, Loaded<Cluster>>,
-    /// Networks.
-    pub capt_clusters: BTreeMap<ObjectKey, Loaded<CaptCluster>>,
-    /// EKS clusters.
-    pub control_planes: BTreeMap<ObjectKey, Loaded<CaptControlPlane>>,
-    /// Units of Terraform work that users wrote.
-    pub applies: BTreeMap<ObjectKey, Loaded<WorkspaceTemplateApply>>,
-    /// Pieces of Terraform.
-    pub templates: BTreeMap<ObjectKey, Loaded<WorkspaceTemplate>>,
-    /// Templates of networks.
-    pub cluster_templates: BTreeMap<ObjectKey, Loaded<CaptClusterTemplate>>,
-    /// Templates of EKS clusters.
-    pub control_plane_templates: BTreeMap<ObjectKey, Loaded<CaptControlPlaneTemplate>>,
-    /// AWS identities, which have no namespace.
-    pub identities: BTreeMap<ObjectName, Loaded<CaptIdentity>>,
+    pub clusters: BTreeMap<ObjectKey, LoadedObject<Cluster>>,
+    /// `CAPTCluster` objects.
+    pub capt_clusters: BTreeMap<ObjectKey, LoadedObject<CaptCluster>>,
+    /// `CAPTControlPlane` objects.
+    pub control_planes: BTreeMap<ObjectKey, LoadedObject<CaptControlPlane>>,
+    /// `WorkspaceTemplateApply` objects.
+    pub applies: BTreeMap<ObjectKey, LoadedObject<WorkspaceTemplateApply>>,
+    /// `WorkspaceTemplate` objects.
+    pub templates: BTreeMap<ObjectKey, LoadedObject<WorkspaceTemplate>>,
+    /// `CAPTClusterTemplate` objects.
+    pub cluster_templates: BTreeMap<ObjectKey, LoadedObject<CaptClusterTemplate>>,
+    /// `CAPTControlPlaneTemplate` objects.
+    pub control_plane_templates: BTreeMap<ObjectKey, LoadedObject<CaptControlPlaneTemplate>>,
+    /// `CAPTIdentity` objects, which are cluster-scoped.
+    pub identities: BTreeMap<ObjectName, LoadedObject<CaptIdentity>>,
     /// Secrets.
-    pub secrets: BTreeMap<ObjectKey, Loaded<Secret>>,
+    pub secrets: BTreeMap<ObjectKey, LoadedObject<Secret>>,
     /// Config maps.
-    pub config_maps: BTreeMap<ObjectKey, Loaded<ConfigMap>>,
-    /// What a person should know.
-    pub warnings: Vec<Warning>,
+    pub config_maps: BTreeMap<ObjectKey, LoadedObject<ConfigMap>>,
+    /// Warnings for the user.
+    pub warnings: Vec<ManifestWarning>,
 }
 
-/// Reads all files, or says everything that is wrong with them.
-pub fn load(sources: &[Source]) -> Result<Manifests, Vec<ManifestError>> {
+/// Loads all files; the error lists every problem.
+pub fn load(sources: &[ManifestSource]) -> Result<Manifests, Vec<ManifestError>> {
     let mut manifests = Manifests::default();
     let mut errors = Vec::new();
     for source in sources {
-        match documents(source) {
+        match parse_documents(source) {
             Ok(documents) => {
                 for document in documents {
-                    if let Err(found) = manifests.take(document) {
+                    if let Err(found) = manifests.add_document(document) {
                         errors.extend(found);
                     }
                 }
@@ -92,68 +94,69 @@ pub fn load(sources: &[Source]) -> Result<Manifests, Vec<ManifestError>> {
 }
 
 impl Manifests {
-    pub(super) fn take(&mut self, document: Document) -> Result<(), Vec<ManifestError>> {
+    pub(super) fn add_document(&mut self, document: Document) -> Result<(), Vec<ManifestError>> {
         let Document { origin, value } = document;
         let Value::Object(fields) = &value else { return Err(vec![ManifestError::NotAnObject { origin }]) };
         let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (api_version, kind) = (text("apiVersion"), text("kind"));
         for (field, text) in [("apiVersion", &api_version), ("kind", &kind)] {
             if text.is_empty() {
-                return Err(vec![ManifestError::NoType { origin, field }]);
+                return Err(vec![ManifestError::MissingField { origin, field }]);
             }
         }
         let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-        let object = describe(&kind, fields.get("metadata"));
-        let document = Identified { origin, kind: kind.clone(), object, value };
+        let object = describe_object(&kind, fields.get("metadata"));
+        let document = RawObject { origin, kind: kind.clone(), object, value };
         match (group, version, kind.as_str()) {
             (names::INFRASTRUCTURE_GROUP, names::VERSION, "CAPTCluster") => {
-                add(&mut self.capt_clusters, document, Ours)
+                add_object(&mut self.capt_clusters, document, Ours)
             }
             (names::INFRASTRUCTURE_GROUP, names::VERSION, "CAPTClusterTemplate") => {
-                add(&mut self.cluster_templates, document, Ours)
+                add_object(&mut self.cluster_templates, document, Ours)
             }
             (names::INFRASTRUCTURE_GROUP, names::VERSION, "WorkspaceTemplate") => {
-                add(&mut self.templates, document, Ours)
+                add_object(&mut self.templates, document, Ours)
             }
             (names::INFRASTRUCTURE_GROUP, names::VERSION, "WorkspaceTemplateApply") => {
-                add(&mut self.applies, document, Ours)
+                add_object(&mut self.applies, document, Ours)
             }
             (names::INFRASTRUCTURE_GROUP, names::VERSION, "CAPTIdentity") => self.add_identity(document),
             (names::CONTROL_PLANE_GROUP, names::VERSION, "CAPTControlPlane") => {
-                add(&mut self.control_planes, document, Ours)
+                add_object(&mut self.control_planes, document, Ours)
             }
             (names::CONTROL_PLANE_GROUP, names::VERSION, "CAPTControlPlaneTemplate") => {
-                add(&mut self.control_plane_templates, document, Ours)
+                add_object(&mut self.control_plane_templates, document, Ours)
             }
             ("cluster.x-k8s.io", "v1beta1" | "v1beta2", "Cluster") => {
-                add(&mut self.clusters, document, Foreign)
+                add_object(&mut self.clusters, document, Foreign)
             }
-            ("", "v1", "Secret") => add(&mut self.secrets, document, Hidden),
-            ("", "v1", "ConfigMap") => add(&mut self.config_maps, document, Foreign),
+            ("", "v1", "Secret") => add_object(&mut self.secrets, document, Hidden),
+            ("", "v1", "ConfigMap") => add_object(&mut self.config_maps, document, Foreign),
             _ if is_misspelt(group, &kind) => Err(vec![unknown_kind(document.origin, api_version, kind)]),
             _ => {
-                let message = format!("{} is not a kind of capt and is left out", document.object);
-                self.warnings.push(Warning { origin: document.origin, message });
+                let message =
+                    format!("{} is not of a kind that capt supports and is ignored", document.object);
+                self.warnings.push(ManifestWarning { origin: document.origin, message });
                 Ok(())
             }
         }
     }
 
-    fn add_identity(&mut self, document: Identified) -> Result<(), Vec<ManifestError>> {
+    fn add_identity(&mut self, document: RawObject) -> Result<(), Vec<ManifestError>> {
         let object = document.object.clone();
-        let (origin, identity) = typed::<CaptIdentity>(document, Strictness::Ours)?;
+        let (origin, identity) = decode_object::<CaptIdentity>(document, Strictness::Ours)?;
         if identity.metadata.namespace.is_some() {
             let (message, remedy) =
-                ("an identity belongs to no namespace".to_owned(), "remove it".to_owned());
+                ("a CAPTIdentity is cluster-scoped".to_owned(), "remove the namespace".to_owned());
             let path = "metadata.namespace".to_owned();
             return Err(vec![ManifestError::Field { origin, object, path, message, remedy }]);
         }
         let key = key_of(&identity.metadata, &origin, &object)?;
-        insert(&mut self.identities, key.name, Loaded { object: identity, origin }, object)
+        insert_unique(&mut self.identities, key.name, LoadedObject { object: identity, origin }, object)
     }
 }
 
-/// A kind of one of our groups, or one of ours in a group that is not.
+/// Whether a kind looks like a misspelt or misplaced capt kind.
 fn is_misspelt(group: &str, kind: &str) -> bool {
     let lower = kind.to_ascii_lowercase();
     OUR_KINDS.iter().any(|ours| ours.to_ascii_lowercase() == lower)
@@ -169,16 +172,16 @@ fn unknown_kind(origin: Origin, api_version: String, kind: String) -> ManifestEr
         } else {
             names::INFRASTRUCTURE_GROUP
         };
-        format!("write apiVersion {group}/{} and kind {ours}", names::VERSION)
+        format!("use apiVersion {group}/{} and kind {ours}", names::VERSION)
     } else if lower.starts_with("captmachine") {
-        "capt makes Fargate profiles, not machines; remove the object".to_owned()
+        "capt has Fargate profiles instead of machines; remove the object".to_owned()
     } else {
-        format!("known are {}, and Cluster, Secret and ConfigMap", OUR_KINDS.join(", "))
+        format!("supported kinds are {}, and Cluster, Secret and ConfigMap", OUR_KINDS.join(", "))
     };
     ManifestError::UnknownKind { origin, api_version, kind, remedy }
 }
 
-fn describe(kind: &str, metadata: Option<&Value>) -> String {
+fn describe_object(kind: &str, metadata: Option<&Value>) -> String {
     let text = |name: &str| metadata.and_then(|it| it.get(name)).and_then(Value::as_str);
     match (text("namespace"), text("name")) {
         (_, None) => format!("{kind} without a name"),
@@ -187,22 +190,22 @@ fn describe(kind: &str, metadata: Option<&Value>) -> String {
     }
 }
 
-fn add<T: DeserializeOwned + HasMetadata>(
-    objects: &mut BTreeMap<ObjectKey, Loaded<T>>,
-    document: Identified,
+fn add_object<T: DeserializeOwned + HasMetadata>(
+    objects: &mut BTreeMap<ObjectKey, LoadedObject<T>>,
+    document: RawObject,
     strictness: Strictness,
 ) -> Result<(), Vec<ManifestError>> {
     let description = document.object.clone();
-    let (origin, mut object) = typed::<T>(document, strictness)?;
+    let (origin, mut object) = decode_object::<T>(document, strictness)?;
     let key = key_of(object.metadata(), &origin, &description)?;
     object.metadata().namespace = Some(key.namespace.to_string());
-    insert(objects, key, Loaded { object, origin }, description)
+    insert_unique(objects, key, LoadedObject { object, origin }, description)
 }
 
-fn insert<K: Ord, T>(
-    objects: &mut BTreeMap<K, Loaded<T>>,
+fn insert_unique<K: Ord, T>(
+    objects: &mut BTreeMap<K, LoadedObject<T>>,
     key: K,
-    loaded: Loaded<T>,
+    loaded: LoadedObject<T>,
     object: String,
 ) -> Result<(), Vec<ManifestError>> {
     match objects.entry(key) {
@@ -219,10 +222,10 @@ fn insert<K: Ord, T>(
 
 fn key_of(metadata: &ObjectMeta, origin: &Origin, object: &str) -> Result<ObjectKey, Vec<ManifestError>> {
     let Some(name) = metadata.name.as_deref() else {
-        return Err(vec![ManifestError::NoType { origin: origin.clone(), field: "metadata.name" }]);
+        return Err(vec![ManifestError::MissingField { origin: origin.clone(), field: "metadata.name" }]);
     };
     let namespace = metadata.namespace.as_deref().unwrap_or(DEFAULT_NAMESPACE);
-    let misfit = |path: &str, malformed: crate::model::Malformed| ManifestError::Field {
+    let misfit = |path: &str, malformed: crate::model::MalformedText| ManifestError::Field {
         origin: origin.clone(),
         object: object.to_owned(),
         path: path.to_owned(),
@@ -234,7 +237,7 @@ fn key_of(metadata: &ObjectMeta, origin: &Origin, object: &str) -> Result<Object
     Ok(ObjectKey { namespace, name })
 }
 
-/// An object with metadata that can be changed.
+/// Mutable access to the metadata.
 trait HasMetadata {
     fn metadata(&mut self) -> &mut ObjectMeta;
 }

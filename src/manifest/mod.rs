@@ -1,25 +1,26 @@
-//! Objects from files: what the command line works on where there is no API server.
+//! Objects from manifest files, for commands that work without an API server. Pure: callers read the files.
 //!
-//! [`load`] turns texts into typed objects, strictly: an unknown field, a wrong type, a missing field or a second document of
-//! the same name is an error with its file, line and path. [`validate`] then gives the verdict of an API server on each
-//! object, and looks at what several objects must agree on. Both report everything they find, one line each. Reading the
-//! files is somebody else's work.
+//! [`load`] decodes strictly: an unknown field, a wrong type, a missing field or a duplicate object is an error with file,
+//! line and path. [`validate`] applies the checks of the API server to each object, and cross-object checks. Both report every
+//! problem, one line each.
 
-mod core;
+mod cluster_pairs;
+mod cross_checks;
+mod decode;
 mod error;
+mod foreign_kinds;
 mod known_fields;
 mod load;
-mod pair;
 mod parse;
-mod together;
-mod typed;
 mod validate;
 
-pub use core::{Cluster, ClusterSpec, ConfigMap, ObjectRef, Secret, SecretValue};
-pub use error::{FieldError, ManifestError, Origin, Warning};
-pub use load::{Loaded, Manifests, load};
-pub use parse::{Document, Source, documents};
-pub use validate::{Checked, Objection, Unit, ValidatedManifests, judge, validate};
+pub use error::{FieldError, ManifestError, ManifestWarning, Origin};
+pub use foreign_kinds::{Cluster, ClusterSpec, ConfigMap, ObjectRef, Secret, SecretValue};
+pub use load::{LoadedObject, Manifests, load};
+pub use parse::{Document, ManifestSource, parse_documents};
+pub use validate::{
+    DocumentProblem, ValidatedCluster, ValidatedManifests, ValidatedObject, validate, validate_document,
+};
 
 #[cfg(test)]
 mod tests;

@@ -23,8 +23,8 @@ spec:
     selectors: [{namespace: 'team-*', labels: {tier: web}}]
 ";
 
-fn source(name: &str, text: &str) -> Source {
-    Source { name: name.to_owned(), text: text.to_owned() }
+fn source(name: &str, text: &str) -> ManifestSource {
+    ManifestSource { name: name.to_owned(), text: text.to_owned() }
 }
 
 fn lines(text: &str) -> Vec<String> {
@@ -48,7 +48,7 @@ fn one_line(text: &str, expected: &str) {
 #[test]
 fn an_empty_file_is_an_error() {
     for text in ["", "   \n", "# only a comment\n", "---\n---\n"] {
-        one_line(text, "x.yaml: the file is empty; write at least one object into it");
+        one_line(text, "x.yaml: the file is empty; add at least one object");
     }
 }
 
@@ -56,17 +56,17 @@ fn an_empty_file_is_an_error() {
 fn text_that_is_not_yaml_is_an_error_with_its_line() {
     let errors = lines("apiVersion: v1\nkind: [unclosed\n");
     assert_eq!(errors.len(), 1);
-    assert!(errors[0].starts_with("x.yaml: line ") && errors[0].contains("not YAML"), "{errors:?}");
+    assert!(errors[0].starts_with("x.yaml: line ") && errors[0].contains("invalid YAML"), "{errors:?}");
     assert!(!errors[0].contains('\n'), "{errors:?}");
-    assert!(lines("\u{1}\u{2}binary")[0].contains("not YAML"));
-    assert!(lines("a: 1\na: 2\n")[0].contains("not YAML"), "a key that is there twice");
+    assert!(lines("\u{1}\u{2}binary")[0].contains("invalid YAML"));
+    assert!(lines("a: 1\na: 2\n")[0].contains("invalid YAML"), "a key that is there twice");
 }
 
 #[test]
 fn json_is_read_also_with_tabs() {
     let json = "{\n\t\"apiVersion\": \"infrastructure.cluster.x-k8s.io/v1beta1\",\n\t\"kind\": \"CAPTCluster\",\n\t\
                 \"metadata\": {\"name\": \"harbour\"},\n\t\"spec\": {\"region\": \"eu-central-1\"}\n}\n";
-    assert_eq!(verdict(json).unwrap().units.len(), 1);
+    assert_eq!(verdict(json).unwrap().clusters.len(), 1);
 }
 
 #[test]
@@ -78,7 +78,7 @@ items:
 - {apiVersion: infrastructure.cluster.x-k8s.io/v1beta1, kind: CAPTCluster, metadata: {name: a}, spec: {region: eu-west-1}}
 - {apiVersion: infrastructure.cluster.x-k8s.io/v1beta1, kind: CAPTCluster, metadata: {name: b}, spec: {region: eu-west-1}}
 ";
-    assert_eq!(verdict(text).unwrap().units.len(), 2);
+    assert_eq!(verdict(text).unwrap().clusters.len(), 2);
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn two_documents_of_one_name_are_an_error_that_names_both_places() {
     assert_eq!(
         errors,
         [
-            "b.yaml: line 4: CAPTCluster default/harbour is there twice, first at a.yaml: line 2; rename or remove one of them"
+            "b.yaml: line 4: CAPTCluster default/harbour is defined twice, first at a.yaml: line 2; rename or remove one of them"
         ]
     );
     let elsewhere = NETWORK.replace("{name: harbour}", "{name: harbour, namespace: other}");
@@ -173,18 +173,23 @@ fn a_kind_of_ours_that_is_misspelt_is_an_error_and_a_foreign_one_is_left_out() {
     assert_eq!(
         errors,
         ["x.yaml: line 2: infrastructure.cluster.x-k8s.io/v1beta1 has no kind CaptCluster; \
-          write apiVersion infrastructure.cluster.x-k8s.io/v1beta1 and kind CAPTCluster"]
+          use apiVersion infrastructure.cluster.x-k8s.io/v1beta1 and kind CAPTCluster"]
     );
-    assert!(lines(&NETWORK.replace("CAPTCluster", "CAPTNetwork"))[0].contains("known are CAPTCluster, "));
-    assert!(lines(&NETWORK.replace("CAPTCluster", "CaptMachine"))[0].contains("not machines"));
-    assert!(lines(&NETWORK.replace("v1beta1", "v1alpha1"))[0].contains("write apiVersion"));
+    assert!(
+        lines(&NETWORK.replace("CAPTCluster", "CAPTNetwork"))[0]
+            .contains("supported kinds are CAPTCluster, ")
+    );
+    assert!(lines(&NETWORK.replace("CAPTCluster", "CaptMachine"))[0].contains("instead of machines"));
+    assert!(lines(&NETWORK.replace("v1beta1", "v1alpha1"))[0].contains("use apiVersion"));
 
     let foreign = "apiVersion: addons.cluster.x-k8s.io/v1alpha1\nkind: HelmChartProxy\nmetadata: {name: cert-manager}\n";
     let manifests = load(&[source("x.yaml", &format!("{foreign}---{NETWORK}"))]).unwrap();
     let warnings: Vec<_> = manifests.warnings.iter().map(ToString::to_string).collect();
     assert_eq!(
         warnings,
-        ["x.yaml: line 1: HelmChartProxy default/cert-manager is not a kind of capt and is left out"]
+        [
+            "x.yaml: line 1: HelmChartProxy default/cert-manager is not of a kind that capt supports and is ignored"
+        ]
     );
 }
 
@@ -192,7 +197,7 @@ fn a_kind_of_ours_that_is_misspelt_is_an_error_and_a_foreign_one_is_left_out() {
 fn a_null_is_as_good_as_nothing_but_for_the_users_own_json() {
     let text =
         NETWORK.replace("region: eu-central-1", "region: eu-central-1, vpcConfig: {tags: null, cidr: ~}");
-    assert_eq!(verdict(&text).unwrap().units.len(), 1);
+    assert_eq!(verdict(&text).unwrap().clusters.len(), 1);
     let apply = "
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
 kind: WorkspaceTemplateApply
@@ -255,7 +260,7 @@ fn quotes_newlines_and_placeholders_in_values_survive() {
         r#"region: eu-central-1, vpcConfig: {tags: {owner: "a \"b\"\n${c} %{d}"}}"#,
     );
     let valid = verdict(&text).unwrap();
-    assert_eq!(valid.units[0].network.as_ref().unwrap().valid.tags["owner"], "a \"b\"\n${c} %{d}");
+    assert_eq!(valid.clusters[0].network.as_ref().unwrap().valid.tags["owner"], "a \"b\"\n${c} %{d}");
 }
 
 #[test]

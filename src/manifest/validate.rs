@@ -1,95 +1,94 @@
-//! From objects to validated objects. Every problem of every object is found before anything is said.
+//! Validates all objects and reports every problem.
 
 use std::collections::BTreeMap;
 
 use crate::{
     api::{CaptCluster, CaptControlPlane, CaptIdentity, WorkspaceTemplate, WorkspaceTemplateApply},
     model::{
-        Limits, ObjectKey, Problem,
-        apply::{self, ValidatedApply},
-        class,
+        Limits, ObjectKey, Problem, cluster_class,
         control_plane::{self, ValidatedControlPlane},
         identity::{self, ValidatedIdentity},
         network::{self, ValidatedNetwork},
+        newtypes::{ClusterName, ObjectName, Region},
         overlap::overlaps,
         template::{self, ValidatedTemplate},
-        text::{ClusterName, ObjectName, Region},
+        workspace_apply::{self, ValidatedApply},
     },
 };
 
 use super::{
-    core::{ConfigMap, Secret},
-    error::{FieldError, ManifestError, Origin, Warning},
-    load::{Loaded, Manifests},
-    pair::pairs,
+    cluster_pairs::pair_clusters,
+    cross_checks,
+    error::{FieldError, ManifestError, ManifestWarning, Origin},
+    foreign_kinds::{ConfigMap, Secret},
+    load::{LoadedObject, Manifests},
     parse::Document,
-    together,
 };
 
-/// An object with what it means.
+/// A validated object.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Checked<T, V> {
+pub struct ValidatedObject<T, V> {
     /// Its namespace and name.
     pub key: ObjectKey,
-    /// The object as it was written.
+    /// The object as written.
     pub object: T,
-    /// What it means.
+    /// Its validated spec.
     pub valid: V,
-    /// Its document.
+    /// Location of its document.
     pub origin: Origin,
 }
 
-/// One cluster: its network, its EKS cluster, or both.
+/// One cluster: its network, its control plane, or both.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Unit {
+pub struct ValidatedCluster {
     /// Namespace and name of the cluster, whether or not there is a Cluster object.
     pub key: ObjectKey,
-    /// Its name in EKS.
+    /// Its EKS cluster name.
     pub eks_name: ClusterName,
     /// Its region.
     pub region: Region,
-    /// Whether it is to be left alone.
+    /// Whether reconciliation is paused.
     pub paused: bool,
     /// Its network.
-    pub network: Option<Checked<CaptCluster, ValidatedNetwork>>,
-    /// Its EKS cluster.
-    pub control_plane: Option<Checked<CaptControlPlane, ValidatedControlPlane>>,
+    pub network: Option<ValidatedObject<CaptCluster, ValidatedNetwork>>,
+    /// Its control plane.
+    pub control_plane: Option<ValidatedObject<CaptControlPlane, ValidatedControlPlane>>,
 }
 
-/// Everything that some files say, with nothing left to question.
+/// All objects of the manifests, validated.
 #[derive(Clone, Debug, Default)]
 pub struct ValidatedManifests {
     /// The clusters, by namespace and name.
-    pub units: Vec<Unit>,
-    /// Units of Terraform work that users wrote.
-    pub applies: BTreeMap<ObjectKey, Checked<WorkspaceTemplateApply, ValidatedApply>>,
-    /// Pieces of Terraform.
-    pub templates: BTreeMap<ObjectKey, Checked<WorkspaceTemplate, ValidatedTemplate>>,
-    /// AWS identities.
+    pub clusters: Vec<ValidatedCluster>,
+    /// `WorkspaceTemplateApply` objects.
+    pub applies: BTreeMap<ObjectKey, ValidatedObject<WorkspaceTemplateApply, ValidatedApply>>,
+    /// `WorkspaceTemplate` objects.
+    pub templates: BTreeMap<ObjectKey, ValidatedObject<WorkspaceTemplate, ValidatedTemplate>>,
+    /// `CAPTIdentity` objects.
     pub identities: BTreeMap<ObjectName, (CaptIdentity, ValidatedIdentity)>,
     /// Secrets.
     pub secrets: BTreeMap<ObjectKey, Secret>,
     /// Config maps.
     pub config_maps: BTreeMap<ObjectKey, ConfigMap>,
-    /// What a person should know.
-    pub warnings: Vec<Warning>,
+    /// Warnings for the user.
+    pub warnings: Vec<ManifestWarning>,
 }
 
-/// Something that is wrong with a document, and the field that it is about if that is known.
+/// A problem of a document, with its field if known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Objection {
+pub struct DocumentProblem {
     /// The field.
     pub path: Option<String>,
-    /// Where, what, and what to do, in one line.
+    /// Location, problem and remedy in one line.
     pub text: String,
 }
 
-/// Looks at one document alone. What it refers to may exist elsewhere, so an objection counts only beside that of an
-/// API server; it says the remedy, which an API server does not.
-pub fn judge(document: Document, limits: &Limits) -> Vec<Objection> {
+/// Validates one document alone. Its references may exist in the cluster, so a problem counts only together with a
+/// rejection by the API server; it adds the remedy to it.
+pub fn validate_document(document: Document, limits: &Limits) -> Vec<DocumentProblem> {
     let mut manifests = Manifests::default();
-    if let Err(errors) = manifests.take(document) {
-        let objection = |error: ManifestError| Objection {
+    if let Err(errors) = manifests.add_document(document) {
+        let objection = |error: ManifestError| DocumentProblem {
             text: error.to_string(),
             path: match error {
                 ManifestError::Field { path, .. } => Some(path),
@@ -98,47 +97,51 @@ pub fn judge(document: Document, limits: &Limits) -> Vec<Objection> {
         };
         return errors.into_iter().map(objection).collect();
     }
-    let objection = |error: FieldError| Objection { text: error.to_string(), path: Some(error.path) };
+    let objection = |error: FieldError| DocumentProblem { text: error.to_string(), path: Some(error.path) };
     validate(&manifests, limits).err().into_iter().flatten().map(objection).collect()
 }
 
-/// Looks at every object alone and at all of them together.
+/// Validates every object and the cross-object rules.
 pub fn validate(manifests: &Manifests, limits: &Limits) -> Result<ValidatedManifests, Vec<FieldError>> {
     let mut errors = Vec::new();
-    let networks = each("CAPTCluster", &manifests.capt_clusters, &mut errors, |key, object| {
+    let networks = validate_each("CAPTCluster", &manifests.capt_clusters, &mut errors, |key, object| {
         network::validate(&object.spec, &key.namespace)
     });
-    let control_planes = each("CAPTControlPlane", &manifests.control_planes, &mut errors, |key, object| {
-        control_plane::validate(&object.spec, &key.namespace, limits)
+    let control_planes =
+        validate_each("CAPTControlPlane", &manifests.control_planes, &mut errors, |key, object| {
+            control_plane::validate(&object.spec, &key.namespace, limits)
+        });
+    let applies = validate_each("WorkspaceTemplateApply", &manifests.applies, &mut errors, |key, object| {
+        workspace_apply::validate(&object.spec, &key.namespace)
     });
-    let applies = each("WorkspaceTemplateApply", &manifests.applies, &mut errors, |key, object| {
-        apply::validate(&object.spec, &key.namespace)
-    });
-    let templates = each("WorkspaceTemplate", &manifests.templates, &mut errors, |_, object| {
+    let templates = validate_each("WorkspaceTemplate", &manifests.templates, &mut errors, |_, object| {
         template::validate(&object.spec)
     });
-    each("CAPTClusterTemplate", &manifests.cluster_templates, &mut errors, |key, object| {
-        class::cluster(&object.spec, &key.namespace)
+    validate_each("CAPTClusterTemplate", &manifests.cluster_templates, &mut errors, |key, object| {
+        cluster_class::validate_cluster_template(&object.spec, &key.namespace)
     });
-    each("CAPTControlPlaneTemplate", &manifests.control_plane_templates, &mut errors, |key, object| {
-        class::control_plane(&object.spec, &key.namespace, limits)
-    });
-    let identities = identities(manifests, &mut errors);
+    validate_each(
+        "CAPTControlPlaneTemplate",
+        &manifests.control_plane_templates,
+        &mut errors,
+        |key, object| cluster_class::validate_control_plane_template(&object.spec, &key.namespace, limits),
+    );
+    let identities = validate_identities(manifests, &mut errors);
 
-    let pairs = pairs(manifests);
+    let pairs = pair_clusters(manifests);
     errors.extend(pairs.errors);
     let mut warnings = manifests.warnings.clone();
     warnings.extend(pairs.warnings);
-    warnings.extend(control_planes.values().flat_map(shared_pods));
-    let found = together::Found { networks, control_planes, applies, templates };
-    together::check_references(&found, manifests, &mut errors);
-    let units = together::units(&found, pairs.by_cluster, manifests, &mut errors);
+    warnings.extend(control_planes.values().flat_map(overlap_warnings));
+    let found = cross_checks::ValidatedObjects { networks, control_planes, applies, templates };
+    cross_checks::check_references(&found, manifests, &mut errors);
+    let units = cross_checks::validate_clusters(&found, pairs.by_cluster, manifests, &mut errors);
     if !errors.is_empty() {
         return Err(errors);
     }
-    let plain = |(key, loaded): (&ObjectKey, &Loaded<Secret>)| (key.clone(), loaded.object.clone());
+    let plain = |(key, loaded): (&ObjectKey, &LoadedObject<Secret>)| (key.clone(), loaded.object.clone());
     Ok(ValidatedManifests {
-        units,
+        clusters: units,
         applies: found.applies,
         templates: found.templates,
         identities,
@@ -148,27 +151,32 @@ pub fn validate(manifests: &Manifests, limits: &Limits) -> Result<ValidatedManif
     })
 }
 
-fn shared_pods(control_plane: &Checked<CaptControlPlane, ValidatedControlPlane>) -> Vec<Warning> {
+fn overlap_warnings(
+    control_plane: &ValidatedObject<CaptControlPlane, ValidatedControlPlane>,
+) -> Vec<ManifestWarning> {
     let ValidatedControlPlane { profiles, system_profile, .. } = &control_plane.valid;
-    let warning = |it: crate::model::overlap::Overlap| Warning {
+    let warning = |it: crate::model::overlap::Overlap| ManifestWarning {
         origin: control_plane.origin.clone(),
         message: format!("CAPTControlPlane {}: {it}", control_plane.key),
     };
     overlaps(profiles, *system_profile).into_iter().map(warning).collect()
 }
 
-fn each<T: Clone, V>(
+fn validate_each<T: Clone, V>(
     kind: &str,
-    objects: &BTreeMap<ObjectKey, Loaded<T>>,
+    objects: &BTreeMap<ObjectKey, LoadedObject<T>>,
     errors: &mut Vec<FieldError>,
     validate: impl Fn(&ObjectKey, &T) -> Result<V, Vec<Problem>>,
-) -> BTreeMap<ObjectKey, Checked<T, V>> {
+) -> BTreeMap<ObjectKey, ValidatedObject<T, V>> {
     let mut valid = BTreeMap::new();
-    for (key, Loaded { object, origin }) in objects {
+    for (key, LoadedObject { object, origin }) in objects {
         match validate(key, object) {
             Ok(meaning) => {
                 let (object, origin) = (object.clone(), origin.clone());
-                valid.insert(key.clone(), Checked { key: key.clone(), object, valid: meaning, origin });
+                valid.insert(
+                    key.clone(),
+                    ValidatedObject { key: key.clone(), object, valid: meaning, origin },
+                );
             }
             Err(problems) => {
                 let name = format!("{kind} {key}");
@@ -179,12 +187,12 @@ fn each<T: Clone, V>(
     valid
 }
 
-fn identities(
+fn validate_identities(
     manifests: &Manifests,
     errors: &mut Vec<FieldError>,
 ) -> BTreeMap<ObjectName, (CaptIdentity, ValidatedIdentity)> {
     let mut valid = BTreeMap::new();
-    for (name, Loaded { object, origin }) in &manifests.identities {
+    for (name, LoadedObject { object, origin }) in &manifests.identities {
         match identity::validate(&object.spec) {
             Ok(meaning) => {
                 valid.insert(name.clone(), (object.clone(), meaning));

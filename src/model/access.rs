@@ -1,26 +1,26 @@
-//! Who may use the Kubernetes API.
+//! EKS access entries.
 
 use crate::api::{self, AccessEntryType, AccessScopeType};
 
 use super::{
     control_plane::{ValidatedAccessEntry, ValidatedAccessPolicy},
-    problem::{Path, Problems},
+    problem::{FieldPath, Problems},
 };
 
-/// Beginnings of group names that EKS refuses.
+/// Group name prefixes that EKS rejects.
 const RESERVED_GROUPS: [&str; 5] = ["system:", "eks:", "aws:", "amazon:", "iam:"];
 
-pub(super) fn check(
-    path: &Path<'_>,
+pub(super) fn check_access_entries(
+    path: &FieldPath<'_>,
     entries: &[api::AccessEntry],
     problems: &mut Problems,
 ) -> Vec<ValidatedAccessEntry> {
-    at_most(path, entries.len(), 100, problems);
+    check_count(path, entries.len(), 100, problems);
     let mut valid = Vec::with_capacity(entries.len());
     for (index, entry) in entries.iter().enumerate() {
         let path = path.index(index);
         if entries[..index].iter().any(|earlier| earlier.principal_arn == entry.principal_arn) {
-            problems.add(&path.field("principalArn"), "is there twice", "join the two entries");
+            problems.add(&path.field("principalArn"), "is listed twice", "merge the two entries");
         }
         valid.extend(check_entry(&path, entry, problems));
     }
@@ -28,7 +28,7 @@ pub(super) fn check(
 }
 
 fn check_entry(
-    path: &Path<'_>,
+    path: &FieldPath<'_>,
     entry: &api::AccessEntry,
     problems: &mut Problems,
 ) -> Option<ValidatedAccessEntry> {
@@ -37,18 +37,18 @@ fn check_entry(
     if *entry_type != AccessEntryType::Standard && !(kubernetes_groups.is_empty() && policies.is_empty()) {
         problems.add(
             path,
-            "kubernetesGroups and policies are for entries of type STANDARD",
+            "kubernetesGroups and policies are only valid for entries of type STANDARD",
             "remove them or the type",
         );
     }
     check_groups(&path.field("kubernetesGroups"), kubernetes_groups, problems);
     let policies_path = path.field("policies");
-    at_most(&policies_path, policies.len(), 20, problems);
+    check_count(&policies_path, policies.len(), 20, problems);
     let mut valid = Vec::with_capacity(policies.len());
     for (index, policy) in policies.iter().enumerate() {
         let path = policies_path.index(index);
         if policies[..index].iter().any(|earlier| earlier.policy_arn == policy.policy_arn) {
-            problems.add(&path.field("policyArn"), "is there twice", "join the two policies");
+            problems.add(&path.field("policyArn"), "is listed twice", "merge the two policies");
         }
         valid.extend(check_policy(&path, policy, problems));
     }
@@ -56,17 +56,17 @@ fn check_entry(
     Some(ValidatedAccessEntry { principal: principal?, kind: *entry_type, groups, policies: valid })
 }
 
-fn check_groups(path: &Path<'_>, groups: &[String], problems: &mut Problems) {
-    at_most(path, groups.len(), 50, problems);
+fn check_groups(path: &FieldPath<'_>, groups: &[String], problems: &mut Problems) {
+    check_count(path, groups.len(), 50, problems);
     for (index, group) in groups.iter().enumerate() {
         let path = path.index(index);
         if !(1..=253).contains(&group.chars().count()) {
-            problems.add(&path, "a group has 1 to 253 characters", "write the name of a group");
+            problems.add(&path, "a group must have 1 to 253 characters", "use the name of a group");
         }
         if RESERVED_GROUPS.iter().any(|reserved| group.starts_with(reserved)) {
             problems.add(
                 &path,
-                format!("{group:?} begins like a group of Kubernetes or AWS, which EKS refuses"),
+                format!("{group:?} has a prefix that is reserved for Kubernetes or AWS, which EKS rejects"),
                 "choose another group; for administrators use AmazonEKSClusterAdminPolicy",
             );
         }
@@ -74,7 +74,7 @@ fn check_groups(path: &Path<'_>, groups: &[String], problems: &mut Problems) {
 }
 
 fn check_policy(
-    path: &Path<'_>,
+    path: &FieldPath<'_>,
     policy: &api::AccessPolicy,
     problems: &mut Problems,
 ) -> Option<ValidatedAccessPolicy> {
@@ -83,19 +83,19 @@ fn check_policy(
     let scope = scope.clone().unwrap_or_default();
     let scope_path = path.field("scope");
     let namespaces_path = scope_path.field("namespaces");
-    at_most(&namespaces_path, scope.namespaces.len(), 100, problems);
+    check_count(&namespaces_path, scope.namespaces.len(), 100, problems);
     match (scope.scope_type, scope.namespaces.is_empty()) {
         (AccessScopeType::Namespace, true) => {
             problems.add(
                 &scope_path,
-                "has type namespace and names none",
+                "has type namespace but lists no namespaces",
                 "add namespaces, or use type cluster",
             );
         }
         (AccessScopeType::Cluster, false) => {
             problems.add(
                 &scope_path,
-                "has type cluster and names namespaces",
+                "has type cluster but lists namespaces",
                 "remove them, or use type namespace",
             );
         }
@@ -105,16 +105,16 @@ fn check_policy(
         if !(1..=63).contains(&namespace.chars().count()) {
             problems.add(
                 &namespaces_path.index(index),
-                "a namespace has 1 to 63 characters",
-                "write its name",
+                "a namespace must have 1 to 63 characters",
+                "use the name of a namespace",
             );
         }
     }
     Some(ValidatedAccessPolicy { policy: arn?, scope: scope.scope_type, namespaces: scope.namespaces })
 }
 
-fn at_most(path: &Path<'_>, count: usize, most: usize, problems: &mut Problems) {
+fn check_count(path: &FieldPath<'_>, count: usize, most: usize, problems: &mut Problems) {
     if count > most {
-        problems.add(path, format!("has {count} items, and at most {most} fit"), "remove some");
+        problems.add(path, format!("has {count} items, but at most {most} are allowed"), "remove some");
     }
 }

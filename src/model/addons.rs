@@ -4,35 +4,39 @@ use crate::api;
 
 use super::{
     control_plane::ValidatedAddon,
-    problem::{Path, Problems},
+    problem::{FieldPath, Problems},
 };
 
-pub(super) fn check(path: &Path<'_>, addons: &[api::Addon], problems: &mut Problems) -> Vec<ValidatedAddon> {
+pub(super) fn check_addons(
+    path: &FieldPath<'_>,
+    addons: &[api::Addon],
+    problems: &mut Problems,
+) -> Vec<ValidatedAddon> {
     let mut valid = Vec::with_capacity(addons.len());
     for (index, addon) in addons.iter().enumerate() {
         let path = path.index(index);
         if addons[..index].iter().any(|earlier| earlier.name == addon.name) {
             problems.add(
                 &path.field("name"),
-                format!("{:?} is there twice", addon.name),
+                format!("{:?} is listed twice", addon.name),
                 "remove one of them",
             );
         }
-        valid.extend(check_one(&path, addon, problems));
+        valid.extend(check_addon(&path, addon, problems));
     }
     valid
 }
 
-fn check_one(path: &Path<'_>, addon: &api::Addon, problems: &mut Problems) -> Option<ValidatedAddon> {
+fn check_addon(path: &FieldPath<'_>, addon: &api::Addon, problems: &mut Problems) -> Option<ValidatedAddon> {
     let api::Addon { name, version, configuration_values, service_account_role_arn } = addon;
     let name = problems.parse(&path.field("name"), name);
     let role_path = path.field("serviceAccountRoleArn");
     let role = problems.parse_option(&role_path, service_account_role_arn.as_deref());
-    if let Some(version) = version.as_deref().filter(|version| !is_version(version)) {
+    if let Some(version) = version.as_deref().filter(|version| !is_addon_version(version)) {
         problems.add(
             &path.field("version"),
-            format!("{version:?} is not the version of an addon"),
-            "write one such as v1.11.4-eksbuild.2, or leave it out for EKS's default",
+            format!("{version:?} is not an addon version"),
+            "use one such as v1.11.4-eksbuild.2, or omit it for the EKS default",
         );
     }
     if let Some(text) = configuration_values
@@ -40,8 +44,8 @@ fn check_one(path: &Path<'_>, addon: &api::Addon, problems: &mut Problems) -> Op
     {
         problems.add(
             &path.field("configurationValues"),
-            format!("is not the text of a JSON object: {error}"),
-            "write JSON such as '{\"computeType\":\"Fargate\"}'",
+            format!("is not a JSON object: {error}"),
+            "use JSON such as '{\"computeType\":\"Fargate\"}'",
         );
     }
     Some(ValidatedAddon {
@@ -52,6 +56,6 @@ fn check_one(path: &Path<'_>, addon: &api::Addon, problems: &mut Problems) -> Op
     })
 }
 
-fn is_version(text: &str) -> bool {
+fn is_addon_version(text: &str) -> bool {
     text.strip_prefix('v').and_then(|rest| rest.bytes().next()).is_some_and(|it| it.is_ascii_digit())
 }

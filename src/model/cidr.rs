@@ -4,7 +4,7 @@ use std::{fmt, net::Ipv4Addr};
 
 use serde::{Serialize, Serializer};
 
-use super::text::{Malformed, Parse};
+use super::newtypes::{MalformedText, Parse};
 
 /// An IPv4 network: an address without host bits, and the length of its prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,7 +21,7 @@ impl Cidr {
     }
 
     /// The whole internet.
-    pub const EVERYTHING: Self = Self { address: Ipv4Addr::UNSPECIFIED, prefix: 0 };
+    pub const ANY: Self = Self { address: Ipv4Addr::UNSPECIFIED, prefix: 0 };
 
     /// Length of the prefix.
     pub fn prefix(&self) -> u8 {
@@ -39,11 +39,11 @@ impl Cidr {
     }
 
     /// Whether this is the whole internet.
-    pub fn is_everything(&self) -> bool {
+    pub fn is_any(&self) -> bool {
         self.prefix == 0
     }
 
-    /// Whether the network lies in one of the ranges that are kept for private use.
+    /// Whether the network is in a private range (RFC 1918).
     pub fn is_private(&self) -> bool {
         [([10, 0, 0, 0], 8), ([172, 16, 0, 0], 12), ([192, 168, 0, 0], 16)]
             .into_iter()
@@ -57,10 +57,10 @@ impl Cidr {
 }
 
 impl Parse for Cidr {
-    fn parse(text: &str) -> Result<Self, Malformed> {
-        let malformed = |expected, remedy| Malformed { text: text.to_owned(), expected, remedy };
-        let (address, prefix) = split(text).ok_or_else(|| {
-            malformed("an IPv4 network", "write an address and a prefix length such as 10.0.0.0/16")
+    fn parse(text: &str) -> Result<Self, MalformedText> {
+        let malformed = |expected, remedy| MalformedText { text: text.to_owned(), expected, remedy };
+        let (address, prefix) = parse_parts(text).ok_or_else(|| {
+            malformed("an IPv4 network", "use an address and a prefix length such as 10.0.0.0/16")
         })?;
         Self::new(address, prefix).ok_or_else(|| {
             malformed(
@@ -71,7 +71,7 @@ impl Parse for Cidr {
     }
 }
 
-fn split(text: &str) -> Option<(Ipv4Addr, u8)> {
+fn parse_parts(text: &str) -> Option<(Ipv4Addr, u8)> {
     let (address, prefix) = text.split_once('/')?;
     let plain = prefix.bytes().all(|it| it.is_ascii_digit()) && (prefix == "0" || !prefix.starts_with('0'));
     let prefix: u8 = prefix.parse().ok().filter(|length| plain && *length <= 32)?;

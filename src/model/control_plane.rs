@@ -1,53 +1,53 @@
-//! An EKS cluster, from a `CAPTControlPlane`.
+//! Validation of a `CAPTControlPlane`.
 
 use crate::api::{self, AccessEntryType, AccessScopeType, ControlPlaneConfig, LogType, UpgradePolicy};
 
 use super::{
     access, addons,
     cidr::Cidr,
-    fargate::{self, Surroundings, ValidatedProfile},
+    fargate::{self, ProfileContext, ValidatedProfile},
     limits::Limits,
-    network::retention,
-    problem::{Path, Problem, Problems},
-    references::{self, ObjectKey},
-    tags::{self, Tags},
-    text::{
+    network::check_retention,
+    newtypes::{
         AccessPolicyArn, AddonName, ClusterName, KeyArn, Namespace, ObjectName, PodRoleArn, PrincipalArn,
         Region, RoleArn,
     },
+    problem::{FieldPath, Problem, Problems},
+    references::{self, ObjectKey},
+    tags::{self, Tags},
     version::KubernetesVersion,
 };
 
-/// An EKS cluster.
+/// A validated `CAPTControlPlane`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidatedControlPlane {
     /// Its version.
     pub version: KubernetesVersion,
-    /// The template that makes it, in place of the built-in module.
+    /// The template that replaces the built-in module.
     pub template: Option<ObjectKey>,
-    /// Its region, if it is said here.
+    /// Its region, if set.
     pub region: Option<Region>,
-    /// Its name in EKS, if it is said here.
+    /// Its EKS cluster name, if set.
     pub eks_name: Option<ClusterName>,
-    /// Who can reach its API.
+    /// Network access to its API.
     pub endpoint: EndpointAccess,
     /// Its addons.
     pub addons: Vec<ValidatedAddon>,
-    /// Who may use its API.
+    /// EKS access entries.
     pub access_entries: Vec<ValidatedAccessEntry>,
-    /// Whether its maker becomes its administrator.
+    /// Whether the creating identity becomes cluster administrator.
     pub creator_is_admin: bool,
     /// How its Secrets are encrypted.
     pub encryption: Encryption,
     /// Its logs.
     pub logs: Logs,
-    /// What happens when its version leaves standard support.
+    /// Upgrade policy at the end of standard support.
     pub upgrade_policy: UpgradePolicy,
-    /// Range of its Services.
+    /// CIDR of its Services.
     pub service_cidr: Option<Cidr>,
-    /// The role of its Fargate pods; to be made if left out.
+    /// Pod execution role; created if `None`.
     pub pod_execution_role: Option<PodRoleArn>,
-    /// Whether it gets a profile for its DNS.
+    /// Whether it gets a Fargate profile for cluster DNS.
     pub system_profile: bool,
     /// Its other Fargate profiles.
     pub profiles: Vec<ValidatedProfile>,
@@ -55,38 +55,38 @@ pub struct ValidatedControlPlane {
     pub tags: Tags,
     /// The AWS identity to use.
     pub identity: Option<ObjectName>,
-    /// Minutes after which a run that is not done is reported.
+    /// Minutes after which an unfinished run is reported.
     pub timeouts: api::Timeouts,
 }
 
-/// Who can reach the Kubernetes API.
+/// Network access to the Kubernetes API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointAccess {
-    /// The internet.
+    /// From the internet.
     pub public: bool,
-    /// The VPC.
+    /// From the VPC.
     pub private: bool,
-    /// The part of the internet that can.
+    /// The public CIDRs with access.
     pub public_cidrs: Vec<Cidr>,
 }
 
-/// How Secrets in etcd are encrypted.
+/// Envelope encryption of Secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Encryption {
-    /// Not at all.
+    /// Disabled.
     Off,
-    /// With a key that is made for the cluster.
+    /// With a KMS key created for the cluster.
     NewKey,
-    /// With this key.
+    /// With this KMS key.
     Key(KeyArn),
 }
 
-/// Logs of the control plane.
+/// Control plane logging.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logs {
-    /// What is logged, in the order of AWS.
+    /// Log types, in the order of AWS.
     pub types: Vec<LogType>,
-    /// For how many days they are kept.
+    /// Retention in days.
     pub retention_days: i32,
 }
 
@@ -95,20 +95,20 @@ pub struct Logs {
 pub struct ValidatedAddon {
     /// Its name.
     pub name: AddonName,
-    /// Its version; EKS's default if left out.
+    /// Its version; the EKS default if `None`.
     pub version: Option<String>,
-    /// Its settings, as the text of a JSON object.
+    /// Its configuration values, as JSON text.
     pub configuration: Option<String>,
     /// The role of its service account.
     pub role: Option<RoleArn>,
 }
 
-/// Who may use the Kubernetes API.
+/// An EKS access entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidatedAccessEntry {
     /// The IAM principal.
     pub principal: PrincipalArn,
-    /// What it is.
+    /// Its type.
     pub kind: AccessEntryType,
     /// Its Kubernetes groups.
     pub groups: Vec<String>,
@@ -116,7 +116,7 @@ pub struct ValidatedAccessEntry {
     pub policies: Vec<ValidatedAccessPolicy>,
 }
 
-/// An access policy and where it holds.
+/// An access policy and its scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidatedAccessPolicy {
     /// The policy.
@@ -127,19 +127,19 @@ pub struct ValidatedAccessPolicy {
     pub namespaces: Vec<String>,
 }
 
-/// Looks at the spec of a `CAPTControlPlane` in this namespace.
+/// Validates the spec of a `CAPTControlPlane` in this namespace.
 pub fn validate(
     spec: &api::CaptControlPlaneSpec,
     home: &Namespace,
     limits: &Limits,
 ) -> Result<ValidatedControlPlane, Vec<Problem>> {
     let mut problems = Problems::default();
-    let control_plane = check(&Path::root("spec"), spec, (home, limits), &mut problems);
+    let control_plane = check_spec(&FieldPath::root("spec"), spec, (home, limits), &mut problems);
     problems.into_result(control_plane)
 }
 
-pub(super) fn check(
-    path: &Path<'_>,
+pub(super) fn check_spec(
+    path: &FieldPath<'_>,
     spec: &api::CaptControlPlaneSpec,
     (home, limits): (&Namespace, &Limits),
     problems: &mut Problems,
@@ -164,17 +164,18 @@ pub(super) fn check(
     let template_path = path.field("workspaceTemplateRef");
     let template = workspace_template_ref
         .as_ref()
-        .and_then(|reference| references::template(&template_path, reference, home, problems));
+        .and_then(|reference| references::check_template(&template_path, reference, home, problems));
     let built_in = workspace_template_ref.is_none();
     if !built_in {
         check_no_module_settings(&config_path, config, problems);
     }
     let system_profile = built_in && config.system_fargate_profile;
     let profiles_path = path.field("additionalFargateProfiles");
-    let around = Surroundings { home, limits, system_profile };
-    let profiles = fargate::check_all(&profiles_path, &fargate::wanted(spec), around, problems);
+    let around = ProfileContext { home, limits, system_profile };
+    let profiles =
+        fargate::check_profiles(&profiles_path, &fargate::desired_profiles(spec), around, problems);
     if sandboxes.as_ref().is_some_and(|it| it.enabled) {
-        fargate::check_sandboxes(&profiles_path, additional_fargate_profiles, problems);
+        fargate::check_sandbox_profile_name(&profiles_path, additional_fargate_profiles, problems);
     }
     let role_path = config_path.field("podExecutionRoleArn");
 
@@ -182,27 +183,35 @@ pub(super) fn check(
         template,
         region: problems.parse_option(&config_path.field("region"), config.region.as_deref()),
         eks_name: problems.parse_option(&path.field("eksClusterName"), eks_cluster_name.as_deref()),
-        endpoint: endpoint(&config_path.field("endpointAccess"), config.endpoint_access.as_ref(), problems),
-        addons: addons::check(&config_path.field("addons"), &config.addons, problems),
-        access_entries: access::check(&config_path.field("accessEntries"), &config.access_entries, problems),
+        endpoint: check_endpoint_access(
+            &config_path.field("endpointAccess"),
+            config.endpoint_access.as_ref(),
+            problems,
+        ),
+        addons: addons::check_addons(&config_path.field("addons"), &config.addons, problems),
+        access_entries: access::check_access_entries(
+            &config_path.field("accessEntries"),
+            &config.access_entries,
+            problems,
+        ),
         creator_is_admin: config.bootstrap_cluster_creator_admin,
-        encryption: encryption(&config_path.field("encryption"), config.encryption.as_ref(), problems),
-        logs: logs(&config_path.field("logging"), config.logging.as_ref(), problems),
+        encryption: check_encryption(&config_path.field("encryption"), config.encryption.as_ref(), problems),
+        logs: check_logs(&config_path.field("logging"), config.logging.as_ref(), problems),
         upgrade_policy: config.upgrade_policy,
-        service_cidr: service_cidr(&config_path.field("serviceIpv4Cidr"), config, problems),
+        service_cidr: check_service_cidr(&config_path.field("serviceIpv4Cidr"), config, problems),
         pod_execution_role: problems.parse_option(&role_path, config.pod_execution_role_arn.as_deref()),
         system_profile,
         profiles,
-        tags: tags::check(&path.field("additionalTags"), additional_tags, problems),
-        identity: references::identity(&path.field("identityRef"), identity_ref.as_ref(), problems),
-        timeouts: timeouts(&config_path.field("timeouts"), config.timeouts.as_ref(), problems),
-        // Last, so that everything before it was looked at.
+        tags: tags::check_tags(&path.field("additionalTags"), additional_tags, problems),
+        identity: references::check_identity(&path.field("identityRef"), identity_ref.as_ref(), problems),
+        timeouts: check_timeouts(&config_path.field("timeouts"), config.timeouts.as_ref(), problems),
+        // Last, because `?` would skip the checks above.
         version: version?,
     })
 }
 
-/// Settings that a template would silently ignore.
-fn check_no_module_settings(path: &Path<'_>, config: &ControlPlaneConfig, problems: &mut Problems) {
+/// Rejects settings that a template would silently ignore.
+fn check_no_module_settings(path: &FieldPath<'_>, config: &ControlPlaneConfig, problems: &mut Problems) {
     let ignored = config.encryption.is_some()
         || config.logging.is_some()
         || config.service_ipv4_cidr.is_some()
@@ -210,14 +219,14 @@ fn check_no_module_settings(path: &Path<'_>, config: &ControlPlaneConfig, proble
     if ignored {
         problems.add(
             path,
-            "encryption, logging, serviceIpv4Cidr and accessEntries are variables of the built-in module",
+            "encryption, logging, serviceIpv4Cidr and accessEntries are only for the built-in module",
             "remove them, or workspaceTemplateRef",
         );
     }
 }
 
-fn endpoint(
-    path: &Path<'_>,
+fn check_endpoint_access(
+    path: &FieldPath<'_>,
     access: Option<&api::EndpointAccess>,
     problems: &mut Problems,
 ) -> EndpointAccess {
@@ -227,12 +236,12 @@ fn endpoint(
     let cidrs_path = path.field("publicCIDRs");
     let cidrs: Vec<Cidr> = problems.parse_set(&cidrs_path, public_cidrs);
     if !public && !private {
-        problems.add(path, "nobody could reach the cluster", "set public or private to true");
+        problems.add(path, "the cluster would be unreachable", "set public or private to true");
     }
     if !public && !public_cidrs.is_empty() {
         problems.add(&cidrs_path, "has no effect while public is false", "remove it, or set public to true");
     }
-    if public && !private && !cidrs.is_empty() && !cidrs.iter().any(Cidr::is_everything) {
+    if public && !private && !cidrs.is_empty() && !cidrs.iter().any(Cidr::is_any) {
         problems.add(
             &cidrs_path,
             "restricts the public endpoint while private is false, so that Fargate pods cannot reach the API",
@@ -242,7 +251,11 @@ fn endpoint(
     EndpointAccess { public, private, public_cidrs: cidrs }
 }
 
-fn encryption(path: &Path<'_>, encryption: Option<&api::Encryption>, problems: &mut Problems) -> Encryption {
+fn check_encryption(
+    path: &FieldPath<'_>,
+    encryption: Option<&api::Encryption>,
+    problems: &mut Problems,
+) -> Encryption {
     let Some(api::Encryption { enabled, kms_key_arn }) = encryption else { return Encryption::NewKey };
     let key_path = path.field("kmsKeyArn");
     let key = problems.parse_option(&key_path, kms_key_arn.as_deref());
@@ -256,39 +269,47 @@ fn encryption(path: &Path<'_>, encryption: Option<&api::Encryption>, problems: &
     }
 }
 
-fn logs(path: &Path<'_>, logging: Option<&api::Logging>, problems: &mut Problems) -> Logs {
+fn check_logs(path: &FieldPath<'_>, logging: Option<&api::Logging>, problems: &mut Problems) -> Logs {
     let unset = api::Logging::default();
     let api::Logging { types, retention_days } = logging.unwrap_or(&unset);
     let mut sorted = types.clone();
     sorted.sort_unstable();
     sorted.dedup();
     if sorted.len() != types.len() {
-        problems.add(&path.field("types"), "names a log twice", "remove one of them");
+        problems.add(&path.field("types"), "lists a log type twice", "remove one of them");
     }
-    retention(&path.field("retentionDays"), *retention_days, problems);
+    check_retention(&path.field("retentionDays"), *retention_days, problems);
     Logs { types: sorted, retention_days: *retention_days }
 }
 
-fn service_cidr(path: &Path<'_>, config: &ControlPlaneConfig, problems: &mut Problems) -> Option<Cidr> {
+fn check_service_cidr(
+    path: &FieldPath<'_>,
+    config: &ControlPlaneConfig,
+    problems: &mut Problems,
+) -> Option<Cidr> {
     let cidr: Cidr = problems.parse_option(path, config.service_ipv4_cidr.as_deref())?;
     if !(12..=24).contains(&cidr.prefix()) || !cidr.is_private() {
         problems.add(
             path,
             format!("{cidr} is not from /12 to /24 inside a private range"),
-            "write a range inside 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16",
+            "use a range inside 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16",
         );
     }
     Some(cidr)
 }
 
-fn timeouts(path: &Path<'_>, timeouts: Option<&api::Timeouts>, problems: &mut Problems) -> api::Timeouts {
+fn check_timeouts(
+    path: &FieldPath<'_>,
+    timeouts: Option<&api::Timeouts>,
+    problems: &mut Problems,
+) -> api::Timeouts {
     let timeouts = timeouts.cloned().unwrap_or_default();
     for (field, minutes) in [
         ("controlPlaneTimeout", timeouts.control_plane_timeout),
         ("vpcReadyTimeout", timeouts.vpc_ready_timeout),
     ] {
         if minutes < 1 {
-            problems.add(&path.field(field), format!("{minutes} is less than a minute"), "write 1 or more");
+            problems.add(&path.field(field), format!("{minutes} is less than a minute"), "use 1 or more");
         }
     }
     timeouts

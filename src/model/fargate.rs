@@ -1,4 +1,4 @@
-//! Fargate profiles, from a `CAPTControlPlane`.
+//! Validation of Fargate profiles.
 
 use std::collections::BTreeMap;
 
@@ -6,27 +6,27 @@ use crate::api::{self, schema};
 
 use super::{
     limits::Limits,
-    network::subnet_list,
-    problem::{Path, Problems},
-    references::{self, ObjectKey},
-    tags::{self, Tags},
-    text::{
+    network::check_subnet_list,
+    newtypes::{
         Namespace, PodRoleArn, ProfileName, SelectorLabelKey, SelectorLabelValue, SelectorNamespace, SubnetId,
     },
+    problem::{FieldPath, Problems},
+    references::{self, ObjectKey},
+    tags::{self, Tags},
 };
 
-/// The name of the profile that the built-in EKS module makes for the cluster's DNS.
+/// Name of the profile for cluster DNS, created by the built-in EKS module.
 pub const SYSTEM_PROFILE: &str = "system";
 
-/// The name of the profile for the pods of Sandboxes.
+/// Name of the profile for Sandbox pods.
 pub const SANDBOX_PROFILE: &str = "sandboxes";
-/// Labels that pods of Sandboxes carry, those of forks and those of routers.
+/// Labels of Sandbox pods: forks and routers.
 const SANDBOX_LABELS: [&str; 2] = ["sandbox.capt.x-k8s.io/fork", "sandbox.capt.x-k8s.io/router"];
 
-/// All profiles that a cluster shall have beside its own one: those that are listed, and the one for Sandboxes.
-pub fn wanted(spec: &api::CaptControlPlaneSpec) -> Vec<api::FargateProfile> {
+/// The desired profiles besides the system profile: the listed ones and the one for Sandboxes.
+pub fn desired_profiles(spec: &api::CaptControlPlaneSpec) -> Vec<api::FargateProfile> {
     let mut all = spec.additional_fargate_profiles.clone();
-    // One that is listed under the same name is refused, and must not be there twice meanwhile.
+    // A listed profile of the same name is rejected elsewhere; do not add a duplicate.
     let is_taken = all.iter().any(|it| it.name == SANDBOX_PROFILE);
     if spec.sandboxes.as_ref().is_some_and(|it| it.enabled) && !is_taken {
         all.push(sandbox_profile());
@@ -34,7 +34,7 @@ pub fn wanted(spec: &api::CaptControlPlaneSpec) -> Vec<api::FargateProfile> {
     all
 }
 
-/// In every namespace, because forks run beside what they are forks of.
+/// Matches every namespace, because forks run beside their baselines.
 fn sandbox_profile() -> api::FargateProfile {
     let selector = |label: &str| api::FargateSelector {
         namespace: "*".to_owned(),
@@ -47,26 +47,26 @@ fn sandbox_profile() -> api::FargateProfile {
     }
 }
 
-/// A Fargate profile.
+/// A validated Fargate profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidatedProfile {
     /// Its name.
     pub name: ProfileName,
-    /// The pods it is for.
+    /// Its pod selectors.
     pub selectors: Vec<ValidatedSelector>,
-    /// The template that makes it, in place of the built-in module.
+    /// The template that replaces the built-in module.
     pub template: Option<ObjectKey>,
     /// Its subnets; the cluster's private ones if empty.
     pub subnets: Vec<SubnetId>,
-    /// Its role; the cluster's own if left out.
+    /// Its pod execution role; the cluster's if `None`.
     pub pod_execution_role: Option<PodRoleArn>,
     /// Its tags.
     pub tags: Tags,
 }
 
 impl ValidatedProfile {
-    /// Whether it is the one for Sandboxes, whose pods other profiles may want too: which of them gets a fork is decided when
-    /// the fork is made.
+    /// Whether it is the profile for Sandboxes. Other profiles may match its pods too: the profile of a fork is chosen when the
+    /// fork is created.
     pub fn is_for_sandboxes(&self) -> bool {
         let labels =
             |it: &ValidatedSelector| it.labels.keys().any(|key| SANDBOX_LABELS.contains(&key.as_str()));
@@ -74,37 +74,37 @@ impl ValidatedProfile {
     }
 }
 
-/// The pods a profile is for.
+/// A pod selector of a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidatedSelector {
-    /// Their namespace.
+    /// Namespace of the pods.
     pub namespace: SelectorNamespace,
-    /// Their labels.
+    /// Labels of the pods.
     pub labels: BTreeMap<SelectorLabelKey, SelectorLabelValue>,
 }
 
-/// What a profile is checked against.
+/// Context of the profile checks.
 #[derive(Clone, Copy)]
-pub(super) struct Surroundings<'a> {
+pub(super) struct ProfileContext<'a> {
     pub(super) home: &'a Namespace,
     pub(super) limits: &'a Limits,
-    /// Whether the cluster's own profile exists beside these.
+    /// Whether the system profile exists too.
     pub(super) system_profile: bool,
 }
 
-pub(super) fn check_all(
-    path: &Path<'_>,
+pub(super) fn check_profiles(
+    path: &FieldPath<'_>,
     profiles: &[api::FargateProfile],
-    around: Surroundings<'_>,
+    around: ProfileContext<'_>,
     problems: &mut Problems,
 ) -> Vec<ValidatedProfile> {
     let all = profiles.len() + usize::from(around.system_profile);
     let most = around.limits.profiles_per_cluster.min(schema::MAX_PROFILES);
     if all > most {
-        let own = if around.system_profile { ", the cluster's own among them" } else { "" };
+        let own = if around.system_profile { " including the system profile" } else { "" };
         problems.add(
             path,
-            format!("the cluster would have {all} Fargate profiles{own}, and the limit is {most}"),
+            format!("the cluster would have {all} Fargate profiles{own}, but the limit is {most}"),
             format!("remove some, or raise the quota in AWS and {}", Limits::PROFILES_SETTING),
         );
     }
@@ -114,37 +114,41 @@ pub(super) fn check_all(
         if profiles[..index].iter().any(|earlier| earlier.name == profile.name) {
             problems.add(
                 &path.field("name"),
-                format!("{:?} is there twice", profile.name),
+                format!("{:?} is listed twice", profile.name),
                 "rename one of them",
             );
         }
         if around.system_profile && profile.name == SYSTEM_PROFILE {
             problems.add(
                 &path.field("name"),
-                "\"system\" is the name of the cluster's own profile",
+                "\"system\" is reserved for the system profile",
                 "choose another name, or set controlPlaneConfig.systemFargateProfile to false",
             );
         }
-        valid.extend(check(&path, profile, around, problems));
+        valid.extend(check_profile(&path, profile, around, problems));
     }
     valid
 }
 
-/// The name of the profile for Sandboxes is nobody else's.
-pub(super) fn check_sandboxes(path: &Path<'_>, profiles: &[api::FargateProfile], problems: &mut Problems) {
+/// Rejects listed profiles with the reserved name of the Sandbox profile.
+pub(super) fn check_sandbox_profile_name(
+    path: &FieldPath<'_>,
+    profiles: &[api::FargateProfile],
+    problems: &mut Problems,
+) {
     for (index, _) in profiles.iter().enumerate().filter(|(_, it)| it.name == SANDBOX_PROFILE) {
         problems.add(
             &path.index(index).field("name"),
-            "\"sandboxes\" is the name of the profile that sandboxes.enabled makes",
+            "\"sandboxes\" is reserved for the profile that sandboxes.enabled creates",
             "choose another name, or set sandboxes.enabled to false",
         );
     }
 }
 
-fn check(
-    path: &Path<'_>,
+fn check_profile(
+    path: &FieldPath<'_>,
     profile: &api::FargateProfile,
-    around: Surroundings<'_>,
+    around: ProfileContext<'_>,
     problems: &mut Problems,
 ) -> Option<ValidatedProfile> {
     let api::FargateProfile {
@@ -160,16 +164,16 @@ fn check(
     let template_path = path.field("workspaceTemplateRef");
     let template = workspace_template_ref
         .as_ref()
-        .and_then(|reference| references::template(&template_path, reference, around.home, problems));
-    let subnets = subnet_list(&path.field("subnetIds"), subnet_ids, problems);
+        .and_then(|reference| references::check_template(&template_path, reference, around.home, problems));
+    let subnets = check_subnet_list(&path.field("subnetIds"), subnet_ids, problems);
     let role_path = path.field("podExecutionRoleArn");
     let pod_execution_role = problems.parse_option(&role_path, pod_execution_role_arn.as_deref());
-    let tags = tags::check(&path.field("tags"), tags, problems);
+    let tags = tags::check_tags(&path.field("tags"), tags, problems);
     Some(ValidatedProfile { name: name?, selectors, template, subnets, pod_execution_role, tags })
 }
 
 fn check_selectors(
-    path: &Path<'_>,
+    path: &FieldPath<'_>,
     selectors: &[api::FargateSelector],
     limits: &Limits,
     problems: &mut Problems,
@@ -181,7 +185,7 @@ fn check_selectors(
     if selectors.len() > most {
         problems.add(
             path,
-            format!("has {} selectors, and the limit is {most}", selectors.len()),
+            format!("has {} selectors, but the limit is {most}", selectors.len()),
             format!("split the profile, or raise the quota in AWS and {}", Limits::SELECTORS_SETTING),
         );
     }
@@ -189,7 +193,7 @@ fn check_selectors(
     for (index, selector) in selectors.iter().enumerate() {
         let path = path.index(index);
         if selectors[..index].contains(selector) {
-            problems.add(&path, "is the same as an earlier selector", "remove one of them");
+            problems.add(&path, "duplicates an earlier selector", "remove one of them");
         }
         valid.extend(check_selector(&path, selector, limits, problems));
     }
@@ -197,7 +201,7 @@ fn check_selectors(
 }
 
 fn check_selector(
-    path: &Path<'_>,
+    path: &FieldPath<'_>,
     selector: &api::FargateSelector,
     limits: &Limits,
     problems: &mut Problems,
@@ -209,7 +213,7 @@ fn check_selector(
     if labels.len() > most {
         problems.add(
             &labels_path,
-            format!("has {} labels, and the limit is {most}", labels.len()),
+            format!("has {} labels, but the limit is {most}", labels.len()),
             format!("remove some, or raise the quota in AWS and {}", Limits::LABELS_SETTING),
         );
     }

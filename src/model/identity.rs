@@ -1,43 +1,43 @@
-//! AWS credentials and who may use them, from a `CAPTIdentity`.
+//! Validation of a `CAPTIdentity`: AWS credentials and the namespaces that may use them.
 
 use crate::api::{self, IdentitySource};
 
 use super::{
-    problem::{Path, Problem, Problems},
+    newtypes::{FileName, Namespace, RoleArn},
+    problem::{FieldPath, Problem, Problems},
     references::{self, ObjectKey},
     tags::{self, Tags},
-    text::{FileName, Namespace, RoleArn},
 };
 
-/// AWS credentials.
+/// A validated `CAPTIdentity`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValidatedIdentity {
-    /// Where the first credentials come from.
+    /// Source of the initial credentials.
     pub source: CredentialSource,
-    /// Roles to assume, one with the credentials of the other.
+    /// Roles to assume, chained.
     pub roles: Vec<ValidatedRole>,
-    /// Who may use the identity; nobody if `None`.
+    /// Namespaces that may use the identity; none if `None`.
     pub allowed: Option<api::AllowedNamespaces>,
-    /// HCL that is added to every workspace.
+    /// HCL added to every workspace.
     pub configuration: Option<String>,
-    /// A backend in place of ours.
+    /// HCL of a backend that replaces the default one.
     pub backend: Option<String>,
-    /// Files that are put beside the configuration.
+    /// Files written beside the configuration.
     pub files: Vec<ValidatedCredentialFile>,
 }
 
-/// Where credentials come from.
+/// Source of credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CredentialSource {
-    /// The SDK's default chain.
+    /// The SDK's default credential chain.
     Default,
     /// A Secret.
     Secret(ObjectKey),
-    /// A token.
+    /// A web identity token.
     WebIdentity {
-        /// The role that trusts it.
+        /// The role to assume with it.
         role: RoleArn,
-        /// The file that holds it.
+        /// The token file.
         token_file: String,
     },
 }
@@ -47,15 +47,15 @@ pub enum CredentialSource {
 pub struct ValidatedRole {
     /// The role.
     pub role: RoleArn,
-    /// The word that the role's owner asks for.
+    /// The external id that the role's trust policy requires.
     pub external_id: Option<String>,
-    /// How many seconds the credentials live.
+    /// Lifetime of the credentials in seconds.
     pub duration_seconds: i32,
-    /// Tags of the session.
+    /// Session tags.
     pub tags: Tags,
 }
 
-/// A file that is put beside the configuration.
+/// A file written beside the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidatedCredentialFile {
     /// Its name.
@@ -66,15 +66,15 @@ pub struct ValidatedCredentialFile {
     pub key: String,
 }
 
-/// Looks at the spec of a `CAPTIdentity`.
+/// Validates the spec of a `CAPTIdentity`.
 pub fn validate(spec: &api::CaptIdentitySpec) -> Result<ValidatedIdentity, Vec<Problem>> {
     let mut problems = Problems::default();
-    let valid = check(&Path::root("spec"), spec, &mut problems);
+    let valid = check_spec(&FieldPath::root("spec"), spec, &mut problems);
     problems.into_result(valid)
 }
 
-fn check(
-    path: &Path<'_>,
+fn check_spec(
+    path: &FieldPath<'_>,
     spec: &api::CaptIdentitySpec,
     problems: &mut Problems,
 ) -> Option<ValidatedIdentity> {
@@ -88,13 +88,13 @@ fn check(
         backend_file,
         credential_files,
     } = spec;
-    let source = source(path, spec, problems);
+    let source = check_source(path, spec, problems);
     let roles_path = path.field("assumeRoles");
     if assume_roles.len() > 5 {
         problems.add(&roles_path, "has more than 5 roles", "shorten the chain");
     }
     let roles = assume_roles.iter().enumerate();
-    let roles = roles.filter_map(|(at, it)| role(&roles_path.index(at), it, problems)).collect();
+    let roles = roles.filter_map(|(at, it)| check_role(&roles_path.index(at), it, problems)).collect();
     if let Some(allowed) = allowed_namespaces {
         let list_path = path.field("allowedNamespaces");
         let list_path = list_path.field("list");
@@ -103,7 +103,7 @@ fn check(
             problems.add(&list_path, "has more than 1000 namespaces", "use selector");
         }
     }
-    let files = credential_file_list(&path.field("credentialFiles"), credential_files, problems);
+    let files = check_credential_files(&path.field("credentialFiles"), credential_files, problems);
     Some(ValidatedIdentity {
         source: source?,
         roles,
@@ -114,8 +114,8 @@ fn check(
     })
 }
 
-fn source(
-    path: &Path<'_>,
+fn check_source(
+    path: &FieldPath<'_>,
     spec: &api::CaptIdentitySpec,
     problems: &mut Problems,
 ) -> Option<CredentialSource> {
@@ -123,26 +123,28 @@ fn source(
     if spec.secret_ref.is_some() != (spec.source == IdentitySource::Secret) {
         problems.add(
             &secret_path,
-            "belongs to source Secret, and to no other",
+            "is required for source Secret, and only allowed there",
             "add or remove it, or change source",
         );
     }
     if spec.web_identity.is_some() != (spec.source == IdentitySource::WebIdentity) {
         problems.add(
             &web_path,
-            "belongs to source WebIdentity, and to no other",
+            "is required for source WebIdentity, and only allowed there",
             "add or remove it, or change source",
         );
     }
-    let secret =
-        spec.secret_ref.as_ref().and_then(|reference| references::secret(&secret_path, reference, problems));
+    let secret = spec
+        .secret_ref
+        .as_ref()
+        .and_then(|reference| references::check_secret(&secret_path, reference, problems));
     let web = spec.web_identity.as_ref().and_then(|web| {
         let role = problems.parse(&web_path.field("roleArn"), &web.role_arn);
         if !(1..=4096).contains(&web.token_file.chars().count()) {
             problems.add(
                 &web_path.field("tokenFile"),
                 "must have 1 to 4096 characters",
-                "write the path of a file",
+                "use the path of a file",
             );
         }
         Some((role?, web.token_file.clone()))
@@ -156,26 +158,30 @@ fn source(
     }
 }
 
-fn role(path: &Path<'_>, role: &api::AssumeRole, problems: &mut Problems) -> Option<ValidatedRole> {
+fn check_role(
+    path: &FieldPath<'_>,
+    role: &api::AssumeRole,
+    problems: &mut Problems,
+) -> Option<ValidatedRole> {
     let api::AssumeRole { role_arn, external_id, duration_seconds, session_tags } = role;
     let arn = problems.parse(&path.field("roleArn"), role_arn);
     if external_id.as_ref().is_some_and(|id| !(2..=1224).contains(&id.chars().count())) {
         problems.add(
             &path.field("externalId"),
             "must have 2 to 1224 characters",
-            "write the word you were given",
+            "use the external id of the role's trust policy",
         );
     }
     let seconds = duration_seconds.unwrap_or(3600);
     if !(900..=43200).contains(&seconds) {
-        problems.add(&path.field("durationSeconds"), "must be from 900 to 43200", "write 3600 for an hour");
+        problems.add(&path.field("durationSeconds"), "must be from 900 to 43200", "use 3600 for an hour");
     }
-    let tags = tags::check(&path.field("sessionTags"), session_tags, problems);
+    let tags = tags::check_tags(&path.field("sessionTags"), session_tags, problems);
     Some(ValidatedRole { role: arn?, external_id: external_id.clone(), duration_seconds: seconds, tags })
 }
 
-fn credential_file_list(
-    path: &Path<'_>,
+fn check_credential_files(
+    path: &FieldPath<'_>,
     files: &[api::CredentialFile],
     problems: &mut Problems,
 ) -> Vec<ValidatedCredentialFile> {
@@ -187,12 +193,12 @@ fn credential_file_list(
         let path = path.index(index);
         let api::CredentialFile { filename, secret_ref, key } = file;
         if files[..index].iter().any(|earlier| earlier.filename == *filename) {
-            problems.add(&path.field("filename"), "is there twice", "rename one of them");
+            problems.add(&path.field("filename"), "is listed twice", "rename one of them");
         }
         let name = problems.parse(&path.field("filename"), filename);
-        let secret = references::secret(&path.field("secretRef"), secret_ref, problems);
+        let secret = references::check_secret(&path.field("secretRef"), secret_ref, problems);
         if !(1..=253).contains(&key.chars().count()) {
-            problems.add(&path.field("key"), "must have 1 to 253 characters", "name a key of the Secret");
+            problems.add(&path.field("key"), "must have 1 to 253 characters", "use a key of the Secret");
         }
         if let (Some(name), Some(secret)) = (name, secret) {
             valid.push(ValidatedCredentialFile { name, secret, key: key.clone() });

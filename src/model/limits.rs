@@ -1,13 +1,13 @@
-//! Quotas of AWS that an account can have raised. They are settings, so no CRD says them.
+//! Adjustable AWS quotas. They are settings of the operator, so the CRDs do not contain them.
 
-/// How many of each thing the account's quotas allow. The defaults are AWS's.
+/// Quotas of the account. The defaults are those of AWS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Selectors of one Fargate profile.
     pub selectors_per_profile: usize,
     /// Label pairs of one selector.
     pub labels_per_selector: usize,
-    /// Fargate profiles of one cluster, the cluster's own profile among them.
+    /// Fargate profiles of one cluster, including the system profile.
     pub profiles_per_cluster: usize,
 }
 

@@ -1,38 +1,36 @@
-//! What the objects mean: text that was parsed once, specs with nothing left to question.
+//! Validation of specs. Pure: no client, files, clock or processes.
 //!
-//! Raw specs come in, `Validated…` values go out, and everything downstream reads only those. Nothing here knows a client,
-//! a file, a clock or a process.
+//! Raw specs in, `Validated…` values out; everything downstream uses only those.
 //!
-//! A validator collects every problem of an object. Its verdict is the API server's wherever schema or CEL can express the
-//! rule on that field; it goes further for quotas (they are settings), for fields that upstream leaves unchecked, and for
-//! rules that look at several objects.
+//! A validator collects every problem of an object. It agrees with the API server wherever schema or CEL express a rule, and
+//! adds checks for quotas (which are settings), for fields that upstream leaves unchecked, and across objects.
 
 mod access;
 mod addons;
 mod cidr;
-mod shape;
+mod patterns;
 
-pub mod apply;
-pub mod class;
+pub mod cluster_class;
 pub mod control_plane;
 pub mod fargate;
-pub mod grant;
 pub mod identity;
+pub mod immutability;
 pub mod limits;
 pub mod names;
 pub mod network;
+pub mod newtypes;
 pub mod overlap;
 pub mod problem;
+pub mod reference_grant;
 pub mod references;
 pub mod tags;
 pub mod template;
-pub mod text;
-pub mod update;
 pub mod version;
+pub mod workspace_apply;
 
 pub use cidr::Cidr;
 pub use limits::Limits;
+pub use newtypes::{MalformedText, Parse};
 pub use problem::Problem;
 pub use references::ObjectKey;
-pub use text::{Malformed, Parse};
 pub use version::KubernetesVersion;

@@ -1,29 +1,29 @@
-//! Text that was looked at once and is trusted from then on: names, regions, ARNs.
+//! Newtypes of validated text: names, regions, ARNs.
 //!
-//! Each type says what it accepts in the words a user needs. `api::schema` holds the same rules as patterns.
+//! Each type has an error message with a remedy. `api::schema` contains the same rules as patterns.
 
 use std::fmt;
 
 use serde::Serialize;
 
-use super::shape;
+use super::patterns;
 
-/// A text that is not what its field asks for.
+/// A malformed text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not {expected}")]
-pub struct Malformed {
+pub struct MalformedText {
     /// The text.
     pub text: String,
-    /// What it should be.
+    /// What was expected.
     pub expected: &'static str,
-    /// What to write instead.
+    /// The remedy.
     pub remedy: &'static str,
 }
 
-/// A type that is made from a field's text.
+/// A type that is parsed from a field.
 pub trait Parse: Sized {
-    /// Looks at the text once.
-    fn parse(text: &str) -> Result<Self, Malformed>;
+    /// Parses the text.
+    fn parse(text: &str) -> Result<Self, MalformedText>;
 }
 
 macro_rules! text_types {
@@ -40,11 +40,11 @@ macro_rules! text_types {
         }
 
         impl Parse for $name {
-            fn parse(text: &str) -> Result<Self, Malformed> {
+            fn parse(text: &str) -> Result<Self, MalformedText> {
                 if $accepts(text) {
                     Ok(Self(text.to_owned()))
                 } else {
-                    Err(Malformed { text: text.to_owned(), expected: $expected, remedy: $remedy })
+                    Err(MalformedText { text: text.to_owned(), expected: $expected, remedy: $remedy })
                 }
             }
         }
@@ -59,43 +59,43 @@ macro_rules! text_types {
 
 text_types! {
     /// An AWS region of any partition.
-    Region: shape::region, "an AWS region", "write one such as eu-central-1 or us-gov-west-1";
+    Region: patterns::is_region, "an AWS region", "write one such as eu-central-1 or us-gov-west-1";
     /// An availability zone.
-    Zone: shape::zone, "an availability zone", "write one such as eu-central-1a; local and Wavelength zones cannot run Fargate";
+    Zone: patterns::is_zone, "an availability zone", "write one such as eu-central-1a; local and Wavelength zones cannot run Fargate";
     /// The id of a VPC.
-    VpcId: shape::vpc_id, "the id of a VPC", "write one such as vpc-0123456789abcdef0";
+    VpcId: patterns::is_vpc_id, "the id of a VPC", "write one such as vpc-0123456789abcdef0";
     /// The name of a VPC.
-    VpcName: shape::vpc_name, "a name for a VPC", "use 1 to 100 letters, digits, '-', '_' and '.', and start with a letter or digit";
+    VpcName: patterns::is_vpc_name, "a name for a VPC", "use 1 to 100 letters, digits, '-', '_' and '.', and start with a letter or digit";
     /// The id of a subnet.
-    SubnetId: shape::subnet_id, "the id of a subnet", "write one such as subnet-0123456789abcdef0";
+    SubnetId: patterns::is_subnet_id, "the id of a subnet", "write one such as subnet-0123456789abcdef0";
     /// The name of an EKS cluster.
-    ClusterName: shape::eks_name, "a name for an EKS cluster", "use 1 to 100 letters, digits, '-' and '_', and start with a letter or digit";
+    ClusterName: patterns::is_eks_name, "a name for an EKS cluster", "use 1 to 100 letters, digits, '-' and '_', and start with a letter or digit";
     /// The name of an EKS addon.
-    AddonName: shape::eks_name, "the name of an EKS addon", "write one such as vpc-cni";
+    AddonName: patterns::is_eks_name, "the name of an EKS addon", "write one such as vpc-cni";
     /// The name of a Fargate profile.
-    ProfileName: shape::profile_name, "a name for a Fargate profile", "use 1 to 100 letters, digits, '-' and '_', start with a letter or digit, and not with eks-, which AWS keeps for itself";
+    ProfileName: patterns::is_profile_name, "a name for a Fargate profile", "use 1 to 100 letters, digits, '-' and '_', start with a letter or digit, and not with eks-, which AWS reserves";
     /// The namespace of a Fargate selector.
-    SelectorNamespace: shape::selector_namespace, "a namespace with wildcards", "use lower-case letters, digits, '-' and the wildcards '*' and '?'";
+    SelectorNamespace: patterns::is_selector_namespace, "a namespace with wildcards", "use lower-case letters, digits, '-' and the wildcards '*' and '?'";
     /// The key of a label of a Fargate selector.
-    SelectorLabelKey: shape::selector_label_key, "a label key with wildcards", "use 1 to 127 letters, digits, '-', '_', '.', one '/' and the wildcards '*' and '?'";
+    SelectorLabelKey: patterns::is_selector_label_key, "a label key with wildcards", "use 1 to 127 letters, digits, '-', '_', '.', one '/' and the wildcards '*' and '?'";
     /// The value of a label of a Fargate selector.
-    SelectorLabelValue: shape::selector_label_value, "a label value with wildcards", "use 1 to 255 letters, digits, '-', '_', '.' and the wildcards '*' and '?'";
+    SelectorLabelValue: patterns::is_selector_label_value, "a label value with wildcards", "use 1 to 255 letters, digits, '-', '_', '.' and the wildcards '*' and '?'";
     /// The ARN of an IAM role.
-    RoleArn: shape::role_arn, "the ARN of an IAM role", "write one such as arn:aws:iam::111122223333:role/demo";
+    RoleArn: patterns::is_role_arn, "the ARN of an IAM role", "write one such as arn:aws:iam::111122223333:role/demo";
     /// The ARN of an IAM role with the path `/`.
-    PodRoleArn: shape::pod_role_arn, "the ARN of an IAM role with the path /", "write one such as arn:aws:iam::111122223333:role/demo; EKS takes no other path";
+    PodRoleArn: patterns::is_pod_role_arn, "the ARN of an IAM role with the path /", "write one such as arn:aws:iam::111122223333:role/demo; EKS takes no other path";
     /// The ARN of an IAM role or user.
-    PrincipalArn: shape::principal_arn, "the ARN of an IAM role or user", "write one such as arn:aws:iam::111122223333:role/admin; a session is no principal here";
+    PrincipalArn: patterns::is_principal_arn, "the ARN of an IAM role or user", "write one such as arn:aws:iam::111122223333:role/admin; a session is no principal here";
     /// The ARN of an EKS access policy.
-    AccessPolicyArn: shape::access_policy_arn, "the ARN of an EKS access policy", "write one such as arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy";
+    AccessPolicyArn: patterns::is_access_policy_arn, "the ARN of an EKS access policy", "write one such as arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy";
     /// The ARN of a KMS key.
-    KeyArn: shape::key_arn, "the ARN of a KMS key", "write one such as arn:aws:kms:eu-central-1:111122223333:key/0a1b2c3d; an alias is no key";
-    /// A name that may stand in `metadata.name`.
-    ObjectName: shape::object_name, "a name for an object", "use 1 to 253 lower-case letters, digits, '-' and '.', and begin and end with a letter or digit";
+    KeyArn: patterns::is_key_arn, "the ARN of a KMS key", "write one such as arn:aws:kms:eu-central-1:111122223333:key/0a1b2c3d; an alias is no key";
+    /// A valid `metadata.name`.
+    ObjectName: patterns::is_object_name, "a name for an object", "use 1 to 253 lower-case letters, digits, '-' and '.', and begin and end with a letter or digit";
     /// A namespace.
-    Namespace: shape::namespace, "a namespace", "use 1 to 63 lower-case letters, digits and '-', and begin and end with a letter or digit";
+    Namespace: patterns::is_namespace, "a namespace", "use 1 to 63 lower-case letters, digits and '-', and begin and end with a letter or digit";
     /// The name of a file without a directory.
-    FileName: shape::file_name, "a file name", "use letters, digits, '-', '_' and '.', and no directory";
+    FileName: patterns::is_file_name, "a file name", "use letters, digits, '-', '_' and '.', and no directory";
 }
 
 impl Zone {

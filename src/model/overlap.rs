@@ -1,22 +1,21 @@
-//! Fargate profiles that want the same pods. EKS allows it and takes the profile whose name comes first, which is rarely what
-//! somebody meant.
+//! Overlapping Fargate profiles. EKS allows them and uses the profile whose name sorts first, which is rarely intended.
 
 use std::fmt;
 
 use super::{
     Parse as _,
     fargate::{SYSTEM_PROFILE, ValidatedProfile, ValidatedSelector},
-    text::{SelectorLabelKey, SelectorLabelValue, SelectorNamespace},
+    newtypes::{SelectorLabelKey, SelectorLabelValue, SelectorNamespace},
 };
 
-/// Two profiles that want the same pods.
+/// Two profiles that match the same pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overlap {
-    /// The profile that gets them.
+    /// The profile that EKS uses.
     pub winner: String,
-    /// The profile that does not.
+    /// The other profile.
     pub loser: String,
-    /// The namespace, as the loser writes it.
+    /// The namespace pattern of the other profile.
     pub namespace: String,
 }
 
@@ -25,12 +24,12 @@ impl fmt::Display for Overlap {
         let Self { winner, loser, namespace } = self;
         write!(
             f,
-            "Fargate profiles {winner} and {loser} both match pods in namespace {namespace}; EKS takes {winner}, the first by name"
+            "Fargate profiles {winner} and {loser} both match pods in namespace {namespace}; EKS uses {winner}, the first by name"
         )
     }
 }
 
-/// Every pair of profiles that want the same pods, the cluster's own profile among them if there is one.
+/// Every pair of overlapping profiles, including the system profile if it exists.
 pub fn overlaps(profiles: &[ValidatedProfile], system_profile: bool) -> Vec<Overlap> {
     let system = system_selector().filter(|_| system_profile);
     let ordinary = profiles.iter().filter(|profile| !profile.is_for_sandboxes());
@@ -50,28 +49,29 @@ pub fn overlaps(profiles: &[ValidatedProfile], system_profile: bool) -> Vec<Over
     found
 }
 
-/// What the built-in module gives the cluster's own profile.
+/// The selector of the system profile in the built-in module.
 fn system_selector() -> Option<ValidatedSelector> {
     let namespace = SelectorNamespace::parse("kube-system").ok()?;
     let label = (SelectorLabelKey::parse("k8s-app").ok()?, SelectorLabelValue::parse("kube-dns").ok()?);
     Some(ValidatedSelector { namespace, labels: [label].into() })
 }
 
-/// Whether a pod can match both, and one of the two asks for no label that the other does not ask for. Selectors that each ask
-/// for a label of their own could still meet in one pod; a warning about those would mostly be wrong.
+/// Whether a pod can match both, and the labels of one selector are a subset of the other's. Selectors with distinct labels
+/// could match the same pod too, but such a warning would mostly be wrong.
 fn shadows(one: &ValidatedSelector, other: &ValidatedSelector) -> bool {
     let within = |few: &ValidatedSelector, many: &ValidatedSelector| {
-        few.labels
-            .iter()
-            .all(|(key, value)| many.labels.get(key).is_some_and(|it| meet(value.as_str(), it.as_str())))
+        few.labels.iter().all(|(key, value)| {
+            many.labels.get(key).is_some_and(|it| patterns_intersect(value.as_str(), it.as_str()))
+        })
     };
-    meet(one.namespace.as_str(), other.namespace.as_str()) && (within(one, other) || within(other, one))
+    patterns_intersect(one.namespace.as_str(), other.namespace.as_str())
+        && (within(one, other) || within(other, one))
 }
 
-/// Whether some text matches both patterns of `*` and `?`.
-fn meet(one: &str, other: &str) -> bool {
+/// Whether some text matches both wildcard patterns (`*`, `?`).
+fn patterns_intersect(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());
-    // after[j]: whether the rest of `one` that was looked at last can match what `other[j..]` can.
+    // after[j]: whether `one[i + 1..]` and `other[j..]` can match a common text.
     let mut after: Vec<bool> = vec![false; other.len() + 1];
     for i in (0..=one.len()).rev() {
         let mut here = vec![false; other.len() + 1];
@@ -108,8 +108,8 @@ mod tests {
             ("**", "", true),
             ("a", "", false),
         ] {
-            assert_eq!(meet(one, other), expected, "{one} {other}");
-            assert_eq!(meet(other, one), expected, "{other} {one}");
+            assert_eq!(patterns_intersect(one, other), expected, "{one} {other}");
+            assert_eq!(patterns_intersect(other, one), expected, "{other} {one}");
         }
     }
 
@@ -124,7 +124,7 @@ mod tests {
                 .collect(),
         };
         ValidatedProfile {
-            name: super::super::text::ProfileName::parse(name).unwrap(),
+            name: super::super::newtypes::ProfileName::parse(name).unwrap(),
             selectors: selectors.iter().map(selector).collect(),
             template: None,
             subnets: Vec::new(),

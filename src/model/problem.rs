@@ -1,15 +1,15 @@
-//! What is wrong with an object, field by field. Validation collects all of it instead of stopping at the first.
+//! Validation problems. Validators collect all problems instead of stopping at the first.
 
 use std::fmt;
 
-/// One thing that is wrong, where it is, and what to do about it.
+/// A problem of a field, with its remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Path of the field, such as `spec.additionalFargateProfiles[0].name`.
     pub path: String,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
 }
 
@@ -19,18 +19,18 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Collects problems while an object is walked.
+/// Collects problems during validation.
 #[derive(Debug, Default)]
 pub struct Problems(Vec<Problem>);
 
 impl Problems {
-    /// Notes a problem.
-    pub fn add(&mut self, path: &Path<'_>, message: impl Into<String>, remedy: impl Into<String>) {
+    /// Adds a problem.
+    pub fn add(&mut self, path: &FieldPath<'_>, message: impl Into<String>, remedy: impl Into<String>) {
         self.0.push(Problem { path: path.to_string(), message: message.into(), remedy: remedy.into() });
     }
 
-    /// Parses `text`; notes why it cannot be parsed.
-    pub fn parse<T: super::text::Parse>(&mut self, path: &Path<'_>, text: &str) -> Option<T> {
+    /// Parses `text`; adds a problem if it is malformed.
+    pub fn parse<T: super::newtypes::Parse>(&mut self, path: &FieldPath<'_>, text: &str) -> Option<T> {
         match T::parse(text) {
             Ok(value) => Some(value),
             Err(malformed) => {
@@ -40,15 +40,19 @@ impl Problems {
         }
     }
 
-    /// Parses a text that may be missing.
-    pub fn parse_option<T: super::text::Parse>(&mut self, path: &Path<'_>, text: Option<&str>) -> Option<T> {
+    /// Parses an optional text.
+    pub fn parse_option<T: super::newtypes::Parse>(
+        &mut self,
+        path: &FieldPath<'_>,
+        text: Option<&str>,
+    ) -> Option<T> {
         text.and_then(|text| self.parse(path, text))
     }
 
-    /// Parses every item of a list, and notes items that stand there twice.
-    pub fn parse_set<T: super::text::Parse + PartialEq>(
+    /// Parses every item of a list; duplicates are problems.
+    pub fn parse_set<T: super::newtypes::Parse + PartialEq>(
         &mut self,
-        path: &Path<'_>,
+        path: &FieldPath<'_>,
         texts: &[String],
     ) -> Vec<T> {
         let mut values = Vec::with_capacity(texts.len());
@@ -56,7 +60,7 @@ impl Problems {
             let path = path.index(index);
             if let Some(value) = self.parse(&path, text) {
                 if values.contains(&value) {
-                    self.add(&path, format!("{text:?} is there twice"), "remove one of them");
+                    self.add(&path, format!("{text:?} is listed twice"), "remove one of them");
                 } else {
                     values.push(value);
                 }
@@ -65,7 +69,7 @@ impl Problems {
         values
     }
 
-    /// The value if nothing was wrong.
+    /// The value if there are no problems.
     pub fn into_result<T>(self, value: Option<T>) -> Result<T, Vec<Problem>> {
         match value {
             Some(value) if self.0.is_empty() => Ok(value),
@@ -73,7 +77,7 @@ impl Problems {
         }
     }
 
-    /// How many problems there are.
+    /// Number of problems.
     pub fn count(&self) -> usize {
         self.0.len()
     }
@@ -84,55 +88,55 @@ impl Problems {
     }
 }
 
-/// A path to a field, as a chain that borrows its beginning: nothing is allocated until there is something to say.
+/// A field path that borrows its parents: allocates only when a problem is reported.
 #[derive(Clone, Copy, Debug)]
-pub struct Path<'a> {
+pub struct FieldPath<'a> {
     parent: Option<&'a Self>,
-    step: Step<'a>,
+    step: PathStep<'a>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step<'a> {
+enum PathStep<'a> {
     Field(&'a str),
     Index(usize),
     Key(&'a str),
 }
 
-impl<'a> Path<'a> {
-    /// The path of a field of the object itself.
+impl<'a> FieldPath<'a> {
+    /// The path of a top-level field.
     pub const fn root(field: &'a str) -> Self {
-        Self { parent: None, step: Step::Field(field) }
+        Self { parent: None, step: PathStep::Field(field) }
     }
 
     /// A field below this one.
     #[must_use]
     pub const fn field(&'a self, name: &'a str) -> Self {
-        Self { parent: Some(self), step: Step::Field(name) }
+        Self { parent: Some(self), step: PathStep::Field(name) }
     }
 
     /// An item of this list.
     #[must_use]
     pub const fn index(&'a self, index: usize) -> Self {
-        Self { parent: Some(self), step: Step::Index(index) }
+        Self { parent: Some(self), step: PathStep::Index(index) }
     }
 
     /// An entry of this map.
     #[must_use]
     pub const fn key(&'a self, key: &'a str) -> Self {
-        Self { parent: Some(self), step: Step::Key(key) }
+        Self { parent: Some(self), step: PathStep::Key(key) }
     }
 }
 
-impl fmt::Display for Path<'_> {
+impl fmt::Display for FieldPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(parent) = self.parent {
             write!(f, "{parent}")?;
         }
         match self.step {
-            Step::Field(name) if self.parent.is_some() => write!(f, ".{name}"),
-            Step::Field(name) => write!(f, "{name}"),
-            Step::Index(index) => write!(f, "[{index}]"),
-            Step::Key(key) => write!(f, "[{key:?}]"),
+            PathStep::Field(name) if self.parent.is_some() => write!(f, ".{name}"),
+            PathStep::Field(name) => write!(f, "{name}"),
+            PathStep::Index(index) => write!(f, "[{index}]"),
+            PathStep::Key(key) => write!(f, "[{key:?}]"),
         }
     }
 }

@@ -1,16 +1,16 @@
-//! Who may refer to an object from another namespace.
+//! Grants of cross-namespace references.
 //!
-//! Inside a namespace everybody may. From outside only those whom the object, or its namespace, names in an annotation:
-//! namespaces separated by commas, or `*` for all of them.
+//! References within a namespace are always allowed. Other namespaces must be listed in an annotation of the object or of its
+//! namespace: names separated by commas, or `*` for all.
 
 use std::collections::BTreeMap;
 
 use crate::api::names::ALLOW_REFERENCES_ANNOTATION;
 
-use super::text::Namespace;
+use super::newtypes::Namespace;
 
-/// Whether these annotations, of an object or of its namespace, let `from` refer to it.
-pub fn allows(annotations: &BTreeMap<String, String>, from: &Namespace) -> bool {
+/// Whether these annotations, of an object or of its namespace, grant references from namespace `from`.
+pub fn allows_reference(annotations: &BTreeMap<String, String>, from: &Namespace) -> bool {
     annotations
         .get(ALLOW_REFERENCES_ANNOTATION)
         .is_some_and(|list| list.split(',').map(str::trim).any(|name| name == "*" || name == from.as_str()))
@@ -36,8 +36,8 @@ mod tests {
             (",", false),
         ] {
             let annotations = BTreeMap::from([(ALLOW_REFERENCES_ANNOTATION.to_owned(), list.to_owned())]);
-            assert_eq!(allows(&annotations, &from), expected, "{list:?}");
+            assert_eq!(allows_reference(&annotations, &from), expected, "{list:?}");
         }
-        assert!(!allows(&BTreeMap::new(), &from));
+        assert!(!allows_reference(&BTreeMap::new(), &from));
     }
 }

@@ -1,18 +1,18 @@
-//! References to other objects, with their namespace filled in.
+//! References to other objects, with defaulted namespaces.
 
 use std::fmt;
 
 use crate::api;
 
 use super::{
-    problem::{Path, Problems},
-    text::{Namespace, ObjectName, Parse as _},
+    newtypes::{Namespace, ObjectName, Parse as _},
+    problem::{FieldPath, Problems},
 };
 
-/// The namespace of objects that name none.
+/// Namespace of objects without one.
 pub const DEFAULT_NAMESPACE: &str = "default";
 
-/// A namespaced object by name.
+/// Namespace and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
     /// Its namespace.
@@ -23,7 +23,7 @@ pub struct ObjectKey {
 
 impl ObjectKey {
     /// Parses both parts.
-    pub fn parse(namespace: &str, name: &str) -> Result<Self, super::text::Malformed> {
+    pub fn parse(namespace: &str, name: &str) -> Result<Self, super::newtypes::MalformedText> {
         Ok(Self { namespace: Namespace::parse(namespace)?, name: ObjectName::parse(name)? })
     }
 }
@@ -43,8 +43,8 @@ pub struct DataKey {
     pub key: String,
 }
 
-pub(super) fn key(
-    path: &Path<'_>,
+pub(super) fn check_key(
+    path: &FieldPath<'_>,
     namespace: &str,
     name: &str,
     problems: &mut Problems,
@@ -54,37 +54,41 @@ pub(super) fn key(
     Some(ObjectKey { namespace: namespace?, name: name? })
 }
 
-/// The template a reference names; `home` is the namespace of the referring object.
-pub(super) fn template(
-    path: &Path<'_>,
+/// Resolves a template reference; `home` is the namespace of the referring object.
+pub(super) fn check_template(
+    path: &FieldPath<'_>,
     reference: &api::TemplateRef,
     home: &Namespace,
     problems: &mut Problems,
 ) -> Option<ObjectKey> {
-    // Go clients write an empty namespace where there is none.
+    // Go clients send an empty namespace instead of omitting it.
     let namespace = reference.namespace.as_deref().filter(|it| !it.is_empty()).unwrap_or(home.as_str());
-    key(path, namespace, &reference.name, problems)
+    check_key(path, namespace, &reference.name, problems)
 }
 
-pub(super) fn secret(
-    path: &Path<'_>,
+pub(super) fn check_secret(
+    path: &FieldPath<'_>,
     reference: &api::SecretRef,
     problems: &mut Problems,
 ) -> Option<ObjectKey> {
-    key(path, &reference.namespace, &reference.name, problems)
+    check_key(path, &reference.namespace, &reference.name, problems)
 }
 
-pub(super) fn data_key(path: &Path<'_>, reference: &api::KeyRef, problems: &mut Problems) -> Option<DataKey> {
-    let object = key(path, &reference.namespace, &reference.name, problems);
+pub(super) fn check_data_key(
+    path: &FieldPath<'_>,
+    reference: &api::KeyRef,
+    problems: &mut Problems,
+) -> Option<DataKey> {
+    let object = check_key(path, &reference.namespace, &reference.name, problems);
     if reference.key.is_empty() {
-        problems.add(&path.field("key"), "must not be empty", "name a key of the object");
+        problems.add(&path.field("key"), "must not be empty", "use a key of the object");
         return None;
     }
     Some(DataKey { object: object?, key: reference.key.clone() })
 }
 
-pub(super) fn identity(
-    path: &Path<'_>,
+pub(super) fn check_identity(
+    path: &FieldPath<'_>,
     reference: Option<&api::IdentityRef>,
     problems: &mut Problems,
 ) -> Option<ObjectName> {

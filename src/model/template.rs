@@ -1,42 +1,42 @@
-//! A piece of Terraform that a user brings, from a `WorkspaceTemplate`.
+//! Validation of a `WorkspaceTemplate`: a Terraform configuration supplied by a user.
 
 use serde_json::Value;
 
 use crate::api::{self, DeletionPolicy, FileFormat, ManagementPolicy, ModuleSource, VarFileSource};
 
 use super::{
-    problem::{Path, Problem, Problems},
+    problem::{FieldPath, Problem, Problems},
     references::{self, DataKey, ObjectKey},
 };
 
-/// A piece of Terraform that a user brings. Placeholders in it are not filled in yet.
+/// A validated `WorkspaceTemplate`, with unfilled placeholders.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValidatedTemplate {
     /// The configuration.
     pub source: TemplateSource,
-    /// Directory below it in which terraform runs.
+    /// Subdirectory in which terraform runs.
     pub entrypoint: String,
     /// Variables as text, in order.
     pub vars: Vec<(String, String)>,
-    /// Files of variables, in order.
+    /// Variable files, in order.
     pub var_files: Vec<ValidatedVarFile>,
     /// Variables as a JSON object.
     pub varmap: Option<Value>,
     /// Environment of terraform.
     pub env: Vec<ValidatedEnvVar>,
-    /// More arguments.
+    /// Extra arguments.
     pub args: ExtraArgs,
     /// What happens to the resources when the apply is deleted.
     pub deletion_policy: DeletionPolicy,
-    /// What may be done with the resources.
+    /// Allowed operations on the resources.
     pub management_policies: Vec<ManagementPolicy>,
-    /// Name of the identity; `default` stands for the operator's own.
+    /// Name of the identity; `default` is the operator's own.
     pub provider_config: String,
-    /// The Secret that gets the outputs. Text, because it may hold placeholders.
+    /// The Secret that receives the outputs. Unparsed, because it may contain placeholders.
     pub connection_secret: Option<api::SecretRef>,
 }
 
-/// Where a template's configuration is.
+/// Source of a template's configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TemplateSource {
     /// In the template.
@@ -46,19 +46,19 @@ pub enum TemplateSource {
         /// Its text.
         text: String,
     },
-    /// At an address that terraform can fetch.
+    /// A module address that terraform fetches.
     Remote {
         /// The address.
         address: String,
     },
 }
 
-/// A file of variables. Its reference is text, because it may hold placeholders.
+/// A variable file. Its reference is unparsed, because it may contain placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidatedVarFile {
     /// Its language.
     pub format: FileFormat,
-    /// Where it is.
+    /// Its source.
     pub from: DataSource,
 }
 
@@ -71,12 +71,12 @@ pub struct ValidatedEnvVar {
     pub value: EnvValue,
 }
 
-/// Where the value of an environment variable is.
+/// Value of an environment variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnvValue {
-    /// In the template.
+    /// A literal.
     Literal(String),
-    /// Elsewhere.
+    /// From another object.
     From(DataSource),
 }
 
@@ -90,23 +90,24 @@ pub enum DataSource {
 }
 
 impl DataSource {
-    /// The key, once no placeholder is left in the reference.
+    /// Parses the reference, after placeholders are filled.
     pub fn resolve(&self) -> Result<DataKey, Vec<Problem>> {
         let (Self::ConfigMap(reference) | Self::Secret(reference)) = self;
         let mut problems = Problems::default();
-        let key = references::data_key(&Path::root("keyRef"), reference, &mut problems);
+        let key = references::check_data_key(&FieldPath::root("keyRef"), reference, &mut problems);
         problems.into_result(key)
     }
 }
 
-/// The Secret that a reference names, once no placeholder is left in it.
+/// Parses a Secret reference, after placeholders are filled.
 pub fn resolve_secret(reference: &api::SecretRef) -> Result<ObjectKey, Vec<Problem>> {
     let mut problems = Problems::default();
-    let key = references::secret(&Path::root("writeConnectionSecretToRef"), reference, &mut problems);
+    let key =
+        references::check_secret(&FieldPath::root("writeConnectionSecretToRef"), reference, &mut problems);
     problems.into_result(key)
 }
 
-/// More arguments of terraform's commands.
+/// Extra arguments of terraform commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExtraArgs {
     /// Of init.
@@ -119,17 +120,17 @@ pub struct ExtraArgs {
     pub destroy: Vec<String>,
 }
 
-/// Looks at the spec of a `WorkspaceTemplate`.
+/// Validates the spec of a `WorkspaceTemplate`.
 pub fn validate(spec: &api::WorkspaceTemplateSpec) -> Result<ValidatedTemplate, Vec<Problem>> {
     let mut problems = Problems::default();
-    let root = Path::root("spec");
+    let root = FieldPath::root("spec");
     let template = root.field("template");
     let path = template.field("spec");
-    let valid = check(&path, &spec.template.spec, &mut problems);
+    let valid = check_spec(&path, &spec.template.spec, &mut problems);
     problems.into_result(Some(valid))
 }
 
-fn check(path: &Path<'_>, spec: &api::WorkspaceSpec, problems: &mut Problems) -> ValidatedTemplate {
+fn check_spec(path: &FieldPath<'_>, spec: &api::WorkspaceSpec, problems: &mut Problems) -> ValidatedTemplate {
     let api::WorkspaceSpec {
         for_provider,
         deletion_policy,
@@ -175,13 +176,17 @@ fn check(path: &Path<'_>, spec: &api::WorkspaceSpec, problems: &mut Problems) ->
     }
 }
 
-fn source(path: &Path<'_>, parameters: &api::WorkspaceParameters, problems: &mut Problems) -> TemplateSource {
+fn source(
+    path: &FieldPath<'_>,
+    parameters: &api::WorkspaceParameters,
+    problems: &mut Problems,
+) -> TemplateSource {
     let module = parameters.module.clone();
     if module.trim().is_empty() {
         problems.add(
             &path.field("module"),
             "must not be empty",
-            "write the configuration, or the address of one",
+            "use a configuration, or the address of one",
         );
     }
     match parameters.source {
@@ -192,16 +197,16 @@ fn source(path: &Path<'_>, parameters: &api::WorkspaceParameters, problems: &mut
     }
 }
 
-fn vars(path: &Path<'_>, vars: &[api::Var], problems: &mut Problems) -> Vec<(String, String)> {
+fn vars(path: &FieldPath<'_>, vars: &[api::Var], problems: &mut Problems) -> Vec<(String, String)> {
     for (index, var) in vars.iter().enumerate() {
         if var.key.is_empty() {
-            problems.add(&path.index(index).field("key"), "must not be empty", "name a variable");
+            problems.add(&path.index(index).field("key"), "must not be empty", "use the name of a variable");
         }
     }
     vars.iter().map(|var| (var.key.clone(), var.value.clone())).collect()
 }
 
-fn var_file(path: &Path<'_>, file: &api::VarFile, problems: &mut Problems) -> Option<ValidatedVarFile> {
+fn var_file(path: &FieldPath<'_>, file: &api::VarFile, problems: &mut Problems) -> Option<ValidatedVarFile> {
     let from = match file.source {
         VarFileSource::ConfigMapKey => file.config_map_key_ref.clone().map(DataSource::ConfigMap),
         VarFileSource::SecretKey => file.secret_key_ref.clone().map(DataSource::Secret),
@@ -213,7 +218,7 @@ fn var_file(path: &Path<'_>, file: &api::VarFile, problems: &mut Problems) -> Op
         };
         problems.add(
             &path.field(field),
-            format!("is missing, and source is {source}"),
+            format!("is required by source {source}"),
             "add it, or change source",
         );
         return None;
@@ -221,13 +226,13 @@ fn var_file(path: &Path<'_>, file: &api::VarFile, problems: &mut Problems) -> Op
     Some(ValidatedVarFile { format: file.format, from })
 }
 
-fn env_var(path: &Path<'_>, variable: &api::EnvVar, problems: &mut Problems) -> Option<ValidatedEnvVar> {
+fn env_var(path: &FieldPath<'_>, variable: &api::EnvVar, problems: &mut Problems) -> Option<ValidatedEnvVar> {
     let api::EnvVar { name, value, config_map_key_ref, secret_key_ref } = variable;
     if name.is_empty() || name.contains(['=', '\0']) {
         problems.add(
             &path.field("name"),
-            format!("{name:?} is not the name of a variable"),
-            "write a name such as HELM_CACHE_HOME",
+            format!("{name:?} is not a valid variable name"),
+            "use a name such as HELM_CACHE_HOME",
         );
     }
     let value = match (value, config_map_key_ref, secret_key_ref) {
@@ -246,9 +251,9 @@ fn env_var(path: &Path<'_>, variable: &api::EnvVar, problems: &mut Problems) -> 
     Some(ValidatedEnvVar { name: name.clone(), value })
 }
 
-fn varmap(path: &Path<'_>, varmap: Option<&Value>, problems: &mut Problems) -> Option<Value> {
+fn varmap(path: &FieldPath<'_>, varmap: Option<&Value>, problems: &mut Problems) -> Option<Value> {
     if varmap.is_some_and(|value| !value.is_object()) {
-        problems.add(path, "is not a map", "write variables with their values");
+        problems.add(path, "is not a map", "use a map of variables");
     }
     varmap.cloned()
 }

@@ -1,12 +1,12 @@
-//! Kubernetes versions as EKS understands them: a minor version, whatever patch the text names.
+//! Kubernetes versions as EKS uses them: minor versions; the patch version is ignored.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::text::{Malformed, Parse};
+use super::newtypes::{MalformedText, Parse};
 
-/// A Kubernetes version that EKS can run. `v1.33.0`, `1.33.2` and `1.33` are all 1.33.
+/// A Kubernetes minor version. `v1.33.0`, `1.33.2` and `1.33` are all 1.33.
 #[derive(Clone, Debug)]
 pub struct KubernetesVersion {
     minor: u8,
@@ -14,7 +14,7 @@ pub struct KubernetesVersion {
 }
 
 impl KubernetesVersion {
-    /// The minor version: 33 of 1.33.
+    /// The minor version: 33 for 1.33.
     pub fn minor(&self) -> u8 {
         self.minor
     }
@@ -26,24 +26,24 @@ impl KubernetesVersion {
         Self { minor, text: format!("1.{minor}") }
     }
 
-    /// The version as it was written.
+    /// The version as written in the spec.
     pub fn as_written(&self) -> &str {
         &self.text
     }
 }
 
 impl Parse for KubernetesVersion {
-    fn parse(text: &str) -> Result<Self, Malformed> {
-        let minor = minor(text).ok_or_else(|| Malformed {
+    fn parse(text: &str) -> Result<Self, MalformedText> {
+        let minor = parse_minor(text).ok_or_else(|| MalformedText {
             text: text.to_owned(),
             expected: "a Kubernetes version",
-            remedy: "write one such as v1.33.0 or \"1.33\"; EKS knows no latest",
+            remedy: "write one such as v1.33.0 or \"1.33\"; EKS does not support \"latest\"",
         })?;
         Ok(Self { minor, text: text.to_owned() })
     }
 }
 
-fn minor(text: &str) -> Option<u8> {
+fn parse_minor(text: &str) -> Option<u8> {
     let rest = text.strip_prefix('v').unwrap_or(text).strip_prefix("1.")?;
     let (core, build) = match rest.find(['-', '+']) {
         Some(at) => (&rest[..at], Some(&rest[at + 1..])),

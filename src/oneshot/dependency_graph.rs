@@ -1,77 +1,82 @@
-//! The order of the work. Pure.
+//! Dependency graph of workspaces. Pure: no I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
-use crate::blueprint::Key;
+use crate::workspaces::WorkspaceKey;
 
-/// Workspaces that wait for each other.
+/// Workspaces that form a dependency cycle.
 #[derive(Debug, Error, PartialEq, Eq)]
-#[error("these workspaces wait for each other, so none can begin: {}", names(.0))]
-pub struct Circle(BTreeSet<Key>);
+#[error("dependency cycle between workspaces: {}", names(.0))]
+pub struct DependencyCycle(BTreeSet<WorkspaceKey>);
 
-fn names(keys: &BTreeSet<Key>) -> String {
+fn names(keys: &BTreeSet<WorkspaceKey>) -> String {
     keys.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Who waits for whom.
+/// Dependencies by workspace; acyclic.
 #[derive(Debug, Clone, Default)]
-pub struct Graph {
-    after: BTreeMap<Key, BTreeSet<Key>>,
+pub struct DependencyGraph {
+    dependencies: BTreeMap<WorkspaceKey, BTreeSet<WorkspaceKey>>,
 }
 
-impl Graph {
-    /// From what each waits for. What is not part of the work is taken to be there already.
-    pub fn new(nodes: impl IntoIterator<Item = (Key, BTreeSet<Key>)>) -> Result<Self, Circle> {
-        let mut after: BTreeMap<Key, BTreeSet<Key>> = nodes.into_iter().collect();
-        let known: BTreeSet<Key> = after.keys().cloned().collect();
+impl DependencyGraph {
+    /// Builds the graph. A dependency that is not a node counts as satisfied.
+    pub fn new(
+        nodes: impl IntoIterator<Item = (WorkspaceKey, BTreeSet<WorkspaceKey>)>,
+    ) -> Result<Self, DependencyCycle> {
+        let mut after: BTreeMap<WorkspaceKey, BTreeSet<WorkspaceKey>> = nodes.into_iter().collect();
+        let known: BTreeSet<WorkspaceKey> = after.keys().cloned().collect();
         for needs in after.values_mut() {
             needs.retain(|need| known.contains(need));
         }
-        let graph = Self { after };
-        graph.check()?;
+        let graph = Self { dependencies: after };
+        graph.check_acyclic()?;
         Ok(graph)
     }
 
-    /// The same work backwards: what others wait for goes last.
+    /// The graph with all edges reversed, for a destroy.
     #[must_use]
     pub fn reversed(&self) -> Self {
-        let mut after: BTreeMap<Key, BTreeSet<Key>> =
-            self.after.keys().map(|key| (key.clone(), BTreeSet::new())).collect();
-        for (key, needs) in &self.after {
+        let mut after: BTreeMap<WorkspaceKey, BTreeSet<WorkspaceKey>> =
+            self.dependencies.keys().map(|key| (key.clone(), BTreeSet::new())).collect();
+        for (key, needs) in &self.dependencies {
             for need in needs {
                 after.entry(need.clone()).or_default().insert(key.clone());
             }
         }
-        Self { after }
+        Self { dependencies: after }
     }
 
-    /// What `key` waits for.
-    pub fn needs(&self, key: &Key) -> BTreeSet<Key> {
-        self.after.get(key).cloned().unwrap_or_default()
+    /// Direct dependencies of `key`.
+    pub fn dependencies_of(&self, key: &WorkspaceKey) -> BTreeSet<WorkspaceKey> {
+        self.dependencies.get(key).cloned().unwrap_or_default()
     }
 
-    /// Everything, in an order that can be followed.
-    pub fn order(&self) -> Vec<Key> {
+    /// All workspaces in topological order.
+    pub fn topological_order(&self) -> Vec<WorkspaceKey> {
         let mut order = Vec::new();
         let mut done = BTreeSet::new();
-        while let Some(next) = self.next(&done) {
+        while let Some(next) = self.next_ready(&done) {
             done.insert(next.clone());
             order.push(next);
         }
         order
     }
 
-    fn next(&self, done: &BTreeSet<Key>) -> Option<Key> {
-        let free = |(key, needs): &(&Key, &BTreeSet<Key>)| !done.contains(*key) && needs.is_subset(done);
-        self.after.iter().find(free).map(|(key, _)| key.clone())
+    fn next_ready(&self, done: &BTreeSet<WorkspaceKey>) -> Option<WorkspaceKey> {
+        let free = |(key, needs): &(&WorkspaceKey, &BTreeSet<WorkspaceKey>)| {
+            !done.contains(*key) && needs.is_subset(done)
+        };
+        self.dependencies.iter().find(free).map(|(key, _)| key.clone())
     }
 
-    fn check(&self) -> Result<(), Circle> {
-        let order: BTreeSet<Key> = self.order().into_iter().collect();
-        let stuck: BTreeSet<Key> = self.after.keys().filter(|key| !order.contains(*key)).cloned().collect();
-        if stuck.is_empty() { Ok(()) } else { Err(Circle(stuck)) }
+    fn check_acyclic(&self) -> Result<(), DependencyCycle> {
+        let order: BTreeSet<WorkspaceKey> = self.topological_order().into_iter().collect();
+        let stuck: BTreeSet<WorkspaceKey> =
+            self.dependencies.keys().filter(|key| !order.contains(*key)).cloned().collect();
+        if stuck.is_empty() { Ok(()) } else { Err(DependencyCycle(stuck)) }
     }
 }
 
@@ -79,12 +84,12 @@ impl Graph {
 mod tests {
     use super::*;
 
-    fn key(name: &str) -> Key {
-        Key::new("default", name)
+    fn key(name: &str) -> WorkspaceKey {
+        WorkspaceKey::new("default", name)
     }
 
-    fn graph(edges: &[(&str, &[&str])]) -> Result<Graph, Circle> {
-        Graph::new(
+    fn graph(edges: &[(&str, &[&str])]) -> Result<DependencyGraph, DependencyCycle> {
+        DependencyGraph::new(
             edges.iter().map(|(name, needs)| (key(name), needs.iter().map(|need| key(need)).collect())),
         )
     }
@@ -92,22 +97,19 @@ mod tests {
     #[test]
     fn what_is_needed_comes_first_and_goes_last() {
         let graph = graph(&[("profile", &["eks", "vpc"]), ("eks", &["vpc"]), ("vpc", &[])]).unwrap();
-        assert_eq!(graph.order(), [key("vpc"), key("eks"), key("profile")]);
-        assert_eq!(graph.reversed().order(), [key("profile"), key("eks"), key("vpc")]);
+        assert_eq!(graph.topological_order(), [key("vpc"), key("eks"), key("profile")]);
+        assert_eq!(graph.reversed().topological_order(), [key("profile"), key("eks"), key("vpc")]);
     }
 
     #[test]
     fn a_circle_is_named_and_nothing_else_is() {
         let error = graph(&[("a", &["b"]), ("b", &["a"]), ("c", &[])]).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "these workspaces wait for each other, so none can begin: default/a, default/b"
-        );
+        assert_eq!(error.to_string(), "dependency cycle between workspaces: default/a, default/b");
     }
 
     #[test]
     fn what_is_not_part_of_the_work_is_not_waited_for() {
         let graph = graph(&[("a", &["elsewhere"])]).unwrap();
-        assert_eq!(graph.order(), [key("a")]);
+        assert_eq!(graph.topological_order(), [key("a")]);
     }
 }

@@ -1,53 +1,59 @@
-//! What a destroy takes, and what it must leave. Pure.
+//! Selects the workspaces that a destroy removes. Pure: no I/O.
 //!
-//! A workspace has to stay as long as another one that was made after it, and may stand on it, stays.
+//! A workspace is retained as long as a workspace that depends on it is retained.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
-use crate::{blueprint::Key, work::Record};
+use crate::{pipeline::WorkspaceRecord, workspaces::WorkspaceKey};
 
-/// A workspace that something else still stands on.
+/// A workspace cannot be destroyed because another one depends on it.
 #[derive(Debug, Error, PartialEq, Eq)]
-#[error("{needed} cannot be destroyed while {by} stands on it; destroy {by} too, or first")]
-pub struct StillNeeded {
-    needed: Key,
-    by: Key,
+#[error("{needed} cannot be destroyed while {by} depends on it; destroy {by} too, or first")]
+pub struct DependencyInUse {
+    needed: WorkspaceKey,
+    by: WorkspaceKey,
 }
 
-/// What becomes of each workspace that was named.
+/// The selected workspaces, split by what happens to them.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Fates {
-    /// It goes.
-    pub doomed: BTreeSet<Key>,
-    /// It was to be retained, or something retained stands on it.
-    pub kept: BTreeSet<Key>,
+pub struct DestroySet {
+    /// To be destroyed.
+    pub to_destroy: BTreeSet<WorkspaceKey>,
+    /// Retained by policy, or required by a retained workspace.
+    pub to_retain: BTreeSet<WorkspaceKey>,
 }
 
-/// Decides. `named` are the workspaces that were asked for, `retained` those of them that are to stay.
-pub fn fates(
-    existing: &BTreeMap<Key, Record>,
-    named: &BTreeSet<Key>,
-    retained: &BTreeSet<Key>,
-) -> Result<Fates, StillNeeded> {
-    let below_retained: BTreeSet<Key> = retained.iter().flat_map(|key| below(existing, key)).collect();
-    let kept: BTreeSet<Key> = named
+/// Splits the workspaces in `named`; `retained` are those with a retain policy.
+pub fn compute_destroy_set(
+    existing: &BTreeMap<WorkspaceKey, WorkspaceRecord>,
+    named: &BTreeSet<WorkspaceKey>,
+    retained: &BTreeSet<WorkspaceKey>,
+) -> Result<DestroySet, DependencyInUse> {
+    let below_retained: BTreeSet<WorkspaceKey> =
+        retained.iter().flat_map(|key| transitive_dependencies(existing, key)).collect();
+    let kept: BTreeSet<WorkspaceKey> = named
         .iter()
         .filter(|key| retained.contains(*key) || below_retained.contains(*key))
         .cloned()
         .collect();
-    let doomed: BTreeSet<Key> = named.difference(&kept).cloned().collect();
+    let doomed: BTreeSet<WorkspaceKey> = named.difference(&kept).cloned().collect();
     for living in existing.keys().filter(|key| !named.contains(*key)) {
-        if let Some(needed) = below(existing, living).into_iter().find(|key| doomed.contains(key)) {
-            return Err(StillNeeded { needed, by: living.clone() });
+        if let Some(needed) =
+            transitive_dependencies(existing, living).into_iter().find(|key| doomed.contains(key))
+        {
+            return Err(DependencyInUse { needed, by: living.clone() });
         }
     }
-    Ok(Fates { doomed, kept })
+    Ok(DestroySet { to_destroy: doomed, to_retain: kept })
 }
 
-/// Everything that a workspace was made after, however far back.
-fn below(existing: &BTreeMap<Key, Record>, key: &Key) -> BTreeSet<Key> {
+/// All transitive dependencies of a workspace.
+fn transitive_dependencies(
+    existing: &BTreeMap<WorkspaceKey, WorkspaceRecord>,
+    key: &WorkspaceKey,
+) -> BTreeSet<WorkspaceKey> {
     let mut found = BTreeSet::new();
     let mut open = vec![key.clone()];
     while let Some(next) = open.pop() {
@@ -63,27 +69,27 @@ fn below(existing: &BTreeMap<Key, Record>, key: &Key) -> BTreeSet<Key> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{blueprint::Role, work::Args};
+    use crate::{pipeline::RecordedArgs, workspaces::WorkspaceRole};
 
-    fn key(name: &str) -> Key {
-        Key::new("default", name)
+    fn key(name: &str) -> WorkspaceKey {
+        WorkspaceKey::new("default", name)
     }
 
-    fn keys(names: &[&str]) -> BTreeSet<Key> {
+    fn keys(names: &[&str]) -> BTreeSet<WorkspaceKey> {
         names.iter().map(|name| key(name)).collect()
     }
 
-    fn existing() -> BTreeMap<Key, Record> {
-        let record = |after: &[&str]| Record {
+    fn existing() -> BTreeMap<WorkspaceKey, WorkspaceRecord> {
+        let record = |after: &[&str]| WorkspaceRecord {
             owner: String::new(),
-            role: Role::Custom,
+            role: WorkspaceRole::Custom,
             eks_cluster: None,
             region: None,
             after: keys(after),
             root: String::new(),
             remote_state: false,
             begun: true,
-            args: Args::default(),
+            args: RecordedArgs::default(),
             env: Vec::new(),
             retained: false,
             configuration: String::new(),
@@ -96,24 +102,25 @@ mod tests {
 
     #[test]
     fn everything_that_is_named_goes() {
-        let fates = fates(&existing(), &keys(&["vpc", "eks", "apps"]), &keys(&[])).unwrap();
-        assert_eq!(fates.doomed, keys(&["vpc", "eks", "apps"]));
+        let fates = compute_destroy_set(&existing(), &keys(&["vpc", "eks", "apps"]), &keys(&[])).unwrap();
+        assert_eq!(fates.to_destroy, keys(&["vpc", "eks", "apps"]));
     }
 
     #[test]
     fn what_a_living_workspace_stands_on_is_not_destroyed_under_it() {
-        let error = fates(&existing(), &keys(&["vpc"]), &keys(&[])).unwrap_err();
+        let error = compute_destroy_set(&existing(), &keys(&["vpc"]), &keys(&[])).unwrap_err();
         assert!(error.to_string().starts_with("default/vpc cannot be destroyed while default/"), "{error}");
         assert!(
-            fates(&existing(), &keys(&["vpc", "eks"]), &keys(&[])).is_err(),
+            compute_destroy_set(&existing(), &keys(&["vpc", "eks"]), &keys(&[])).is_err(),
             "the profile is far away, and counts"
         );
-        assert!(fates(&existing(), &keys(&["apps"]), &keys(&[])).is_ok());
+        assert!(compute_destroy_set(&existing(), &keys(&["apps"]), &keys(&[])).is_ok());
     }
 
     #[test]
     fn what_a_retained_workspace_stands_on_stays_with_it() {
-        let fates = fates(&existing(), &keys(&["vpc", "eks", "apps"]), &keys(&["eks"])).unwrap();
-        assert_eq!(fates, Fates { doomed: keys(&["apps"]), kept: keys(&["vpc", "eks"]) });
+        let fates =
+            compute_destroy_set(&existing(), &keys(&["vpc", "eks", "apps"]), &keys(&["eks"])).unwrap();
+        assert_eq!(fates, DestroySet { to_destroy: keys(&["apps"]), to_retain: keys(&["vpc", "eks"]) });
     }
 }

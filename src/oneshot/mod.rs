@@ -1,13 +1,14 @@
-//! One-shot use of the driver: `capt plan`, `apply` and `destroy` on manifests, without Kubernetes.
+//! `capt plan`, `apply` and `destroy` on manifest files, without Kubernetes: orders the workspaces and runs the pipeline of
+//! each.
 
-mod board;
-mod doom;
-mod graph;
+mod dependency_graph;
+mod destroy_set;
+mod oneshot_pipeline;
+mod progress;
 mod runner;
-mod worker;
 
-pub use board::{Board, Line, Stage};
-pub use doom::{Fates, StillNeeded, fates};
-pub use graph::{Circle, Graph};
-pub use runner::{Finished, Runner, Task};
-pub use worker::{Confirm, Worker};
+pub use dependency_graph::{DependencyCycle, DependencyGraph};
+pub use destroy_set::{DependencyInUse, DestroySet, compute_destroy_set};
+pub use oneshot_pipeline::{ConfirmPlan, OneShotPipeline};
+pub use progress::{ProgressBoard, ProgressLine, WorkspaceStage};
+pub use runner::{TaskResult, TaskRunner, WorkspaceTask};

@@ -1,158 +1,192 @@
-//! The work of a command: its files say what each workspace is made from, its terminal shows how far it is.
+//! Runs the workspace pipeline for a command: resolves references from the manifests and implements the hooks with a
+//! progress board.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use futures::future::BoxFuture;
-use terraform_driver::{events::Progress, output::Outputs, plan::Summary, run::Phase, workspace::Workspace};
+use terraform_driver::{
+    events::TerraformProgress, output::Outputs, plan::PlanSummary, run::StepPhase, workspace::WorkspaceDir,
+};
 use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::board::{Board, Stage};
+use super::progress::{ProgressBoard, WorkspaceStage};
 use crate::{
-    blueprint::{Blueprint, Key, Known, Place, ResolveError, Resolved, blueprints, resolve},
     manifest::ValidatedManifests,
-    work::{self, Assignment, Destruction, Doom, Goal, Guard, Host, Outcome, Record, Site, WorkError},
+    pipeline::{
+        self, DataDirectory, DestroyReason, DestroyRequest, Goal, HookGuard, PipelineError, RunHooks,
+        WorkspaceJob, WorkspaceOutcome, WorkspaceRecord,
+    },
+    workspaces::{
+        AppliedOutputs, DesiredWorkspace, ProviderDefaults, ResolveError, ResolvedWorkspace, WorkspaceKey,
+        desired_workspaces, resolve_references,
+    },
 };
 
-/// Asks a person whether a plan may be applied.
-pub trait Confirm: Send + Sync {
-    /// Whether it may.
-    fn confirm<'a>(&'a self, key: &'a Key, summary: &'a Summary) -> BoxFuture<'a, bool>;
+/// Asks the user whether a plan may be applied.
+pub trait ConfirmPlan: Send + Sync {
+    /// Returns whether the plan may be applied.
+    fn confirm<'a>(&'a self, key: &'a WorkspaceKey, summary: &'a PlanSummary) -> BoxFuture<'a, bool>;
 }
 
-/// Everything that the work on one workspace needs.
-pub struct Worker<'a> {
-    /// Where.
-    pub site: &'a Site,
-    /// What was asked for.
+/// Shared state of all tasks of a command.
+pub struct OneShotPipeline<'a> {
+    /// The data directory.
+    pub data_dir: &'a DataDirectory,
+    /// The manifests of the command.
     pub manifests: &'a ValidatedManifests,
-    /// Which workspace makes which Secret.
-    pub secrets: BTreeMap<String, Key>,
-    /// What is known so far.
-    pub known: Mutex<Known>,
-    /// Who watches.
-    pub board: Board,
-    /// Cancelled when it should stop.
+    /// Workspaces by the connection Secret that they write.
+    pub secret_producers: BTreeMap<String, WorkspaceKey>,
+    /// Outputs of the workspaces that are applied so far.
+    pub applied_outputs: Mutex<AppliedOutputs>,
+    /// Progress for display.
+    pub board: ProgressBoard,
+    /// Cancelled to stop the command.
     pub stop: CancellationToken,
-    /// Which AWS, for the provider block.
-    pub place: Place,
-    /// How many terraforms at once.
-    pub permits: Arc<Semaphore>,
-    /// One change at a time for each EKS cluster.
-    pub clusters: Mutex<BTreeMap<String, Arc<Mutex<()>>>>,
-    /// Who is asked.
-    pub confirm: Box<dyn Confirm>,
+    /// Defaults of the provider block.
+    pub provider_defaults: ProviderDefaults,
+    /// Limits the concurrent terraform processes.
+    pub slots: Arc<Semaphore>,
+    /// One mutex per EKS cluster: EKS allows one change at a time.
+    pub cluster_locks: Mutex<BTreeMap<String, Arc<Mutex<()>>>>,
+    /// Confirmation of plans.
+    pub confirm: Box<dyn ConfirmPlan>,
 }
 
-impl Worker<'_> {
-    /// Brings one workspace to what its blueprint says, or tells what that would take.
-    pub async fn bring(&self, blueprint: &Blueprint, goal: &Goal) -> Result<Outcome, WorkError> {
+impl OneShotPipeline<'_> {
+    /// Resolves and runs one workspace up to `goal`.
+    pub async fn run(
+        &self,
+        blueprint: &DesiredWorkspace,
+        goal: &Goal,
+    ) -> Result<WorkspaceOutcome, PipelineError> {
         let resolved = match self.resolve(blueprint).await {
             Ok(resolved) => resolved,
-            Err(WorkError::Resolve(reason @ ResolveError::NotYet { .. })) if matches!(goal, Goal::Plan) => {
-                return Ok(Outcome::Later { reason: reason.to_string() });
+            Err(PipelineError::Resolve(reason @ ResolveError::NotApplied { .. }))
+                if matches!(goal, Goal::Plan) =>
+            {
+                return Ok(WorkspaceOutcome::Deferred { reason: reason.to_string() });
             }
             Err(error) => return Err(error),
         };
-        let assignment = Assignment::of(blueprint, resolved);
-        let outcome = self.work().bring(&assignment, goal).await?;
-        self.collect(&blueprint.key).await?;
+        let assignment = WorkspaceJob::new(blueprint, resolved);
+        let outcome = self.workspace_pipeline().run(&assignment, goal).await?;
+        self.collect_outputs(&blueprint.key).await?;
         Ok(outcome)
     }
 
-    /// Destroys one workspace with nothing but what its directory holds. `intent` tells whether somebody asked
-    /// for that, or whether it only follows from what is not in the files any more.
-    pub async fn destroy(&self, key: &Key, record: &Record, intent: &Doom) -> Result<Outcome, WorkError> {
+    /// Destroys one workspace with only the contents of its directory. `intent` is why it is destroyed.
+    pub async fn destroy(
+        &self,
+        key: &WorkspaceKey,
+        record: &WorkspaceRecord,
+        intent: &DestroyReason,
+    ) -> Result<WorkspaceOutcome, PipelineError> {
         let env = self.template_env(key, record).await?;
-        let how = Destruction { intent, env: &env, principal: None };
-        self.work().destroy(key, record, &how).await
+        let how = DestroyRequest { reason: intent, env: &env, principal: None };
+        self.workspace_pipeline().destroy(key, record, &how).await
     }
 
-    fn work(&self) -> work::Worker<'_> {
-        work::Worker { site: self.site, host: self, stop: &self.stop }
+    fn workspace_pipeline(&self) -> pipeline::WorkspacePipeline<'_> {
+        pipeline::WorkspacePipeline { data_dir: self.data_dir, hooks: self, stop: &self.stop }
     }
 
-    async fn resolve(&self, blueprint: &Blueprint) -> Result<Resolved, WorkError> {
-        let known = self.known.lock().await;
-        let mut resolved = resolve(blueprint, &known, self.manifests, &self.secrets, &self.place)?;
+    async fn resolve(&self, blueprint: &DesiredWorkspace) -> Result<ResolvedWorkspace, PipelineError> {
+        let known = self.applied_outputs.lock().await;
+        let mut resolved = resolve_references(
+            blueprint,
+            &known,
+            self.manifests,
+            &self.secret_producers,
+            &self.provider_defaults,
+        )?;
         match resolved.missing.pop() {
             Some(missing) => Err(missing.into()),
             None => Ok(resolved),
         }
     }
 
-    /// A destroy needs the environment that the apply had: with other credentials it would look into another
-    /// account, find nothing, and call that destroyed.
-    async fn template_env(&self, key: &Key, record: &Record) -> Result<Vec<(String, String)>, WorkError> {
-        let all = blueprints(self.manifests).unwrap_or_default();
+    /// Environment of the template for a destroy. It must match the apply: other credentials lead to another account, where
+    /// terraform finds no resources and reports success.
+    async fn template_env(
+        &self,
+        key: &WorkspaceKey,
+        record: &WorkspaceRecord,
+    ) -> Result<Vec<(String, String)>, PipelineError> {
+        let all = desired_workspaces(self.manifests).unwrap_or_default();
         let env = match all.iter().find(|blueprint| blueprint.key == *key) {
             Some(blueprint) => self.resolve(blueprint).await.map(|resolved| resolved.env).unwrap_or_default(),
             None => Vec::new(),
         };
         match record.env.iter().find(|name| !env.iter().any(|(known, _)| known == *name)) {
-            Some(name) => Err(WorkError::NoEnvironment { name: name.clone() }),
+            Some(name) => Err(PipelineError::MissingEnvironment { name: name.clone() }),
             None => Ok(env),
         }
     }
 
-    /// Takes the outputs in for those that wait for them.
-    async fn collect(&self, key: &Key) -> Result<(), WorkError> {
-        let place = self.site.workspace(key);
-        let Some(record) = Record::read(&place)? else { return Ok(()) };
-        if let Some(bytes) = record.place(&self.site.data, key).state_bytes()? {
+    /// Collects the outputs of a workspace for its dependents.
+    async fn collect_outputs(&self, key: &WorkspaceKey) -> Result<(), PipelineError> {
+        let place = self.data_dir.workspace_dir(key);
+        let Some(record) = WorkspaceRecord::read(&place)? else { return Ok(()) };
+        if let Some(bytes) = record.workspace_dir(&self.data_dir.path, key).state_bytes()? {
             let outputs = Outputs::from_state(&bytes)?;
-            self.known.lock().await.outputs.insert(key.clone(), outputs);
+            self.applied_outputs.lock().await.by_workspace.insert(key.clone(), outputs);
         }
         Ok(())
     }
 }
 
-impl Host for Worker<'_> {
-    fn hear(&self, key: &Key, phase: Phase, progress: &Progress) {
-        self.board.hear(key, phase, progress);
+impl RunHooks for OneShotPipeline<'_> {
+    fn on_progress(&self, key: &WorkspaceKey, phase: StepPhase, progress: &TerraformProgress) {
+        self.board.update_progress(key, phase, progress);
     }
 
-    fn note(&self, key: &Key, text: &str) {
-        self.board.note(key, text);
+    fn add_note(&self, key: &WorkspaceKey, text: &str) {
+        self.board.add_note(key, text);
     }
 
-    fn place<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Guard> {
+    fn acquire_slot<'a>(&'a self, key: &'a WorkspaceKey) -> BoxFuture<'a, HookGuard> {
         Box::pin(async move {
-            if self.permits.available_permits() == 0 {
-                self.board.set(key, Stage::Queued { on: "a free place".to_owned() });
+            if self.slots.available_permits() == 0 {
+                self.board.set_stage(key, WorkspaceStage::Queued { on: "a free slot".to_owned() });
             }
-            // Nobody closes the semaphore.
-            Box::new(Arc::clone(&self.permits).acquire_owned().await.ok()) as Guard
+            // The semaphore is never closed.
+            Box::new(Arc::clone(&self.slots).acquire_owned().await.ok()) as HookGuard
         })
     }
 
-    fn turn<'a>(&'a self, key: &'a Key, cluster: &'a str) -> BoxFuture<'a, Guard> {
+    fn lock_cluster<'a>(&'a self, key: &'a WorkspaceKey, cluster: &'a str) -> BoxFuture<'a, HookGuard> {
         Box::pin(async move {
-            let lock = Arc::clone(self.clusters.lock().await.entry(cluster.to_owned()).or_default());
+            let lock = Arc::clone(self.cluster_locks.lock().await.entry(cluster.to_owned()).or_default());
             if let Ok(turn) = Arc::clone(&lock).try_lock_owned() {
-                return Box::new(turn) as Guard;
+                return Box::new(turn) as HookGuard;
             }
-            self.board.set(key, Stage::Queued { on: format!("its turn on the EKS cluster {cluster}") });
-            Box::new(lock.lock_owned().await) as Guard
+            self.board
+                .set_stage(key, WorkspaceStage::Queued { on: format!("the lock of EKS cluster {cluster}") });
+            Box::new(lock.lock_owned().await) as HookGuard
         })
     }
 
-    fn confirm<'a>(&'a self, key: &'a Key, summary: &'a Summary) -> BoxFuture<'a, bool> {
+    fn confirm_plan<'a>(&'a self, key: &'a WorkspaceKey, summary: &'a PlanSummary) -> BoxFuture<'a, bool> {
         self.confirm.confirm(key, summary)
     }
 
-    /// The directory is all there is.
-    fn restore<'a>(&'a self, _: &'a Key, _: &'a Workspace) -> BoxFuture<'a, Result<(), WorkError>> {
+    /// No-op: a command has no backup besides the directory.
+    fn restore_state<'a>(
+        &'a self,
+        _: &'a WorkspaceKey,
+        _: &'a WorkspaceDir,
+    ) -> BoxFuture<'a, Result<(), PipelineError>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// The directory is all there is.
-    fn keep<'a>(
+    /// No-op: a command has no backup besides the directory.
+    fn back_up_state<'a>(
         &'a self,
-        _: &'a Key,
-        _: &'a Workspace,
-        _: &'a Record,
-    ) -> BoxFuture<'a, Result<(), WorkError>> {
+        _: &'a WorkspaceKey,
+        _: &'a WorkspaceDir,
+        _: &'a WorkspaceRecord,
+    ) -> BoxFuture<'a, Result<(), PipelineError>> {
         Box::pin(std::future::ready(Ok(())))
     }
 }

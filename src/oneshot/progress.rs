@@ -1,4 +1,4 @@
-//! What everybody is doing, for whoever watches.
+//! Progress of all workspaces of a command, for display.
 
 use std::{
     collections::BTreeMap,
@@ -7,92 +7,92 @@ use std::{
 };
 
 use jiff::Timestamp;
-use terraform_driver::{clock, events::Progress, run::Phase};
+use terraform_driver::{clock, events::TerraformProgress, run::StepPhase};
 
-use crate::blueprint::Key;
+use crate::workspaces::WorkspaceKey;
 
-/// Where one workspace is.
+/// Stage of one workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stage {
-    /// For other workspaces.
+pub enum WorkspaceStage {
+    /// Waiting for dependencies.
     Waiting {
-        /// For which.
-        on: Vec<Key>,
+        /// The unfinished dependencies.
+        on: Vec<WorkspaceKey>,
     },
-    /// For its turn on the EKS cluster, or for a free place.
+    /// Waiting for the lock of its EKS cluster, or for a free slot.
     Queued {
-        /// For what.
+        /// The lock or the slot.
         on: String,
     },
-    /// In one of terraform's phases.
-    Running(Phase),
-    /// A passing trouble; it will try again.
+    /// Running a terraform command.
+    Running(StepPhase),
+    /// Failed with a transient error and will be retried.
     Retrying {
-        /// What it was.
+        /// The error.
         reason: String,
     },
-    /// It is as it should be.
+    /// Succeeded.
     Done {
-        /// What was done to get there: `12 added`, `no changes`.
+        /// Summary of the outcome: `12 added`, `no changes`.
         what: String,
     },
-    /// It is not.
+    /// Failed.
     Failed {
-        /// In one line.
+        /// The error in one line.
         reason: String,
     },
 }
 
-impl Stage {
-    /// Whether nothing more will happen.
+impl WorkspaceStage {
+    /// Whether the stage is final.
     pub const fn is_final(&self) -> bool {
         matches!(self, Self::Done { .. } | Self::Failed { .. })
     }
 }
 
-/// One workspace's line.
+/// Progress of one workspace.
 #[derive(Debug, Clone)]
-pub struct Line {
-    /// Whose.
-    pub key: Key,
-    /// Where it is.
-    pub stage: Stage,
-    /// Since when.
+pub struct ProgressLine {
+    /// The workspace.
+    pub key: WorkspaceKey,
+    /// Its stage.
+    pub stage: WorkspaceStage,
+    /// Start of the stage.
     pub since: Timestamp,
-    /// Operations that are done.
+    /// Completed operations.
     pub done: u64,
-    /// Operations in all.
+    /// Total number of operations.
     pub total: u64,
-    /// What takes the longest, and for how long already.
+    /// The resource that is in progress for the longest time, and its duration.
     pub slowest: Option<(String, Duration)>,
 }
 
-/// All lines, in the order in which the work is done.
+/// Progress of all workspaces, in execution order. Clones share the same state.
 #[derive(Clone, Default)]
-pub struct Board {
-    lines: Arc<Mutex<Lines>>,
+pub struct ProgressBoard {
+    state: Arc<Mutex<BoardState>>,
 }
 
 #[derive(Default)]
-struct Lines {
+struct BoardState {
     notes: Vec<String>,
-    order: Vec<Key>,
-    by_key: BTreeMap<Key, Line>,
+    order: Vec<WorkspaceKey>,
+    by_key: BTreeMap<WorkspaceKey, ProgressLine>,
 }
 
-impl Board {
-    /// A board with a line for each.
-    pub fn new(keys: impl IntoIterator<Item = Key>) -> Self {
+impl ProgressBoard {
+    /// Creates a board with one line per workspace.
+    pub fn new(keys: impl IntoIterator<Item = WorkspaceKey>) -> Self {
         let board = Self::default();
         for key in keys {
-            board.set(&key, Stage::Waiting { on: Vec::new() });
+            board.set_stage(&key, WorkspaceStage::Waiting { on: Vec::new() });
         }
         board
     }
 
-    /// Moves a workspace to another stage.
-    pub fn set(&self, key: &Key, stage: Stage) {
-        self.change(key, |line| {
+    /// Sets the stage of a workspace.
+    pub fn set_stage(&self, key: &WorkspaceKey, stage: WorkspaceStage) {
+        self.update_line(key, |line| {
             if line.stage != stage {
                 line.stage = stage;
                 line.since = clock::now();
@@ -103,41 +103,41 @@ impl Board {
         });
     }
 
-    /// Takes in how far terraform is.
-    pub fn hear(&self, key: &Key, phase: Phase, progress: &Progress) {
-        self.set(key, Stage::Running(phase));
+    /// Updates the progress of the running terraform command.
+    pub fn update_progress(&self, key: &WorkspaceKey, phase: StepPhase, progress: &TerraformProgress) {
+        self.set_stage(key, WorkspaceStage::Running(phase));
         let slowest = progress.slowest(clock::now());
-        self.change(key, |line| {
+        self.update_line(key, |line| {
             line.done = progress.done();
             line.total = progress.total();
             line.slowest = slowest.map(|activity| (activity.address, activity.elapsed));
         });
     }
 
-    /// Keeps something that a person should know in the end.
-    pub fn note(&self, key: &Key, text: &str) {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).notes.push(format!("{key}: {text}"));
+    /// Adds a note that is printed at the end.
+    pub fn add_note(&self, key: &WorkspaceKey, text: &str) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).notes.push(format!("{key}: {text}"));
     }
 
-    /// What a person should know.
+    /// All notes.
     pub fn notes(&self) -> Vec<String> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).notes.clone()
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).notes.clone()
     }
 
-    /// A copy of every line.
-    pub fn lines(&self) -> Vec<Line> {
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Snapshot of all lines.
+    pub fn lines(&self) -> Vec<ProgressLine> {
+        let lines = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         lines.order.iter().filter_map(|key| lines.by_key.get(key).cloned()).collect()
     }
 
-    fn change(&self, key: &Key, change: impl FnOnce(&mut Line)) {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+    fn update_line(&self, key: &WorkspaceKey, change: impl FnOnce(&mut ProgressLine)) {
+        let mut lines = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if !lines.by_key.contains_key(key) {
             lines.order.push(key.clone());
         }
-        let line = lines.by_key.entry(key.clone()).or_insert_with(|| Line {
+        let line = lines.by_key.entry(key.clone()).or_insert_with(|| ProgressLine {
             key: key.clone(),
-            stage: Stage::Waiting { on: Vec::new() },
+            stage: WorkspaceStage::Waiting { on: Vec::new() },
             since: clock::now(),
             done: 0,
             total: 0,

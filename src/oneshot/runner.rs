@@ -1,4 +1,4 @@
-//! All workspaces in their order: what waits for nothing begins, what fails holds up only those behind it.
+//! Runs the tasks of all workspaces in dependency order, concurrently. A failure skips only the dependents.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,173 +7,179 @@ use std::{
 
 use futures::{StreamExt, stream::FuturesUnordered};
 use terraform_driver::{
-    classify::{Advice, Class},
+    classify::{FailureClass, RetryAdvice},
     run::{Driver, StepError},
 };
 
-use super::{board::Stage, graph::Graph, worker::Worker};
+use super::{dependency_graph::DependencyGraph, oneshot_pipeline::OneShotPipeline, progress::WorkspaceStage};
 use crate::{
-    blueprint::{Blueprint, Key},
-    work::{Doom, Goal, Outcome, Record, WorkError},
+    pipeline::{DestroyReason, Goal, PipelineError, WorkspaceOutcome, WorkspaceRecord},
+    workspaces::{DesiredWorkspace, WorkspaceKey},
 };
 
-/// How often a passing trouble is waited out.
-const ATTEMPTS: u32 = 8;
-/// How often a cluster that is busy is asked again: twenty minutes at least.
-const TURNS: u32 = 120;
+/// Maximum number of attempts for transient failures.
+const MAX_ATTEMPTS: u32 = 8;
+/// Maximum number of attempts while the EKS cluster is busy: at least twenty minutes.
+const MAX_BUSY_ATTEMPTS: u32 = 120;
 
-/// What became of one workspace.
+/// Result of one task.
 #[derive(Debug)]
-pub enum Finished {
-    /// It is as it should be.
-    Well(Outcome),
-    /// It is not.
-    Badly(WorkError),
-    /// It was not begun because another one is not well.
+pub enum TaskResult {
+    /// The task succeeded.
+    Succeeded(WorkspaceOutcome),
+    /// The task failed.
+    Failed(PipelineError),
+    /// Not started because a dependency failed.
     Skipped {
-        /// Which.
-        because: Key,
+        /// The dependency.
+        blocked_by: WorkspaceKey,
     },
 }
 
-/// What is to be done with one workspace.
+/// Task for one workspace.
 #[derive(Debug, Clone)]
-pub enum Task {
-    /// Bring it to what its blueprint says.
-    Bring(Box<Blueprint>, Goal),
+pub enum WorkspaceTask {
+    /// Run the pipeline up to a goal.
+    Run(Box<DesiredWorkspace>, Goal),
     /// Destroy it.
-    Destroy(Box<Record>, Doom),
-    /// Leave it alone, although it was to be destroyed.
-    Keep,
+    Destroy(Box<WorkspaceRecord>, DestroyReason),
+    /// Retain it, although a destroy selects it.
+    Retain,
 }
 
-/// Does the tasks.
-pub struct Runner<'a> {
-    /// How each is done.
-    pub worker: &'a Worker<'a>,
-    /// In which order.
-    pub graph: Graph,
-    /// What.
-    pub tasks: BTreeMap<Key, Task>,
+/// Runs the tasks of a command.
+pub struct TaskRunner<'a> {
+    /// Pipeline of the tasks.
+    pub pipeline: &'a OneShotPipeline<'a>,
+    /// Dependencies between the tasks.
+    pub graph: DependencyGraph,
+    /// Tasks by workspace.
+    pub tasks: BTreeMap<WorkspaceKey, WorkspaceTask>,
 }
 
-impl Runner<'_> {
-    /// Does everything that can be done.
-    pub async fn run(&self) -> BTreeMap<Key, Finished> {
-        let mut finished: BTreeMap<Key, Finished> = BTreeMap::new();
-        let mut begun: BTreeSet<Key> = BTreeSet::new();
+impl TaskRunner<'_> {
+    /// Runs all tasks; returns when every task is finished or skipped.
+    pub async fn run(&self) -> BTreeMap<WorkspaceKey, TaskResult> {
+        let mut finished: BTreeMap<WorkspaceKey, TaskResult> = BTreeMap::new();
+        let mut begun: BTreeSet<WorkspaceKey> = BTreeSet::new();
         let mut running = FuturesUnordered::new();
         loop {
-            self.skip(&mut finished, &begun);
-            for key in self.graph.order() {
-                if !begun.contains(&key) && !finished.contains_key(&key) && self.is_free(&key, &finished) {
+            self.skip_blocked(&mut finished, &begun);
+            for key in self.graph.topological_order() {
+                if !begun.contains(&key) && !finished.contains_key(&key) && self.is_ready(&key, &finished) {
                     begun.insert(key.clone());
-                    running.push(async move { (key.clone(), Box::pin(self.one(&key)).await) });
+                    running.push(async move { (key.clone(), Box::pin(self.run_task(&key)).await) });
                 }
             }
             let Some((key, outcome)) = running.next().await else { return finished };
-            self.worker.board.set(&key, stage(&outcome));
-            let end = outcome.map_or_else(Finished::Badly, Finished::Well);
+            self.pipeline.board.set_stage(&key, final_stage(&outcome));
+            let end = outcome.map_or_else(TaskResult::Failed, TaskResult::Succeeded);
             finished.insert(key, end);
         }
     }
 
-    fn is_free(&self, key: &Key, finished: &BTreeMap<Key, Finished>) -> bool {
-        let waits: Vec<Key> =
-            self.graph.needs(key).into_iter().filter(|need| !finished.contains_key(need)).collect();
+    fn is_ready(&self, key: &WorkspaceKey, finished: &BTreeMap<WorkspaceKey, TaskResult>) -> bool {
+        let waits: Vec<WorkspaceKey> =
+            self.graph.dependencies_of(key).into_iter().filter(|need| !finished.contains_key(need)).collect();
         let free = waits.is_empty();
         if !free {
-            self.worker.board.set(key, Stage::Waiting { on: waits });
+            self.pipeline.board.set_stage(key, WorkspaceStage::Waiting { on: waits });
         }
         free
     }
 
-    /// What waits for something that ended badly is not begun.
-    fn skip(&self, finished: &mut BTreeMap<Key, Finished>, begun: &BTreeSet<Key>) {
-        for key in self.graph.order() {
+    /// Skips tasks whose dependencies failed or were skipped.
+    fn skip_blocked(
+        &self,
+        finished: &mut BTreeMap<WorkspaceKey, TaskResult>,
+        begun: &BTreeSet<WorkspaceKey>,
+    ) {
+        for key in self.graph.topological_order() {
             if begun.contains(&key) || finished.contains_key(&key) {
                 continue;
             }
-            let bad = |need: &Key| !matches!(finished.get(need), None | Some(Finished::Well(_)));
-            if let Some(because) = self.graph.needs(&key).into_iter().find(bad) {
-                self.worker
-                    .board
-                    .set(&key, Stage::Failed { reason: format!("not begun because of {because}") });
-                finished.insert(key, Finished::Skipped { because });
+            let bad =
+                |need: &WorkspaceKey| !matches!(finished.get(need), None | Some(TaskResult::Succeeded(_)));
+            if let Some(because) = self.graph.dependencies_of(&key).into_iter().find(bad) {
+                self.pipeline.board.set_stage(
+                    &key,
+                    WorkspaceStage::Failed { reason: format!("skipped because of {because}") },
+                );
+                finished.insert(key, TaskResult::Skipped { blocked_by: because });
             }
         }
     }
 
-    async fn one(&self, key: &Key) -> Result<Outcome, WorkError> {
+    async fn run_task(&self, key: &WorkspaceKey) -> Result<WorkspaceOutcome, PipelineError> {
         let mut attempt = 0;
         loop {
             let outcome = match self.tasks.get(key) {
-                Some(Task::Bring(blueprint, goal)) => self.worker.bring(blueprint, goal).await,
-                Some(Task::Destroy(record, doom)) => self.worker.destroy(key, record, doom).await,
-                Some(Task::Keep) | None => Ok(Outcome::Kept),
+                Some(WorkspaceTask::Run(blueprint, goal)) => self.pipeline.run(blueprint, goal).await,
+                Some(WorkspaceTask::Destroy(record, doom)) => self.pipeline.destroy(key, record, doom).await,
+                Some(WorkspaceTask::Retain) | None => Ok(WorkspaceOutcome::Retained),
             };
             attempt += 1;
             let error = match outcome {
                 Ok(outcome) => return Ok(outcome),
-                // Whatever a stop broke off is continued by the next command.
-                Err(error) if self.worker.stop.is_cancelled() && is_broken_off(&error) => {
-                    WorkError::Interrupted
+                // An error caused by the stop is not a failure: the next command continues.
+                Err(error) if self.pipeline.stop.is_cancelled() && is_caused_by_stop(&error) => {
+                    PipelineError::Interrupted
                 }
                 Err(error) => error,
             };
-            if matches!(&error, WorkError::Failed(failure) if failure.class == Class::Provider) {
-                // What `init` installed is gone or replaced; the digest cannot know that.
-                Driver::forget_init(&self.worker.site.workspace(key))?;
+            if matches!(&error, PipelineError::Failed(failure) if failure.class == FailureClass::Provider) {
+                // The installed provider is missing or replaced, which the init digest cannot detect.
+                Driver::invalidate_init(&self.pipeline.data_dir.workspace_dir(key))?;
             }
-            let Some(pause) = pause(&error, attempt) else { return Err(error) };
-            self.worker.board.set(key, Stage::Retrying { reason: error.to_string() });
+            let Some(pause) = retry_delay(&error, attempt) else { return Err(error) };
+            self.pipeline.board.set_stage(key, WorkspaceStage::Retrying { reason: error.to_string() });
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = self.worker.stop.cancelled() => return Err(WorkError::Interrupted),
+                () = self.pipeline.stop.cancelled() => return Err(PipelineError::Interrupted),
             }
         }
     }
 }
 
-/// Whether an error may be nothing but the consequence of a stop.
-fn is_broken_off(error: &WorkError) -> bool {
+/// Whether an error may be a consequence of the stop.
+fn is_caused_by_stop(error: &PipelineError) -> bool {
     match error {
-        WorkError::Failed(failure) => failure.class == Class::Interrupted,
-        WorkError::Repair(_) | WorkError::Step(StepError::Killed { .. }) => true,
+        PipelineError::Failed(failure) => failure.class == FailureClass::Interrupted,
+        PipelineError::InterruptedResource(_) | PipelineError::Step(StepError::Killed { .. }) => true,
         _ => false,
     }
 }
 
-/// How long to wait before trying again; `None` if that would not help.
-fn pause(error: &WorkError, attempt: u32) -> Option<Duration> {
-    let WorkError::Failed(failure) = error else { return None };
-    let most = if failure.class == Class::Wait { TURNS } else { ATTEMPTS };
+/// Delay before the next attempt; `None` if a retry does not help.
+fn retry_delay(error: &PipelineError, attempt: u32) -> Option<Duration> {
+    let PipelineError::Failed(failure) = error else { return None };
+    let most = if failure.class == FailureClass::Wait { MAX_BUSY_ATTEMPTS } else { MAX_ATTEMPTS };
     if attempt >= most {
         return None;
     }
-    if failure.class == Class::Provider {
+    if failure.class == FailureClass::Provider {
         return (attempt < 2).then_some(Duration::ZERO);
     }
-    // A failure that nobody understands is shown at once: at a terminal a person is waiting for it.
-    if failure.class == Class::Unknown {
+    // An unclassified failure is reported at once: a user waits at the terminal.
+    if failure.class == FailureClass::Unknown {
         return None;
     }
     match failure.advice() {
-        Advice::RetryWithin { least, .. } => Some(least / 3),
-        Advice::ShortRetries { span } => (attempt < 4).then_some(span / 12),
-        Advice::Backoff => Some(Duration::from_secs(2_u64.pow(attempt.min(6)))),
-        Advice::Replan => (attempt < 3).then_some(Duration::ZERO),
-        Advice::SlowRetry
-        | Advice::AwaitChange
-        | Advice::CleanUp
-        | Advice::ProveLockDead
-        | Advice::RefreshCredentials => None,
+        RetryAdvice::RetryWithin { least, .. } => Some(least / 3),
+        RetryAdvice::ShortRetries { span } => (attempt < 4).then_some(span / 12),
+        RetryAdvice::Backoff => Some(Duration::from_secs(2_u64.pow(attempt.min(6)))),
+        RetryAdvice::Replan => (attempt < 3).then_some(Duration::ZERO),
+        RetryAdvice::SlowRetry
+        | RetryAdvice::AwaitChange
+        | RetryAdvice::CleanUp
+        | RetryAdvice::ProveLockDead
+        | RetryAdvice::RefreshCredentials => None,
     }
 }
 
-fn stage(outcome: &Result<Outcome, WorkError>) -> Stage {
+fn final_stage(outcome: &Result<WorkspaceOutcome, PipelineError>) -> WorkspaceStage {
     match outcome {
-        Ok(outcome) => Stage::Done { what: outcome.to_string() },
-        Err(error) => Stage::Failed { reason: error.to_string() },
+        Ok(outcome) => WorkspaceStage::Done { what: outcome.to_string() },
+        Err(error) => WorkspaceStage::Failed { reason: error.to_string() },
     }
 }

@@ -1,42 +1,42 @@
-//! The Cluster kind: whose it is, and in which version it is read.
+//! Detection of the Cluster CRD: who provides it, and the version to read.
 
 use anyhow::bail;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-use super::settings::Standalone;
-use crate::{api::names, k8s::Kube};
+use super::settings::StandaloneMode;
+use crate::{api::names, k8s::KubeClient};
 
-const CRD: &str = "clusters.cluster.x-k8s.io";
+const CLUSTER_CRD: &str = "clusters.cluster.x-k8s.io";
 
-/// What is known of the Cluster kind.
+/// The detected Cluster kind.
 #[derive(Debug, Clone)]
 pub(super) struct ClusterKind {
-    /// The version that it is read in.
+    /// The API version to read.
     pub(super) version: String,
-    /// Whether we play the part of Cluster API's core.
+    /// Whether capt acts as the Cluster API core controller.
     pub(super) standalone: bool,
 }
 
-/// Asks the API server.
-pub(super) async fn find(kube: &Kube, wanted: Standalone) -> anyhow::Result<ClusterKind> {
-    let found: Option<CustomResourceDefinition> = kube.get(None, CRD).await?;
+/// Reads the CRD from the API server.
+pub(super) async fn detect(kube: &KubeClient, wanted: StandaloneMode) -> anyhow::Result<ClusterKind> {
+    let found: Option<CustomResourceDefinition> = kube.get(None, CLUSTER_CRD).await?;
     let Some(found) = found else {
         bail!(
-            "the Cluster kind is not installed; install Cluster API, or the one that comes with capt \
+            "the Cluster CRD is not installed; install Cluster API, or the standalone CRD of capt \
              (`capt crds --standalone | kubectl apply --server-side -f -`)"
         );
     };
     let ours = found.metadata.labels.iter().flatten().any(|(name, _)| name == names::STANDALONE_LABEL);
     let standalone = match wanted {
-        Standalone::Auto => ours,
-        Standalone::On => true,
-        Standalone::Off => false,
+        StandaloneMode::Auto => ours,
+        StandaloneMode::On => true,
+        StandaloneMode::Off => false,
     };
-    Ok(ClusterKind { version: version(&found), standalone })
+    Ok(ClusterKind { version: served_version(&found), standalone })
 }
 
-/// The newest version that is served; the contract is the same in all of them, as far as we read it.
-fn version(found: &CustomResourceDefinition) -> String {
+/// The newest known version that is served; the fields that capt reads are the same in all of them.
+fn served_version(found: &CustomResourceDefinition) -> String {
     let served = found.spec.versions.iter().filter(|it| it.served).map(|it| it.name.as_str());
     let known = ["v1beta2", "v1beta1"];
     let served: Vec<&str> = served.collect();

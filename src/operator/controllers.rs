@@ -1,4 +1,4 @@
-//! All controllers at once. If one ends, all do: a controller that is silently gone is worse than a restart.
+//! Runs all controllers. If one stops unexpectedly, all stop: a restart is better than a silently missing controller.
 
 use std::sync::Arc;
 
@@ -8,77 +8,80 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     cluster_kind::ClusterKind,
-    sandboxes::{Crew, outposts},
-    settings::Settings,
+    sandbox_controllers::{SandboxControllers, remote_starter},
+    settings::OperatorSettings,
 };
 use crate::{
-    aws::{Cloud, Sessions},
-    blueprint::{Key, Place},
+    aws::{Cloud, SdkConfigCache},
     controllers::{
-        captcluster,
-        common::{self, outpost::Ground},
-        controlplane, identity, standalone, template, workspace,
+        capi_cluster, captcluster,
+        common::{self, remote_target::SandboxScope},
+        controlplane, identity, template, workspace,
     },
-    k8s::{Events, Fence, Kube, vault::Vault},
-    runs::Runs,
+    k8s::{EventPublisher, FencingToken, KubeClient, state_store::KubeStateStore},
+    runs::RunManager,
+    workspaces::{ProviderDefaults, WorkspaceKey},
 };
 
-/// What the controllers share.
-pub(super) struct Team {
-    pub(super) kube: Kube,
-    pub(super) settings: Settings,
-    pub(super) place: Place,
+/// Shared dependencies of the controllers.
+pub(super) struct Controllers {
+    pub(super) kube: KubeClient,
+    pub(super) settings: OperatorSettings,
+    pub(super) provider_defaults: ProviderDefaults,
     pub(super) cloud: Cloud,
-    pub(super) meter: Arc<dyn common::Meter>,
-    pub(super) cluster: ClusterKind,
-    pub(super) runs: Runs,
+    pub(super) metrics: Arc<dyn common::ControllerMetricsSink>,
+    pub(super) cluster_kind: ClusterKind,
+    pub(super) runs: RunManager,
 }
 
-impl Team {
-    /// Works until `stop`, or until a controller ends by itself.
-    pub(super) async fn work(
+impl Controllers {
+    /// Runs until `stop` is cancelled or a controller stops unexpectedly.
+    pub(super) async fn run(
         self,
-        fence: Fence,
-        told: mpsc::UnboundedReceiver<Key>,
+        fence: FencingToken,
+        told: mpsc::UnboundedReceiver<WorkspaceKey>,
         stop: CancellationToken,
     ) -> anyhow::Result<()> {
         let mut all = JoinSet::new();
-        let sessions = Arc::new(Sessions::new(self.cloud.clone()));
-        if self.cluster.standalone {
-            all.spawn(standalone::run(self.common("capt/standalone"), stop.clone().cancelled_owned()));
+        let sessions = Arc::new(SdkConfigCache::new(self.cloud.clone()));
+        if self.cluster_kind.standalone {
+            all.spawn(capi_cluster::run(self.context("capt/standalone"), stop.clone().cancelled_owned()));
         }
-        all.spawn(captcluster::run(self.common("capt/cluster"), stop.clone().cancelled_owned()));
+        all.spawn(captcluster::run(self.context("capt/cluster"), stop.clone().cancelled_owned()));
         all.spawn(controlplane::run(self.control_plane(&sessions), stop.clone().cancelled_owned()));
         all.spawn(workspace::run(Arc::new(self.workspace(fence)), told, stop.clone()));
         let (sandboxes, elsewhere) = (self.sandboxes(), TaskTracker::new());
-        let ground = Ground::Home(outposts(&sandboxes, &elsewhere, &stop));
-        all.spawn(sandboxes.work(ground, stop.clone()));
+        let ground = SandboxScope::ManagementCluster(remote_starter(&sandboxes, &elsewhere, &stop));
+        all.spawn(sandboxes.run(ground, stop.clone()));
         all.spawn(template::run(Arc::new(self.template()), stop.clone()));
         all.spawn(identity::run(Arc::new(self.identity(&sessions)), stop.clone()));
         let outcome = tokio::select! {
             () = stop.cancelled() => Ok(()),
             ended = all.join_next() => match ended {
-                Some(Err(broken)) => Err(anyhow::Error::from(broken).context("a controller broke")),
+                Some(Err(broken)) => Err(anyhow::Error::from(broken).context("a controller panicked")),
                 _ if stop.is_cancelled() => Ok(()),
-                _ => bail_ended(),
+                _ => controller_ended(),
             },
         };
-        // Nothing new from here on.
+        // No new runs from here on.
         self.runs.close();
         stop.cancel();
         while all.join_next().await.is_some() {}
         elsewhere.close();
         elsewhere.wait().await;
-        // Without a successor on another disk, what runs goes on under its shims, and the next process follows it. A
-        // successor would know nothing of it: it would work on the same EKS cluster, and make the same things again.
+        // Without leader election the next process shares this data directory and adopts the running shims. A new leader on
+        // another disk cannot see them and would start concurrent runs on the same EKS clusters, so they are drained first.
         if self.settings.leader_election.is_some() {
-            tracing::info!(runs = self.runs.active(), "leading until the running terraforms have ended");
+            tracing::info!(
+                runs = self.runs.active_count(),
+                "holding the Lease until running terraform processes finish"
+            );
             self.runs.drain().await;
         }
         outcome
     }
 
-    fn set(&self) -> common::Settings {
+    fn common_settings(&self) -> common::Settings {
         common::Settings {
             watch_filter: self.settings.watch_filter.clone(),
             namespace: self.settings.namespace.clone(),
@@ -87,48 +90,57 @@ impl Team {
         }
     }
 
-    fn sandboxes(&self) -> Crew {
-        Crew { kube: self.kube.clone(), settings: self.set(), meter: Arc::clone(&self.meter) }
+    fn sandboxes(&self) -> SandboxControllers {
+        SandboxControllers {
+            kube: self.kube.clone(),
+            settings: self.common_settings(),
+            metrics: Arc::clone(&self.metrics),
+        }
     }
 
-    /// What all controllers need; what they tell comes from this one.
-    fn common(&self, controller: &str) -> Arc<common::Context> {
-        let events = Events::new(self.kube.clone(), controller, "capt");
-        let context = common::Context::new(self.kube.clone(), self.set(), events, &self.cluster.version);
-        Arc::new(context.with_meter(Arc::clone(&self.meter)))
+    /// The shared context, with events reported by this controller.
+    fn context(&self, controller: &str) -> Arc<common::Context> {
+        let events = EventPublisher::new(self.kube.clone(), controller, "capt");
+        let context = common::Context::new(
+            self.kube.clone(),
+            self.common_settings(),
+            events,
+            &self.cluster_kind.version,
+        );
+        Arc::new(context.with_metrics(Arc::clone(&self.metrics)))
     }
 
-    fn workspace(&self, fence: Fence) -> workspace::Context {
-        workspace::Context {
-            common: self.common("capt/workspace"),
+    fn workspace(&self, fence: FencingToken) -> workspace::WorkspaceContext {
+        workspace::WorkspaceContext {
+            common: self.context("capt/workspace"),
             runs: self.runs.clone(),
-            vault: Vault::new(self.kube.clone()),
-            index: workspace::Index::default(),
-            place: self.place.clone(),
+            state_store: KubeStateStore::new(self.kube.clone()),
+            reference_index: workspace::ReferenceIndex::default(),
+            provider_defaults: self.provider_defaults.clone(),
             drift_interval: self.settings.drift_interval,
             fence,
         }
     }
 
-    fn control_plane(&self, sessions: &Arc<Sessions>) -> Arc<controlplane::Context> {
-        let cloud = Arc::new(controlplane::look::Aws::new(Arc::clone(sessions)));
-        let context = controlplane::Context::new(self.common("capt/controlplane"), cloud);
+    fn control_plane(&self, sessions: &Arc<SdkConfigCache>) -> Arc<controlplane::Context> {
+        let cloud = Arc::new(controlplane::eks_poll::AwsBackend::new(Arc::clone(sessions)));
+        let context = controlplane::Context::new(self.context("capt/controlplane"), cloud);
         Arc::new(context.with_limits(self.settings.limits))
     }
 
-    fn template(&self) -> template::Context {
-        template::Context { common: self.common("capt/template"), runs: self.runs.clone() }
+    fn template(&self) -> template::TemplateContext {
+        template::TemplateContext { common: self.context("capt/template"), runs: self.runs.clone() }
     }
 
-    fn identity(&self, sessions: &Arc<Sessions>) -> identity::Context {
-        identity::Context {
-            common: self.common("capt/identity"),
+    fn identity(&self, sessions: &Arc<SdkConfigCache>) -> identity::IdentityContext {
+        identity::IdentityContext {
+            common: self.context("capt/identity"),
             sessions: Arc::clone(sessions),
-            region: self.place.default_region.clone(),
+            region: self.provider_defaults.default_region.clone(),
         }
     }
 }
 
-fn bail_ended() -> anyhow::Result<()> {
-    bail!("a controller ended by itself; this is a bug in capt")
+fn controller_ended() -> anyhow::Result<()> {
+    bail!("a controller stopped unexpectedly; this is a bug in capt")
 }

@@ -1,4 +1,4 @@
-//! Joins what the rooms count with the metrics.
+//! Implements the metrics traits of `k8s`, `runs` and `controllers` with the Prometheus metrics of `telemetry`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,46 +8,46 @@ use std::{
 
 use crate::{
     api::{RunOperation, RunPhase},
-    controllers::common::{self, Thing},
-    k8s::{Outcome, Tally},
-    runs::{Lane, Meter, Timer},
+    controllers::common::{self, ProvisionedResource},
+    k8s::{CallMetrics, CallOutcome},
+    runs::{PhaseGuard, RunMetrics, RunPriority},
     telemetry::{Metrics, metrics::CallResult},
 };
 
-/// Measures runs and calls.
-pub(super) struct Gauge {
+/// Metrics of terraform runs.
+pub(super) struct RunMetricsBridge {
     metrics: Metrics,
 }
 
-impl Gauge {
+impl RunMetricsBridge {
     pub(super) fn new(metrics: Metrics) -> Self {
         Self { metrics }
     }
 }
 
-impl Meter for Gauge {
-    fn waited_for_place(&self, lane: Lane, waited: Duration) {
+impl RunMetrics for RunMetricsBridge {
+    fn record_slot_wait(&self, lane: RunPriority, waited: Duration) {
         self.metrics.run_waited(lane.into(), waited);
     }
 
-    fn waited_for_turn(&self, waited: Duration) {
+    fn record_cluster_lock_wait(&self, waited: Duration) {
         self.metrics.lock_waited(waited);
     }
 
-    fn phase(&self, operation: RunOperation, phase: RunPhase) -> Timer {
-        Box::new(self.metrics.run_phase(word(operation), stage(phase)))
+    fn start_phase(&self, operation: RunOperation, phase: RunPhase) -> PhaseGuard {
+        Box::new(self.metrics.run_phase(operation_label(operation), phase_label(phase)))
     }
 
-    fn plain(&self) {
-        self.metrics.plain_run();
+    fn record_gateway_bypass(&self) {
+        self.metrics.record_gateway_bypass();
     }
 
-    fn ended(&self, operation: RunOperation, result: &'static str, _: Duration) {
-        self.metrics.run_finished(word(operation), result);
+    fn record_run(&self, operation: RunOperation, result: &'static str, _: Duration) {
+        self.metrics.run_finished(operation_label(operation), result);
     }
 }
 
-const fn word(operation: RunOperation) -> &'static str {
+const fn operation_label(operation: RunOperation) -> &'static str {
     match operation {
         RunOperation::Apply => "apply",
         RunOperation::Check => "check",
@@ -55,7 +55,7 @@ const fn word(operation: RunOperation) -> &'static str {
     }
 }
 
-const fn stage(phase: RunPhase) -> &'static str {
+const fn phase_label(phase: RunPhase) -> &'static str {
     match phase {
         RunPhase::Pending => "pending",
         RunPhase::Initializing => "initializing",
@@ -70,35 +70,36 @@ const fn stage(phase: RunPhase) -> &'static str {
     }
 }
 
-/// Counts calls of the API server.
-pub(super) struct Calls(pub(super) Metrics);
+/// Metrics of API calls.
+pub(super) struct ApiCallMetricsBridge(pub(super) Metrics);
 
-impl Tally for Calls {
-    fn count(&self, _: &'static str, outcome: Outcome) {
+impl CallMetrics for ApiCallMetricsBridge {
+    fn record(&self, _: &'static str, outcome: CallOutcome) {
         self.0.api_call(match outcome {
-            Outcome::Ok => CallResult::Ok,
-            Outcome::Failed => CallResult::Failed,
-            Outcome::TimedOut => CallResult::Timeout,
+            CallOutcome::Ok => CallResult::Ok,
+            CallOutcome::Failed => CallResult::Failed,
+            CallOutcome::TimedOut => CallResult::Timeout,
         });
     }
 }
 
-/// Listens to the controllers.
-pub(super) struct Listener {
+/// Metrics of the controllers.
+pub(super) struct ReconcileMetricsBridge {
     metrics: Metrics,
-    /// Since when objects wait for their reconcile, by kind.
+    /// Enqueue times of waiting objects, by kind.
     waiting: Mutex<BTreeMap<&'static str, BTreeMap<String, Instant>>>,
     drifted: Mutex<BTreeSet<String>>,
-    /// The states of the profiles of each control plane.
+    /// Profile states of each control plane.
     profiles: Mutex<BTreeMap<String, Vec<&'static str>>>,
     /// The phase of each Sandbox.
     sandboxes: Mutex<BTreeMap<String, &'static str>>,
 }
 
-/// What EKS says of profiles. A state that a later EKS invents is counted as another one, so that labels stay few.
-const STATES: [&str; 6] = ["ACTIVE", "CREATING", "CREATE_FAILED", "DELETING", "DELETE_FAILED", "OTHER"];
+/// Known EKS profile states. Unknown states count as `OTHER`, to bound the label values.
+const PROFILE_STATES: [&str; 6] =
+    ["ACTIVE", "CREATING", "CREATE_FAILED", "DELETING", "DELETE_FAILED", "OTHER"];
 
-impl Listener {
+impl ReconcileMetricsBridge {
     pub(super) fn new(metrics: Metrics) -> Self {
         Self {
             metrics,
@@ -109,8 +110,8 @@ impl Listener {
         }
     }
 
-    /// Takes an object out of the queue; how long it was in there.
-    fn leave(&self, kind: &'static str, object: &str) -> Option<Duration> {
+    /// Removes an object from the queue; returns how long it waited.
+    fn dequeue(&self, kind: &'static str, object: &str) -> Option<Duration> {
         let mut waiting = lock(&self.waiting);
         let queue = waiting.entry(kind).or_default();
         let since = queue.remove(object);
@@ -119,8 +120,8 @@ impl Listener {
     }
 }
 
-impl common::Meter for Listener {
-    fn told(&self, kind: &'static str, object: &str) {
+impl common::ControllerMetricsSink for ReconcileMetricsBridge {
+    fn enqueued(&self, kind: &'static str, object: &str) {
         let mut waiting = lock(&self.waiting);
         let queue = waiting.entry(kind).or_default();
         if !queue.contains_key(object) {
@@ -129,50 +130,54 @@ impl common::Meter for Listener {
         }
     }
 
-    fn vanished(&self, kind: &'static str, object: &str) {
-        let _waited_for_nothing = self.leave(kind, object);
+    fn object_gone(&self, kind: &'static str, object: &str) {
+        let _waited_for_nothing = self.dequeue(kind, object);
     }
 
-    fn begin(&self, kind: &'static str, object: &str) -> Box<dyn FnOnce(common::End) + Send> {
+    fn reconcile_started(
+        &self,
+        kind: &'static str,
+        object: &str,
+    ) -> Box<dyn FnOnce(common::ReconcileOutcome) + Send> {
         let controller = self.metrics.controller(kind);
-        if let Some(waited) = self.leave(kind, object) {
+        if let Some(waited) = self.dequeue(kind, object) {
             controller.queue_waited(waited);
         }
         let timer = controller.reconcile();
         Box::new(move |end| match end {
-            common::End::Done => timer.completed(),
-            common::End::Failed(class) => timer.failed(class.as_str()),
+            common::ReconcileOutcome::Succeeded => timer.completed(),
+            common::ReconcileOutcome::Failed(class) => timer.failed(class.as_str()),
         })
     }
 
-    fn made(&self, thing: Thing, took: Duration) {
+    fn resource_created(&self, thing: ProvisionedResource, took: Duration) {
         match thing {
-            Thing::Cluster => self.metrics.cluster_created(took),
-            Thing::FargateProfile => self.metrics.profile_created(took),
+            ProvisionedResource::Cluster => self.metrics.cluster_created(took),
+            ProvisionedResource::FargateProfile => self.metrics.profile_created(took),
         }
     }
 
-    fn removed(&self, thing: Thing, took: Duration) {
+    fn resource_deleted(&self, thing: ProvisionedResource, took: Duration) {
         match thing {
-            Thing::Cluster => self.metrics.cluster_deleted(took),
-            Thing::FargateProfile => self.metrics.profile_deleted(took),
+            ProvisionedResource::Cluster => self.metrics.cluster_deleted(took),
+            ProvisionedResource::FargateProfile => self.metrics.profile_deleted(took),
         }
     }
 
-    fn profiles(&self, control_plane: &str, states: &[&str]) {
-        let known = |state: &&str| STATES.into_iter().find(|it| it == state).unwrap_or("OTHER");
+    fn fargate_profile_states(&self, control_plane: &str, states: &[&str]) {
+        let known = |state: &&str| PROFILE_STATES.into_iter().find(|it| it == state).unwrap_or("OTHER");
         let mut all = lock(&self.profiles);
         if states.is_empty() {
             all.remove(control_plane);
         } else {
             all.insert(control_plane.to_owned(), states.iter().map(known).collect());
         }
-        for state in STATES {
+        for state in PROFILE_STATES {
             self.metrics.set_profiles(state, all.values().flatten().filter(|it| **it == state).count());
         }
     }
 
-    fn drifted(&self, workspace: &str, is: bool) {
+    fn set_drift(&self, workspace: &str, is: bool) {
         let mut drifted = lock(&self.drifted);
         if is {
             drifted.insert(workspace.to_owned());
@@ -182,7 +187,7 @@ impl common::Meter for Listener {
         self.metrics.set_drifted(drifted.len());
     }
 
-    fn sandbox(&self, sandbox: &str, phase: Option<&'static str>) {
+    fn sandbox_phase(&self, sandbox: &str, phase: Option<&'static str>) {
         let mut all = lock(&self.sandboxes);
         let before = match phase {
             Some(phase) => all.insert(sandbox.to_owned(), phase),
@@ -193,11 +198,11 @@ impl common::Meter for Listener {
         }
     }
 
-    fn propagated(&self, took: Duration) {
+    fn routes_propagated(&self, took: Duration) {
         self.metrics.routes_propagated(took);
     }
 
-    fn replicated(&self, took: Duration) {
+    fn state_backed_up(&self, took: Duration) {
         self.metrics.state_replicated(took);
     }
 }
@@ -209,11 +214,11 @@ fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::common::Meter as _;
+    use crate::controllers::common::ControllerMetricsSink as _;
 
-    fn listener() -> (Listener, Metrics) {
+    fn listener() -> (ReconcileMetricsBridge, Metrics) {
         let metrics = Metrics::new("test");
-        (Listener::new(metrics.clone()), metrics)
+        (ReconcileMetricsBridge::new(metrics.clone()), metrics)
     }
 
     fn has(metrics: &Metrics, line: &str) -> bool {
@@ -224,13 +229,13 @@ mod tests {
     fn an_object_waits_from_the_first_word_until_its_reconcile() {
         let (listener, metrics) = listener();
         for object in ["a/x", "a/x", "a/y", "a/gone"] {
-            listener.told("Kind", object);
+            listener.enqueued("Kind", object);
         }
         assert!(has(&metrics, r#"work_queue_depth{controller="Kind"} 3"#));
-        listener.vanished("Kind", "a/gone");
-        listener.begin("Kind", "a/x")(common::End::Done);
+        listener.object_gone("Kind", "a/gone");
+        listener.reconcile_started("Kind", "a/x")(common::ReconcileOutcome::Succeeded);
         // By a timer, without a word.
-        listener.begin("Kind", "a/z")(common::End::Done);
+        listener.reconcile_started("Kind", "a/z")(common::ReconcileOutcome::Succeeded);
         assert!(has(&metrics, r#"work_queue_depth{controller="Kind"} 1"#));
         assert!(has(&metrics, r#"work_queue_latency_seconds_count{controller="Kind"} 1"#));
         assert!(has(&metrics, r#"reconcile_total{controller="Kind",outcome="completed"} 2"#));
@@ -239,11 +244,11 @@ mod tests {
     #[test]
     fn profiles_are_counted_over_all_control_planes() {
         let (listener, metrics) = listener();
-        listener.profiles("a/one", &["ACTIVE", "CREATING"]);
-        listener.profiles("a/two", &["ACTIVE", "NEVER_HEARD"]);
+        listener.fargate_profile_states("a/one", &["ACTIVE", "CREATING"]);
+        listener.fargate_profile_states("a/two", &["ACTIVE", "NEVER_HEARD"]);
         assert!(has(&metrics, r#"capt_fargate_profiles{state="ACTIVE"} 2"#));
         assert!(has(&metrics, r#"capt_fargate_profiles{state="OTHER"} 1"#));
-        listener.profiles("a/one", &[]);
+        listener.fargate_profile_states("a/one", &[]);
         assert!(has(&metrics, r#"capt_fargate_profiles{state="ACTIVE"} 1"#));
         assert!(has(&metrics, r#"capt_fargate_profiles{state="CREATING"} 0"#));
     }
@@ -251,25 +256,25 @@ mod tests {
     #[test]
     fn a_sandbox_is_counted_in_the_phase_that_it_is_in() {
         let (listener, metrics) = listener();
-        listener.sandbox("shop/one", Some("Progressing"));
-        listener.sandbox("shop/two", Some("Progressing"));
+        listener.sandbox_phase("shop/one", Some("Progressing"));
+        listener.sandbox_phase("shop/two", Some("Progressing"));
         assert!(has(&metrics, r#"sandbox_phase{phase="Progressing"} 2"#));
-        listener.sandbox("shop/one", Some("Ready"));
+        listener.sandbox_phase("shop/one", Some("Ready"));
         assert!(has(&metrics, r#"sandbox_phase{phase="Progressing"} 1"#));
         assert!(has(&metrics, r#"sandbox_phase{phase="Ready"} 1"#));
-        listener.propagated(Duration::from_millis(80));
+        listener.routes_propagated(Duration::from_millis(80));
         assert!(has(&metrics, "route_propagation_seconds_count 1"));
-        listener.sandbox("shop/one", None);
+        listener.sandbox_phase("shop/one", None);
         assert!(has(&metrics, r#"sandbox_phase{phase="Ready"} 0"#));
     }
 
     #[test]
     fn a_workspace_drifts_once_however_often_it_is_said() {
         let (listener, metrics) = listener();
-        listener.drifted("a/x", true);
-        listener.drifted("a/x", true);
+        listener.set_drift("a/x", true);
+        listener.set_drift("a/x", true);
         assert!(has(&metrics, "capt_drifted_workspaces 1"));
-        listener.drifted("a/x", false);
+        listener.set_drift("a/x", false);
         assert!(has(&metrics, "capt_drifted_workspaces 0"));
     }
 }

@@ -1,9 +1,9 @@
-//! The operator: controllers, runs, server and leadership as one future. `capt run` and `capt up` call it.
+//! The operator: wires controllers, runs, servers and leader election into one future, for `capt run` and `capt up`.
 
 mod cluster_kind;
 mod controllers;
-mod meter;
-pub mod sandboxes;
+mod metrics_bridge;
+pub mod sandbox_controllers;
 mod settings;
 mod webhook;
 
@@ -13,58 +13,58 @@ use anyhow::Context as _;
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use self::settings::{Settings, Standalone, Surroundings};
+pub use self::settings::{Dependencies, OperatorSettings, StandaloneMode};
 use self::{
-    controllers::Team,
-    meter::{Calls, Gauge, Listener},
+    controllers::Controllers,
+    metrics_bridge::{ApiCallMetricsBridge, ReconcileMetricsBridge, RunMetricsBridge},
 };
 use crate::{
     api::crds,
-    blueprint::Place,
-    k8s::{Candidate, Ended, Fence, Kube, lead},
-    runs::{Capacity, Runs},
-    server::{Health, Server},
+    k8s::{FencingToken, KubeClient, LeaderCandidate, LeadershipEnd, run_as_leader},
+    pipeline::{CloudBinding, DataDirectory},
+    runs::{RunCapacity, RunManager},
+    server::{Health, StatusServer},
     telemetry::Metrics,
-    work::{Belongs, Site},
+    workspaces::ProviderDefaults,
 };
 
-/// Of this binary.
+/// Version of this binary.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// What one terraform with the AWS provider takes at its peak, in megabytes. Measured: 640 for the provider and 210 for
-/// terraform.
-const EACH: u64 = 850;
+/// Peak memory of one terraform with its own AWS provider, in megabytes. Measured: 640 for the provider, 210 for terraform.
+const MEMORY_PER_RUN_MB: u64 = 850;
 
-/// The same where providers are shared: terraform alone, and a share of the providers.
-const EACH_SHARED: u64 = 250;
+/// Peak memory with shared providers, in megabytes: terraform, and a share of the providers.
+const MEMORY_PER_SHARED_RUN_MB: u64 = 250;
 
-/// How long our kinds are waited for at a time, before the wait is told again.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long to wait for the CRDs before the missing ones are logged again.
+const CRD_WAIT: Duration = Duration::from_secs(20);
 
-/// Works until `stop` is cancelled, or something happens that it cannot go on with.
+/// Runs the operator until `stop` is cancelled or a fatal error occurs.
 pub async fn run(
-    surroundings: Surroundings,
-    settings: Settings,
+    dependencies: Dependencies,
+    settings: OperatorSettings,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let metrics = Metrics::new(VERSION);
     let health = Health::new();
-    health.waiting_for("the kinds");
+    health.add_pending("CRDs");
     let tasks = TaskTracker::new();
-    serve(&surroundings, &settings, (&metrics, &health, &stop), &tasks).await?;
-    let kube = Kube::new(surroundings.client.clone()).with_tally(Arc::new(Calls(metrics.clone())));
-    webhook::serve(&kube, &surroundings.data, &settings, (&stop, &tasks)).await?;
-    let outcome = work(&kube, surroundings, &settings, (metrics, health, stop.clone())).await;
+    serve_status(&dependencies, &settings, (&metrics, &health, &stop), &tasks).await?;
+    let kube = KubeClient::new(dependencies.client.clone())
+        .with_metrics(Arc::new(ApiCallMetricsBridge(metrics.clone())));
+    webhook::serve(&kube, &dependencies.data, &settings, (&stop, &tasks)).await?;
+    let outcome = run_controllers(&kube, dependencies, &settings, (metrics, health, stop.clone())).await;
     stop.cancel();
     tasks.close();
     tasks.wait().await;
     outcome
 }
 
-/// Health and metrics, from the first moment on.
-async fn serve(
-    surroundings: &Surroundings,
-    settings: &Settings,
+/// Serves health and metrics, before anything else starts.
+async fn serve_status(
+    dependencies: &Dependencies,
+    settings: &OperatorSettings,
     (metrics, health, stop): (&Metrics, &Health, &CancellationToken),
     tasks: &TaskTracker,
 ) -> anyhow::Result<()> {
@@ -72,97 +72,106 @@ async fn serve(
     let listener = TcpListener::bind(address)
         .await
         .with_context(|| format!("cannot listen at {address}; choose --listen"))?;
-    let mut server = Server::new(health.clone(), metrics.clone(), VERSION);
-    if let Some(level) = &surroundings.log_level {
+    let mut server = StatusServer::new(health.clone(), metrics.clone(), VERSION);
+    if let Some(level) = &dependencies.log_level {
         server = server.with_log_level(level.clone());
     }
     tasks.spawn(server.serve(listener, stop.clone()));
     Ok(())
 }
 
-async fn work(
-    kube: &Kube,
-    surroundings: Surroundings,
-    settings: &Settings,
+async fn run_controllers(
+    kube: &KubeClient,
+    dependencies: Dependencies,
+    settings: &OperatorSettings,
     (metrics, health, stop): (Metrics, Health, CancellationToken),
 ) -> anyhow::Result<()> {
     tokio::select! {
-        there = kinds(kube) => there?,
+        there = wait_for_crds(kube) => there?,
         () = stop.cancelled() => return Ok(()),
     }
-    health.ready("the kinds");
-    let cluster = cluster_kind::find(kube, settings.standalone).await?;
-    let (runs, told) = runs(&surroundings, settings, &metrics)?;
-    let team = Team {
+    health.mark_ready("CRDs");
+    let cluster = cluster_kind::detect(kube, settings.standalone).await?;
+    let (runs, told) = open_runs(&dependencies, settings, &metrics)?;
+    let controllers = Controllers {
         kube: kube.clone(),
         settings: settings.clone(),
-        place: place(&surroundings),
-        cloud: surroundings.cloud.clone(),
-        meter: Arc::new(Listener::new(metrics.clone())),
-        cluster,
+        provider_defaults: provider_defaults(&dependencies),
+        cloud: dependencies.cloud.clone(),
+        metrics: Arc::new(ReconcileMetricsBridge::new(metrics.clone())),
+        cluster_kind: cluster,
         runs,
     };
     let Some(namespace) = &settings.leader_election else {
         metrics.set_leader(true);
-        return team.work(Fence(0), told, stop).await;
+        return controllers.run(FencingToken(0), told, stop).await;
     };
-    let host = surroundings.outer.var("HOSTNAME").unwrap_or("capt").to_owned();
-    health.waiting_for("the lease");
-    let ended = lead(kube, &Candidate::new(namespace, &host), &stop.clone(), |fence| {
-        health.ready("the lease");
+    let host = dependencies.process_env.var("HOSTNAME").unwrap_or("capt").to_owned();
+    health.add_pending("leader election");
+    let ended = run_as_leader(kube, &LeaderCandidate::new(namespace, &host), &stop.clone(), |fence| {
+        health.mark_ready("leader election");
         metrics.set_leader(true);
-        team.work(fence, told, stop)
+        controllers.run(fence, told, stop)
     })
     .await;
     match ended {
-        Ended::Done(outcome) => outcome,
-        Ended::Stopped => Ok(()),
-        // What this process spawned may still run, so it ends; terraform goes on under its shims.
-        Ended::Lost => anyhow::bail!("the lease was lost; another operator leads now"),
+        LeadershipEnd::Done(outcome) => outcome,
+        LeadershipEnd::Stopped => Ok(()),
+        // Spawned tasks may still run, so the process must exit; terraform continues under its shims.
+        LeadershipEnd::Lost => {
+            anyhow::bail!("lost the leader election Lease; another operator may be the leader now")
+        }
     }
 }
 
-/// Waits for our kinds, and says which are missing.
-async fn kinds(kube: &Kube) -> anyhow::Result<()> {
+/// Waits for the CRDs and logs the missing ones.
+async fn wait_for_crds(kube: &KubeClient) -> anyhow::Result<()> {
     let crds = crds();
     let names: Vec<&str> = crds.iter().filter_map(|crd| crd.metadata.name.as_deref()).collect();
     loop {
-        let missing = kube.established(&names, PATIENCE).await?;
+        let missing = kube.wait_for_crds(&names, CRD_WAIT).await?;
         if missing.is_empty() {
             return Ok(());
         }
         let missing = missing.join(", ");
-        tracing::warn!(missing, "kinds are not installed yet (capt crds | kubectl apply --server-side -f -)");
+        tracing::warn!(
+            missing,
+            "waiting for CRDs to be installed (capt crds | kubectl apply --server-side -f -)"
+        );
     }
 }
 
-fn runs(
-    surroundings: &Surroundings,
-    settings: &Settings,
+fn open_runs(
+    dependencies: &Dependencies,
+    settings: &OperatorSettings,
     metrics: &Metrics,
-) -> anyhow::Result<(Runs, tokio::sync::mpsc::UnboundedReceiver<crate::blueprint::Key>)> {
-    let Surroundings { outer, data, engine, cli_config, cloud, gateway, .. } = surroundings;
-    let mut site = Site::open(outer, data, cloud.clone(), engine.clone(), cli_config)?;
+) -> anyhow::Result<(RunManager, tokio::sync::mpsc::UnboundedReceiver<crate::workspaces::WorkspaceKey>)> {
+    let Dependencies { process_env, data, engine, cli_config, cloud, gateway, .. } = dependencies;
+    let mut site = DataDirectory::open(process_env, data, cloud.clone(), engine.clone(), cli_config)?;
     if matches!(cloud, crate::aws::Cloud::Local { .. }) {
-        site.claim(&Belongs::Local)?;
+        site.bind_cloud(&CloudBinding::Local)?;
     }
     site.gateway.clone_from(gateway);
-    let each = if gateway.is_some() { EACH_SHARED } else { EACH };
-    let capacity = Capacity { places: settings.parallel, memory: settings.memory_budget_mb, each };
-    let (runs, told) = Runs::new(site, capacity, Arc::new(Gauge::new(metrics.clone())));
-    let adopted = runs.adopt()?;
+    let each = if gateway.is_some() { MEMORY_PER_SHARED_RUN_MB } else { MEMORY_PER_RUN_MB };
+    let capacity = RunCapacity {
+        max_processes: settings.parallel,
+        memory_mb: settings.memory_budget_mb,
+        memory_per_run_mb: each,
+    };
+    let (runs, told) = RunManager::new(site, capacity, Arc::new(RunMetricsBridge::new(metrics.clone())));
+    let adopted = runs.adopt_surviving_runs()?;
     if adopted > 0 {
-        tracing::info!(adopted, "runs of an earlier process go on");
+        tracing::info!(adopted, "adopted terraform runs of a previous process");
     }
     Ok((runs, told))
 }
 
-fn place(surroundings: &Surroundings) -> Place {
-    Place {
-        local_endpoint: match &surroundings.cloud {
+fn provider_defaults(dependencies: &Dependencies) -> ProviderDefaults {
+    ProviderDefaults {
+        local_endpoint: match &dependencies.cloud {
             crate::aws::Cloud::Local { endpoint } => Some(endpoint.clone()),
             crate::aws::Cloud::Real => None,
         },
-        default_region: surroundings.default_region.clone(),
+        default_region: dependencies.default_region.clone(),
     }
 }

@@ -1,4 +1,4 @@
-//! The controllers of sandboxes: in the operator's own cluster, and in those that it made and that Sandboxes live in.
+//! The sandbox controllers, for the operator's own cluster and for workload clusters with Sandboxes.
 
 use std::sync::Arc;
 
@@ -8,66 +8,70 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     controllers::{
         common::{
-            self, Meter, Settings,
-            board::Board,
-            outpost::{Ground, Open, Outpost},
+            self, ControllerMetricsSink, Settings,
+            remote_target::{RemoteTarget, SandboxScope, StartRemoteControllers},
+            route_snapshot::RouteSnapshotter,
         },
-        localworkload, routegroup, sandbox, service,
+        localworkload, routegroup, sandbox, service_takeover,
     },
-    k8s::{Events, Kube},
+    k8s::{EventPublisher, KubeClient},
 };
 
-/// What the controllers of one cluster are made from.
+/// Dependencies of the sandbox controllers of one cluster.
 #[derive(Clone)]
-pub struct Crew {
-    /// The API server.
-    pub kube: Kube,
-    /// What people set.
+pub struct SandboxControllers {
+    /// The client of the cluster.
+    pub kube: KubeClient,
+    /// Settings of the controllers.
     pub settings: Settings,
-    /// Counts reconciles.
-    pub meter: Arc<dyn Meter>,
+    /// Metrics hook.
+    pub metrics: Arc<dyn ControllerMetricsSink>,
 }
 
-impl Crew {
-    /// Works until `stop`. One that ends by itself ends all.
-    pub async fn work(self, ground: Ground, stop: CancellationToken) {
+impl SandboxControllers {
+    /// Runs until `stop` is cancelled. If one controller stops, all stop.
+    pub async fn run(self, ground: SandboxScope, stop: CancellationToken) {
         let stop = stop.child_token();
-        let sandboxes = self.common("capt/sandbox");
-        let board = Arc::new(Board::start(&sandboxes));
+        let sandboxes = self.context("capt/sandbox");
+        let snapshotter = Arc::new(RouteSnapshotter::start(&sandboxes));
         let over = || stop.clone().cancelled_owned();
-        let groups = routegroup::run(self.common("capt/routegroup"), Arc::clone(&board), over());
-        let locals = localworkload::run(self.common("capt/localworkload"), over());
-        let services = Arc::new(service::Context::new(self.common("capt/service")));
-        let services = service::run(services, stop.clone());
-        let sandboxes = sandbox::run(&sandboxes, board, ground, over());
+        let groups = routegroup::run(self.context("capt/routegroup"), Arc::clone(&snapshotter), over());
+        let locals = localworkload::run(self.context("capt/localworkload"), over());
+        let services = Arc::new(service_takeover::Context::new(self.context("capt/service")));
+        let services = service_takeover::run(services, stop.clone());
+        let sandboxes = sandbox::run(&sandboxes, snapshotter, ground, over());
         let all = [sandboxes.boxed(), groups.boxed(), locals.boxed(), services.boxed()];
         let (_first, _, rest) = futures::future::select_all(all).await;
         stop.cancel();
         futures::future::join_all(rest).await;
     }
 
-    /// What a controller needs; what it tells comes from this one.
-    fn common(&self, controller: &str) -> Arc<common::Context> {
-        let events = Events::new(self.kube.clone(), controller, "capt");
+    /// The context of a controller, with events reported under its name.
+    fn context(&self, controller: &str) -> Arc<common::Context> {
+        let events = EventPublisher::new(self.kube.clone(), controller, "capt");
         let context = common::Context::new(self.kube.clone(), self.settings.clone(), events, "");
-        Arc::new(context.with_meter(Arc::clone(&self.meter)))
+        Arc::new(context.with_metrics(Arc::clone(&self.metrics)))
     }
 }
 
-/// Lets the same controllers work in other clusters, each until its own end or `stop`.
-pub fn outposts(home: &Crew, tasks: &TaskTracker, stop: &CancellationToken) -> Open {
+/// A function that starts the same controllers in a workload cluster, until its own token or `stop` is cancelled.
+pub fn remote_starter(
+    home: &SandboxControllers,
+    tasks: &TaskTracker,
+    stop: &CancellationToken,
+) -> StartRemoteControllers {
     let (home, tasks, stop) = (home.clone(), tasks.clone(), stop.clone());
-    Arc::new(move |outpost: Outpost| {
-        let Outpost { kube, namespace, profiles, stop: own } = outpost;
+    Arc::new(move |outpost: RemoteTarget| {
+        let RemoteTarget { kube, namespace, fargate_profiles: profiles, stop: own } = outpost;
         let settings =
             Settings { namespace: Some(namespace.clone()), watch_filter: None, ..home.settings.clone() };
-        let crew = Crew { kube, settings, ..home.clone() };
+        let crew = SandboxControllers { kube, settings, ..home.clone() };
         let all = stop.clone();
         tasks.spawn(async move {
-            // However they end: who opened them learns of it, and opens them again if they are needed.
+            // Cancels the token however the task ends, so that the owner can restart the controllers.
             let _told = own.clone().drop_guard();
-            tracing::info!(namespace, "sandboxes in another cluster are looked after");
-            let work = crew.work(Ground::Outpost(profiles), own.clone());
+            tracing::info!(namespace, "starting the sandbox controllers of a workload cluster");
+            let work = crew.run(SandboxScope::WorkloadCluster(profiles), own.clone());
             let ended = async {
                 all.cancelled().await;
                 own.cancel();

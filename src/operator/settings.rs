@@ -1,42 +1,42 @@
-//! How the operator works, and what it works with.
+//! Settings and dependencies of the operator.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use terraform_driver::engine::Engine;
 
-use crate::{aws::Cloud, config::Outer, gateway::Gateway, model::Limits, telemetry::LogLevel};
+use crate::{aws::Cloud, config::ProcessEnv, gateway::GatewayHandle, model::Limits, telemetry::LogLevel};
 
-/// How it works.
+/// Settings of the operator.
 #[derive(Debug, Clone)]
-pub struct Settings {
-    /// The one namespace that is looked at; all if left out.
+pub struct OperatorSettings {
+    /// The only namespace to reconcile; all if `None`.
     pub namespace: Option<String>,
-    /// Only objects with this value of the watch-filter label.
+    /// Reconcile only objects with this value of the watch-filter label.
     pub watch_filter: Option<String>,
-    /// The namespace of the lease that makes one of several the leader.
+    /// Namespace of the leader election Lease; no leader election if `None`.
     pub leader_election: Option<String>,
-    /// Where health and metrics are served.
+    /// Listen address for health and metrics.
     pub listen: Option<SocketAddr>,
-    /// Where the admission webhook is served.
+    /// Listen address of the admission webhook.
     pub webhook_listen: Option<SocketAddr>,
-    /// Whether we play the part of Cluster API's core.
-    pub standalone: Standalone,
-    /// How many terraform processes may run at once.
+    /// Whether to act as the Cluster API core controller.
+    pub standalone: StandaloneMode,
+    /// Maximum concurrent terraform processes.
     pub parallel: usize,
-    /// How much memory they may use together.
+    /// Memory budget of all terraform processes.
     pub memory_budget_mb: u64,
-    /// How often drift is looked for.
+    /// Default drift detection interval.
     pub drift_interval: Duration,
-    /// The domain of the hosts of endpoints, if routers serve one.
+    /// Domain of preview hosts, if the routers have one.
     pub preview_domain: Option<String>,
-    /// Quotas of the account.
+    /// Quotas of the AWS account.
     pub limits: Limits,
 }
 
-/// Whether we play the part of Cluster API's core.
+/// Whether to act as the Cluster API core controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum Standalone {
-    /// Where Cluster API is absent.
+pub enum StandaloneMode {
+    /// If Cluster API is absent.
     #[default]
     Auto,
     /// Always.
@@ -45,24 +45,24 @@ pub enum Standalone {
     Off,
 }
 
-/// What it works with.
-pub struct Surroundings {
-    /// The Kubernetes API.
+/// Dependencies of the operator.
+pub struct Dependencies {
+    /// Client of the Kubernetes API.
     pub client: kube::Client,
-    /// What the process was started in.
-    pub outer: Outer,
+    /// The process environment.
+    pub process_env: ProcessEnv,
     /// The data directory.
     pub data: PathBuf,
-    /// Terraform.
+    /// The terraform engine.
     pub engine: Engine,
-    /// The text of our own terraform CLI configuration.
+    /// Content of the terraform CLI configuration.
     pub cli_config: String,
-    /// Runs the providers; nothing if every terraform shall start its own.
-    pub gateway: Option<Gateway>,
-    /// Which AWS.
+    /// The provider gateway; `None` if every terraform starts its own providers.
+    pub gateway: Option<GatewayHandle>,
+    /// Target AWS.
     pub cloud: Cloud,
-    /// For objects that name no region.
+    /// Region of objects without one.
     pub default_region: String,
-    /// The log, if its level can be changed while we run.
+    /// Handle of the log filter, if it can be changed at run time.
     pub log_level: Option<LogLevel>,
 }

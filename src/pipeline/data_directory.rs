@@ -1,4 +1,4 @@
-//! The place where the work happens: a data directory, an engine, an AWS.
+//! The data directory, with the engine and the AWS account that it is used with.
 
 use std::{
     fmt,
@@ -9,30 +9,30 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use terraform_driver::{
     engine::{Engine, EngineError},
-    environment::{Credentials, Environment, EnvironmentError, Inputs},
+    environment::{Environment, EnvironmentError, EnvironmentInputs, TerraformCredentials},
     exec::ShimProgram,
     hex::hex,
-    render::Rendered,
-    run::{Digests, Driver, Limits},
+    render::RenderedWorkspace,
+    run::{ConfigurationDigests, Driver, RunLimits},
     workspace::{
-        FileLock, LockError, Workspace,
-        files::{FileError, private_dir, read_json, read_optional, write_atomic, write_json},
+        FileLock, LockError, WorkspaceDir,
+        files::{FileError, create_private_dir, read_json, read_optional, write_atomic, write_json},
     },
 };
 use thiserror::Error;
 
-use super::record::holding;
+use super::workspace_record::list_workspaces_with_resources;
 use crate::{
-    aws::{Cloud, Principal, SdkConfig, Source},
-    blueprint::Key,
-    config::Outer,
-    gateway::Gateway,
+    aws::{Cloud, Principal, PrincipalSource, SdkConfig},
+    config::ProcessEnv,
+    gateway::GatewayHandle,
+    workspaces::WorkspaceKey,
 };
 
-/// Why there is no place to work in.
+/// Why the data directory cannot be used.
 #[derive(Debug, Error)]
-pub enum SiteError {
-    /// Another capt works there.
+pub enum DataDirectoryError {
+    /// Another capt process holds the directory's lock.
     #[error(
         "the data directory {} is in use by {holder}; wait until it is done, or use another one with --data",
         data.display()
@@ -40,36 +40,36 @@ pub enum SiteError {
     InUse {
         /// The directory.
         data: PathBuf,
-        /// Who has it.
+        /// The process that holds the lock.
         holder: String,
     },
-    /// The directory holds resources of another AWS.
+    /// The directory holds resources of another AWS account.
     #[error(
-        "the data directory {} holds resources of {holds}, and this would be {wanted}; \
+        "the data directory {} holds resources of {holds}, not of {wanted}; \
          use another directory with --data",
         data.display()
     )]
-    OtherCloud {
+    CloudMismatch {
         /// The directory.
         data: PathBuf,
-        /// What it holds.
-        holds: Belongs,
-        /// What was asked for.
-        wanted: Belongs,
+        /// The account of the existing resources.
+        holds: CloudBinding,
+        /// The requested account.
+        wanted: CloudBinding,
     },
     /// No usable terraform.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// Terraform is there and does not run.
+    /// The engine cannot be executed.
     #[error("cannot run {}; name another with --engine PATH", program.display())]
     Run {
         /// The engine.
         program: PathBuf,
-        /// The system's answer.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
-    /// The environment of its commands.
+    /// The environment of the commands is invalid.
     #[error(transparent)]
     Environment(#[from] EnvironmentError),
     /// A file could not be read or written.
@@ -77,17 +77,17 @@ pub enum SiteError {
     File(#[from] FileError),
 }
 
-/// Which AWS the resources of a data directory are in; in `DATA/cloud.json`.
+/// AWS account that a data directory is bound to; stored in `DATA/cloud.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Belongs {
-    /// The local one.
+pub enum CloudBinding {
+    /// The local AWS.
     Local,
-    /// A real account.
+    /// A real AWS account.
     Account(String),
 }
 
-impl fmt::Display for Belongs {
+impl fmt::Display for CloudBinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Local => f.write_str("the local AWS"),
@@ -96,130 +96,138 @@ impl fmt::Display for Belongs {
     }
 }
 
-/// A data directory that is ours for now.
-pub struct Site {
+/// A data directory, locked by this process until the value is dropped.
+pub struct DataDirectory {
     /// The directory.
-    pub data: PathBuf,
-    /// Which AWS.
+    pub path: PathBuf,
+    /// The AWS that the commands talk to.
     pub cloud: Cloud,
     /// Runs terraform.
     pub driver: Driver,
-    /// What lends running providers; nothing if terraform shall start its own.
-    pub gateway: Option<Gateway>,
-    outer: Outer,
+    /// The gateway that runs providers; `None` if terraform starts its own.
+    pub gateway: Option<GatewayHandle>,
+    process_env: ProcessEnv,
     cli_config: PathBuf,
     cli_config_text: String,
-    _ours: FileLock,
+    _lock: FileLock,
 }
 
-impl Site {
-    /// Takes the directory. `cli_config` is the text of our own terraform CLI configuration.
+impl DataDirectory {
+    /// Locks the directory. `cli_config` is the text of the generated terraform CLI configuration.
     pub fn open(
-        outer: &Outer,
+        process_env: &ProcessEnv,
         data: &Path,
         cloud: Cloud,
         engine: Engine,
         cli_config: &str,
-    ) -> Result<Self, SiteError> {
-        let ours = take(data)?;
+    ) -> Result<Self, DataDirectoryError> {
+        let ours = lock_data_dir(data)?;
         let path = data.join("cli.tfrc");
-        // A write goes to the disk and waits for it; most of the time nothing has changed.
+        // Avoid an fsync when the file is unchanged.
         if read_optional(&path)?.as_deref() != Some(cli_config.as_bytes()) {
             write_atomic(&path, cli_config.as_bytes(), true)?;
         }
-        let shim = ShimProgram { program: outer.exe.clone(), args: vec!["shim".to_owned()] };
+        let shim = ShimProgram { program: process_env.exe.clone(), args: vec!["shim".to_owned()] };
         Ok(Self {
-            data: data.to_owned(),
+            path: data.to_owned(),
             cloud,
-            driver: Driver { engine, shim, limits: Limits::default() },
+            driver: Driver { engine, shim, limits: RunLimits::default() },
             gateway: None,
-            outer: outer.clone(),
+            process_env: process_env.clone(),
             cli_config: path,
             cli_config_text: cli_config.to_owned(),
-            _ours: ours,
+            _lock: ours,
         })
     }
 
-    /// Makes sure that the directory is for this AWS: a state of one, refreshed against another, would lose
-    /// everything in it.
-    pub fn claim(&self, wanted: &Belongs) -> Result<(), SiteError> {
-        let path = self.data.join("cloud.json");
-        match read_json::<Belongs>(&path)? {
+    /// Binds the directory to an AWS account. Refreshing a state against another account would drop every resource
+    /// from it, so a directory that holds resources is never rebound.
+    pub fn bind_cloud(&self, wanted: &CloudBinding) -> Result<(), DataDirectoryError> {
+        let path = self.path.join("cloud.json");
+        match read_json::<CloudBinding>(&path)? {
             Some(holds) if holds == *wanted => Ok(()),
-            Some(holds) if !holding(&self.data)?.is_empty() => {
-                Err(SiteError::OtherCloud { data: self.data.clone(), holds, wanted: wanted.clone() })
+            Some(holds) if !list_workspaces_with_resources(&self.path)?.is_empty() => {
+                Err(DataDirectoryError::CloudMismatch {
+                    data: self.path.clone(),
+                    holds,
+                    wanted: wanted.clone(),
+                })
             }
             _ => Ok(write_json(&path, wanted)?),
         }
     }
 
     /// The directory of a workspace.
-    pub fn workspace(&self, key: &Key) -> Workspace {
-        workspace(&self.data, key)
+    pub fn workspace_dir(&self, key: &WorkspaceKey) -> WorkspaceDir {
+        workspace_dir(&self.path, key)
     }
 
-    /// The digests of what was rendered, for init and for the plan's hash.
-    pub fn digests(&self, rendered: &Rendered, fetched: &[(String, Vec<u8>)]) -> Digests {
+    /// Digests of the rendered configuration: one decides whether `init` is skipped, one is part of the plan hash.
+    pub fn digests(
+        &self,
+        rendered: &RenderedWorkspace,
+        fetched: &[(String, Vec<u8>)],
+    ) -> ConfigurationDigests {
         let mut hash = Sha256::new();
         for (path, bytes) in fetched {
             hash.update(format!("{path} {}\n", bytes.len()));
             hash.update(bytes);
         }
         let source: String = hex(&hash.finalize());
-        Digests {
+        ConfigurationDigests {
             configuration: format!("{} {source}", rendered.digest),
             installation: format!("{} {source}\n{}", rendered.init_digest, self.cli_config_text),
         }
     }
 
-    /// The environment of a workspace's commands, as somebody or as the operator itself.
+    /// Environment of a workspace's commands for a principal; `None` is the operator's own identity.
     pub fn environment(
         &self,
         template: &[(String, String)],
         principal: Option<&Principal>,
-    ) -> Result<Environment, SiteError> {
-        let home = self.data.join("home");
-        private_dir(&home)?;
+    ) -> Result<Environment, DataDirectoryError> {
+        let home = self.path.join("home");
+        create_private_dir(&home)?;
         let real = self.cloud == Cloud::Real;
-        // Whoever acts as somebody else must not find the operator's own files.
-        let own_chain = principal.is_none_or(|it| matches!(it.source, Source::Default));
-        let inputs = Inputs {
+        // A run with another principal must not read the operator's own credential files.
+        let own_chain = principal.is_none_or(|it| matches!(it.source, PrincipalSource::Default));
+        let inputs = EnvironmentInputs {
             cli_config: &self.cli_config,
             // The credential chain reads files below the home directory; the local AWS must not see them.
-            home: if real && own_chain { self.outer.home().unwrap_or(&home) } else { &home },
-            // Providers put their sockets here, and a socket's path must be short.
-            tmp: Path::new(self.outer.var("TMPDIR").unwrap_or("/tmp")),
+            home: if real && own_chain { self.process_env.home().unwrap_or(&home) } else { &home },
+            // Providers create their Unix sockets here, whose paths are limited to about 100 bytes.
+            tmp: Path::new(self.process_env.var("TMPDIR").unwrap_or("/tmp")),
             credentials: match principal {
-                Some(principal) => principal.terraform(&self.cloud).0,
-                None if real => Credentials::Outer,
-                None => Credentials::None,
+                Some(principal) => principal.terraform_credentials(&self.cloud).0,
+                None if real => TerraformCredentials::Inherited,
+                None => TerraformCredentials::None,
             },
             template,
         };
-        Ok(Environment::build(&self.outer.env, &inputs)?)
+        Ok(Environment::build(&self.process_env.env, &inputs)?)
     }
 }
 
-impl Site {
-    /// The AWS SDK for a region, as somebody or as the operator itself.
-    pub async fn sdk(&self, region: Option<&str>, principal: Option<&Principal>) -> SdkConfig {
+impl DataDirectory {
+    /// SDK configuration for a region and principal; `None` is the operator's own identity.
+    pub async fn sdk_config(&self, region: Option<&str>, principal: Option<&Principal>) -> SdkConfig {
         match principal {
-            Some(principal) => self.cloud.sdk_as(principal, region).await,
-            None => self.cloud.sdk(region).await,
+            Some(principal) => self.cloud.sdk_config_as(principal, region).await,
+            None => self.cloud.sdk_config(region).await,
         }
     }
 }
 
-/// The directory of a workspace below a data directory.
-pub fn workspace(data: &Path, key: &Key) -> Workspace {
-    Workspace::at(data.join("workspaces").join(&key.namespace).join(&key.name))
+/// Directory of a workspace below a data directory.
+pub fn workspace_dir(data: &Path, key: &WorkspaceKey) -> WorkspaceDir {
+    WorkspaceDir::at(data.join("workspaces").join(&key.namespace).join(&key.name))
 }
 
-fn take(data: &Path) -> Result<FileLock, SiteError> {
-    private_dir(data)?;
+fn lock_data_dir(data: &Path) -> Result<FileLock, DataDirectoryError> {
+    create_private_dir(data)?;
     let holder = format!("another capt (process {})", std::process::id());
-    FileLock::take(&data.join("lock"), &holder).map_err(|error| match error {
-        LockError::Held { holder, .. } => SiteError::InUse { data: data.to_owned(), holder },
-        LockError::File(error) => SiteError::File(error),
+    FileLock::acquire(&data.join("lock"), &holder).map_err(|error| match error {
+        LockError::Held { holder, .. } => DataDirectoryError::InUse { data: data.to_owned(), holder },
+        LockError::File(error) => DataDirectoryError::File(error),
     })
 }

@@ -1,5 +1,5 @@
-//! Everything that a destroy needs beside the state, as one piece that can be kept elsewhere: the sealed configuration,
-//! what the workspace says about itself, the provider lock file, the template's environment.
+//! Destroy bundle: everything beside the state that a destroy needs, packed for a backup: the sealed configuration, the
+//! workspace record, the provider lock file and the template's environment.
 
 use std::{
     collections::BTreeMap,
@@ -9,57 +9,58 @@ use std::{
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::{Deserialize, Serialize};
 use terraform_driver::workspace::{
-    Workspace,
-    files::{FileError, private_dir, read_json, read_optional, write_atomic, write_json},
+    WorkspaceDir,
+    files::{FileError, create_private_dir, read_json, read_optional, write_atomic, write_json},
 };
 
-use super::error::WorkError;
+use super::error::PipelineError;
 
-/// Files by their path below the workspace.
+/// Base64 file contents by path below the workspace directory.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Bundle {
+struct DestroyBundle {
     files: BTreeMap<String, String>,
 }
 
-const META: [&str; 4] =
+const META_FILES: [&str; 4] =
     [".capt/sealed.json", ".capt/workspace.json", ".capt/env.json", ".capt/creating.json"];
 
-/// Keeps the template's environment beside the sealed configuration; a destroy needs it when its Secret is gone.
-pub fn seal_env(workspace: &Workspace, env: &[(String, String)]) -> Result<(), FileError> {
-    write_json(&workspace.meta().join("env.json"), &env)
+/// Stores the template's environment with the sealed configuration; a destroy needs it when its Secret is deleted.
+pub fn seal_env(workspace: &WorkspaceDir, env: &[(String, String)]) -> Result<(), FileError> {
+    write_json(&workspace.meta_dir().join("env.json"), &env)
 }
 
-/// The environment that was sealed.
-pub fn sealed_env(workspace: &Workspace) -> Result<Vec<(String, String)>, FileError> {
-    Ok(read_json(&workspace.meta().join("env.json"))?.unwrap_or_default())
+/// Reads the sealed environment.
+pub fn sealed_env(workspace: &WorkspaceDir) -> Result<Vec<(String, String)>, FileError> {
+    Ok(read_json(&workspace.meta_dir().join("env.json"))?.unwrap_or_default())
 }
 
-/// All of it as one piece.
-pub fn pack(workspace: &Workspace) -> Result<Vec<u8>, WorkError> {
-    let mut bundle = Bundle::default();
+/// Packs the bundle of a workspace.
+pub fn pack(workspace: &WorkspaceDir) -> Result<Vec<u8>, PipelineError> {
+    let mut bundle = DestroyBundle::default();
     let mut add = |path: String| -> Result<(), FileError> {
         if let Some(bytes) = read_optional(&workspace.dir().join(&path))? {
             bundle.files.insert(path, BASE64_STANDARD.encode(bytes));
         }
         Ok(())
     };
-    let sealed: Vec<String> = read_json(&workspace.meta().join("sealed.json"))?.unwrap_or_default();
+    let sealed: Vec<String> = read_json(&workspace.meta_dir().join("sealed.json"))?.unwrap_or_default();
     for path in sealed {
         add(format!(".capt/sealed/{path}"))?;
     }
-    for path in META {
+    for path in META_FILES {
         add(path.to_owned())?;
     }
     if let Ok(below) = workspace.root().strip_prefix(workspace.dir()) {
         add(below.join(".terraform.lock.hcl").display().to_string())?;
     }
-    serde_json::to_vec(&bundle).map_err(|source| garbled(workspace, source))
+    serde_json::to_vec(&bundle).map_err(|source| invalid_bundle(workspace, source))
 }
 
-/// Writes what is missing. What is there is at least as new.
-pub fn unpack(workspace: &Workspace, bytes: &[u8]) -> Result<(), WorkError> {
-    let bundle: Bundle = serde_json::from_slice(bytes).map_err(|source| garbled(workspace, source))?;
-    if workspace.meta().join("workspace.json").exists() {
+/// Unpacks a bundle into an empty directory. A directory that has a record is at least as new and is left alone.
+pub fn unpack(workspace: &WorkspaceDir, bytes: &[u8]) -> Result<(), PipelineError> {
+    let bundle: DestroyBundle =
+        serde_json::from_slice(bytes).map_err(|source| invalid_bundle(workspace, source))?;
+    if workspace.meta_dir().join("workspace.json").exists() {
         return Ok(());
     }
     for (path, text) in &bundle.files {
@@ -69,16 +70,16 @@ pub fn unpack(workspace: &Workspace, bytes: &[u8]) -> Result<(), WorkError> {
         }
         let target = workspace.dir().join(relative);
         if let (Some(parent), Ok(bytes)) = (target.parent(), BASE64_STANDARD.decode(text)) {
-            private_dir(parent)?;
+            create_private_dir(parent)?;
             write_atomic(&target, &bytes, true)?;
         }
     }
-    // A destroy begins with what was sealed; a plan renders anew.
+    // A destroy uses the sealed configuration; a plan renders again.
     Ok(workspace.unseal()?)
 }
 
-fn garbled(workspace: &Workspace, source: serde_json::Error) -> WorkError {
-    FileError::Garbled { path: workspace.meta().join("bundle"), source }.into()
+fn invalid_bundle(workspace: &WorkspaceDir, source: serde_json::Error) -> PipelineError {
+    FileError::InvalidJson { path: workspace.meta_dir().join("bundle"), source }.into()
 }
 
 #[cfg(test)]
@@ -87,13 +88,14 @@ mod tests {
 
     use super::*;
 
-    fn applied(dir: &Path) -> Workspace {
-        let workspace = Workspace::at(dir);
+    fn applied(dir: &Path) -> WorkspaceDir {
+        let workspace = WorkspaceDir::at(dir);
         let file = |path, bytes| FileToWrite { path, bytes, secret: false };
-        workspace.write([file("main.tf", b"# one"), file("terraform.tfvars.json", b"{}")]).unwrap();
+        workspace.sync_files([file("main.tf", b"# one"), file("terraform.tfvars.json", b"{}")]).unwrap();
         workspace.seal().unwrap();
         seal_env(&workspace, &[("TOKEN".to_owned(), "hidden".to_owned())]).unwrap();
-        write_json(&workspace.meta().join("workspace.json"), &serde_json::json!({"owner": "me"})).unwrap();
+        write_json(&workspace.meta_dir().join("workspace.json"), &serde_json::json!({"owner": "me"}))
+            .unwrap();
         workspace
     }
 
@@ -101,7 +103,7 @@ mod tests {
     fn an_empty_directory_gets_back_what_a_destroy_needs() {
         let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let packed = pack(&applied(here.path())).unwrap();
-        let restored = Workspace::at(there.path());
+        let restored = WorkspaceDir::at(there.path());
         unpack(&restored, &packed).unwrap();
         assert_eq!(std::fs::read(there.path().join("main.tf")).unwrap(), b"# one");
         assert_eq!(sealed_env(&restored).unwrap(), [("TOKEN".to_owned(), "hidden".to_owned())]);
@@ -114,7 +116,7 @@ mod tests {
         let workspace = applied(dir.path());
         let packed = pack(&workspace).unwrap();
         let newer = FileToWrite { path: "main.tf", bytes: b"# two", secret: false };
-        workspace.write([newer]).unwrap();
+        workspace.sync_files([newer]).unwrap();
         unpack(&workspace, &packed).unwrap();
         assert_eq!(std::fs::read(dir.path().join("main.tf")).unwrap(), b"# two");
     }
@@ -124,7 +126,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let inside = dir.path().join("inside");
         let bytes = serde_json::to_vec(&serde_json::json!({"files": {"../outside": "eA=="}})).unwrap();
-        unpack(&Workspace::at(&inside), &bytes).unwrap();
+        unpack(&WorkspaceDir::at(&inside), &bytes).unwrap();
         assert!(!dir.path().join("outside").exists());
     }
 }

@@ -1,34 +1,35 @@
-//! Whether a workspace is as the last plan left it, without a plan.
+//! Drift probe: detects without a plan that a workspace is unchanged since the last empty plan.
 //!
-//! A probe says 'unchanged' or nothing: whatever else it finds, a plan decides.
+//! The probe reads the resources through the provider and compares fingerprints. It can only confirm "unchanged"; in every
+//! other case the caller must plan.
 
 use provider_gateway::{
     digest,
-    probe::{Ask, Fingerprint, Inputs, Why, objects},
+    probe::{Fingerprint, FingerprintInputs, PlanReason, ProbeRequest, parse_objects},
 };
 use terraform_driver::{
-    providers::lock,
-    run::{Digests, Job},
+    providers::lock_file,
+    run::{ConfigurationDigests, StepContext},
     workspace::files::{read_json, remove_optional, write_json},
 };
 
-use super::error::WorkError;
-use crate::gateway::{ADDRESS, RunLender};
+use super::error::PipelineError;
+use crate::gateway::{AWS_PROVIDER_ADDRESS, GatewayReattachSource};
 
-const FILE: &str = "fingerprint.json";
+const FINGERPRINT_FILE: &str = "fingerprint.json";
 
-/// Whether everything is as it was when a plan found nothing to change; why not, otherwise.
+/// Whether the workspace matches the fingerprint of its last empty plan; the inner error is the reason why not.
 pub(super) async fn is_unchanged(
-    lender: &RunLender<'_>,
-    job: &Job<'_>,
-    digests: &Digests,
-) -> Result<Result<(), Why>, WorkError> {
-    let path = job.workspace.meta().join(FILE);
-    // One that does not parse is of another version.
+    lender: &GatewayReattachSource<'_>,
+    job: &StepContext<'_>,
+    digests: &ConfigurationDigests,
+) -> Result<Result<(), PlanReason>, PipelineError> {
+    let path = job.workspace.meta_dir().join(FINGERPRINT_FILE);
+    // A fingerprint that does not parse was written by another version.
     let Some(mut fingerprint) = read_json::<Fingerprint>(&path).ok().flatten() else {
-        return Ok(Err(Why::NoFingerprint));
+        return Ok(Err(PlanReason::NoFingerprint));
     };
-    let outcome = compare(lender, job, digests, &fingerprint).await;
+    let outcome = probe_and_compare(lender, job, digests, &fingerprint).await;
     if outcome.is_ok() {
         fingerprint.checks += 1;
         write_json(&path, &fingerprint)?;
@@ -36,57 +37,69 @@ pub(super) async fn is_unchanged(
     Ok(outcome)
 }
 
-async fn compare(
-    lender: &RunLender<'_>,
-    job: &Job<'_>,
-    digests: &Digests,
+async fn probe_and_compare(
+    lender: &GatewayReattachSource<'_>,
+    job: &StepContext<'_>,
+    digests: &ConfigurationDigests,
     fingerprint: &Fingerprint,
-) -> Result<(), Why> {
-    let (inputs, objects) = gather(lender, job, digests)?;
-    fingerprint.worth_a_probe(&inputs)?;
-    let ask = Ask { seat: fingerprint.seat.clone(), objects, data: fingerprint.data.clone(), fresh: false };
-    let probed = lender.probe(job, ask).await.ok_or(Why::UnknownConfiguration)?;
+) -> Result<(), PlanReason> {
+    let (inputs, objects) = collect_inputs(lender, job, digests)?;
+    fingerprint.check_inputs(&inputs)?;
+    let ask = ProbeRequest {
+        seat: fingerprint.seat.clone(),
+        objects,
+        data: fingerprint.data.clone(),
+        fresh: false,
+    };
+    let probed = lender.probe(job, ask).await.ok_or(PlanReason::UnknownConfiguration)?;
     fingerprint.compare(&probed)
 }
 
-/// Takes a fingerprint after a plan that found nothing to change. What cannot have one has none.
-pub(super) async fn remember(
-    lender: &RunLender<'_>,
-    job: &Job<'_>,
-    digests: &Digests,
-) -> Result<(), WorkError> {
-    let path = job.workspace.meta().join(FILE);
-    match take(lender, job, digests).await {
+/// Saves a fingerprint after an empty plan; removes it if the workspace cannot be probed.
+pub(super) async fn save_fingerprint(
+    lender: &GatewayReattachSource<'_>,
+    job: &StepContext<'_>,
+    digests: &ConfigurationDigests,
+) -> Result<(), PipelineError> {
+    let path = job.workspace.meta_dir().join(FINGERPRINT_FILE);
+    match take_fingerprint(lender, job, digests).await {
         Ok(fingerprint) => Ok(write_json(&path, &fingerprint)?),
         Err(why) => {
-            tracing::debug!(workspace = %job.workspace.dir().display(), %why, "it cannot be probed");
+            tracing::debug!(workspace = %job.workspace.dir().display(), %why, "workspace cannot be probed");
             Ok(remove_optional(&path)?)
         }
     }
 }
 
-async fn take(lender: &RunLender<'_>, job: &Job<'_>, digests: &Digests) -> Result<Fingerprint, Why> {
-    let seen = lender.lent().seen.ok_or(Why::UnknownConfiguration)?;
-    let (inputs, objects) = gather(lender, job, digests)?;
-    let seat = seen.seats.first().cloned().ok_or(Why::Manifold)?;
-    let ask = Ask { seat, objects, data: seen.data.clone(), fresh: true };
-    let probed = lender.probe(job, ask).await.ok_or(Why::UnknownConfiguration)?;
-    Fingerprint::of(inputs, seen, &probed)
+async fn take_fingerprint(
+    lender: &GatewayReattachSource<'_>,
+    job: &StepContext<'_>,
+    digests: &ConfigurationDigests,
+) -> Result<Fingerprint, PlanReason> {
+    let seen = lender.status().observed.ok_or(PlanReason::UnknownConfiguration)?;
+    let (inputs, objects) = collect_inputs(lender, job, digests)?;
+    let seat = seen.seats.first().cloned().ok_or(PlanReason::Manifold)?;
+    let ask = ProbeRequest { seat, objects, data: seen.data.clone(), fresh: true };
+    let probed = lender.probe(job, ask).await.ok_or(PlanReason::UnknownConfiguration)?;
+    Fingerprint::from_probe(inputs, seen, &probed)
 }
 
-fn gather(
-    lender: &RunLender<'_>,
-    job: &Job<'_>,
-    digests: &Digests,
-) -> Result<(Inputs, Vec<provider_gateway::probe::Object>), Why> {
-    let state = job.workspace.state_bytes().ok().flatten().ok_or(Why::Unreadable)?;
-    let found = objects(&state, ADDRESS)?;
-    let locked = lock::locked(job.workspace.root(), ADDRESS).ok().flatten().ok_or(Why::Unreadable)?;
-    let inputs = Inputs {
+fn collect_inputs(
+    lender: &GatewayReattachSource<'_>,
+    job: &StepContext<'_>,
+    digests: &ConfigurationDigests,
+) -> Result<(FingerprintInputs, Vec<provider_gateway::probe::StateObject>), PlanReason> {
+    let state = job.workspace.state_bytes().ok().flatten().ok_or(PlanReason::Unreadable)?;
+    let found = parse_objects(&state, AWS_PROVIDER_ADDRESS)?;
+    let locked = lock_file::read_lock_entry(job.workspace.root(), AWS_PROVIDER_ADDRESS)
+        .ok()
+        .flatten()
+        .ok_or(PlanReason::Unreadable)?;
+    let inputs = FingerprintInputs {
         configuration: digests.configuration.clone(),
-        state: format!("{} {}", found.state, digest::hex(&digest::of([state.as_slice()]))),
+        state: format!("{} {}", found.state_version, digest::to_hex(&digest::hash_parts([state.as_slice()]))),
         provider: format!("{} {}", locked.version, locked.hashes.join(" ")),
-        surroundings: lender.surroundings(job.environment),
+        surroundings: lender.provider_environment_digest(job.environment),
     };
     Ok((inputs, found.objects))
 }

@@ -1,7 +1,7 @@
-//! Which terraform there is.
+//! Finds the terraform engine and caches its version.
 //!
-//! Asking a terraform for its version takes as much CPU as a quarter of a small plan, so the answer of a program that
-//! has not changed is kept in the cache directory.
+//! `terraform version` takes a quarter of the CPU time of a small plan, so its output is cached in the cache directory until
+//! the binary changes.
 
 use std::{
     collections::BTreeMap,
@@ -16,18 +16,18 @@ use std::{
 use serde::{Deserialize, Serialize};
 use terraform_driver::{
     engine::{self, Engine},
-    exec::capture,
-    workspace::files::{private_dir, read_json, write_json},
+    exec::capture_output,
+    workspace::files::{create_private_dir, read_json, write_json},
 };
 
-use super::site::SiteError;
-use crate::config::Outer;
+use super::data_directory::DataDirectoryError;
+use crate::config::ProcessEnv;
 
-/// A program as it was when it was asked.
+/// Identity of an engine binary.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Program {
+struct EngineBinary {
     path: PathBuf,
-    /// Managers of versions choose one by the directory that they are called in.
+    /// Version managers select a version by the current directory.
     asked_in: PathBuf,
     device: u64,
     inode: u64,
@@ -35,37 +35,46 @@ struct Program {
     changed: (i64, i64),
 }
 
-/// What it said.
+/// Cached output of `version -json`.
 #[derive(Debug, Serialize, Deserialize)]
-struct Kept {
-    program: Program,
+struct CachedVersion {
+    program: EngineBinary,
     answer: String,
 }
 
-/// Finds the engine, and learns its version.
-pub async fn find_engine(outer: &Outer, wanted: Option<&str>) -> Result<Engine, SiteError> {
-    let path = outer.var("PATH").unwrap_or_default();
-    let candidate = engine::find(wanted, OsStr::new(path), &outer.cwd)?;
-    let cache = outer.cache().join("engine.json");
-    let program = Program::of(&candidate.path, &outer.cwd);
-    if let Some(answer) = recall(&cache, program.as_ref()) {
+/// Finds the engine and verifies its version.
+pub async fn find_engine(
+    process_env: &ProcessEnv,
+    wanted: Option<&str>,
+) -> Result<Engine, DataDirectoryError> {
+    let path = process_env.var("PATH").unwrap_or_default();
+    let candidate = engine::locate(wanted, OsStr::new(path), &process_env.cwd)?;
+    let cache = process_env.cache_dir().join("engine.json");
+    let program = EngineBinary::inspect(&candidate.path, &process_env.cwd);
+    if let Some(answer) = read_cached_version(&cache, program.as_ref()) {
         return Ok(candidate.verify(answer.as_bytes())?);
     }
     let env = BTreeMap::from([
         ("PATH".to_owned(), path.to_owned()),
         ("CHECKPOINT_DISABLE".to_owned(), "1".to_owned()),
     ]);
-    let said = capture(&candidate.path, &["version", "-json"], &env, &outer.cwd, Duration::from_mins(1))
-        .await
-        .map_err(|source| SiteError::Run { program: candidate.path.clone(), source })?;
+    let said = capture_output(
+        &candidate.path,
+        &["version", "-json"],
+        &env,
+        &process_env.cwd,
+        Duration::from_mins(1),
+    )
+    .await
+    .map_err(|source| DataDirectoryError::Run { program: candidate.path.clone(), source })?;
     let engine = candidate.verify(&said.stdout)?;
-    keep(&cache, program, said.stdout);
+    write_cached_version(&cache, program, said.stdout);
     Ok(engine)
 }
 
-impl Program {
-    /// `None` for a script, which may answer differently each time.
-    fn of(path: &Path, cwd: &Path) -> Option<Self> {
+impl EngineBinary {
+    /// Identifies a binary; `None` for a script, whose output may differ on each call.
+    fn inspect(path: &Path, cwd: &Path) -> Option<Self> {
         let mut file = File::open(path).ok()?;
         let mut magic = [0; 4];
         file.read_exact(&mut magic).ok()?;
@@ -81,18 +90,18 @@ impl Program {
     }
 }
 
-/// A cache that cannot be read is as good as an empty one.
-fn recall(cache: &Path, program: Option<&Program>) -> Option<String> {
-    let kept: Kept = read_json(cache).ok()??;
+/// Reads the cache; an unreadable cache counts as empty.
+fn read_cached_version(cache: &Path, program: Option<&EngineBinary>) -> Option<String> {
+    let kept: CachedVersion = read_json(cache).ok()??;
     (Some(&kept.program) == program).then_some(kept.answer)
 }
 
-/// One that cannot be written costs time and nothing else.
-fn keep(cache: &Path, program: Option<Program>, answer: Vec<u8>) {
+/// Writes the cache; a failure only costs time.
+fn write_cached_version(cache: &Path, program: Option<EngineBinary>, answer: Vec<u8>) {
     if let (Some(program), Ok(answer), Some(dir)) = (program, String::from_utf8(answer), cache.parent())
-        && private_dir(dir).is_ok()
+        && create_private_dir(dir).is_ok()
     {
-        let _asked_again_next_time = write_json(cache, &Kept { program, answer });
+        let _asked_again_next_time = write_json(cache, &CachedVersion { program, answer });
     }
 }
 
@@ -102,24 +111,24 @@ mod tests {
 
     use super::*;
 
-    fn binary(dir: &Path, rest: &str) -> Program {
+    fn binary(dir: &Path, rest: &str) -> EngineBinary {
         let path = dir.join("terraform");
         fs::write(&path, format!("\x7fELF{rest}")).unwrap();
-        Program::of(&path, dir).unwrap()
+        EngineBinary::inspect(&path, dir).unwrap()
     }
 
     #[test]
     fn an_answer_is_kept_for_the_same_program_only() {
         let dir = tempfile::tempdir().unwrap();
         let cache = dir.path().join("cache/engine.json");
-        keep(&cache, Some(binary(dir.path(), "one")), b"first".to_vec());
+        write_cached_version(&cache, Some(binary(dir.path(), "one")), b"first".to_vec());
         let path = dir.path().join("terraform");
-        let again = Program::of(&path, dir.path()).unwrap();
-        assert_eq!(recall(&cache, Some(&again)).as_deref(), Some("first"));
-        let elsewhere = Program::of(&path, Path::new("/")).unwrap();
-        assert_eq!(recall(&cache, Some(&elsewhere)), None);
+        let again = EngineBinary::inspect(&path, dir.path()).unwrap();
+        assert_eq!(read_cached_version(&cache, Some(&again)).as_deref(), Some("first"));
+        let elsewhere = EngineBinary::inspect(&path, Path::new("/")).unwrap();
+        assert_eq!(read_cached_version(&cache, Some(&elsewhere)), None);
         let newer = binary(dir.path(), "another");
-        assert_eq!(recall(&cache, Some(&newer)), None);
+        assert_eq!(read_cached_version(&cache, Some(&newer)), None);
     }
 
     #[test]
@@ -127,10 +136,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("terraform");
         fs::write(&path, "#!/bin/sh\n").unwrap();
-        assert_eq!(Program::of(&path, dir.path()), None);
+        assert_eq!(EngineBinary::inspect(&path, dir.path()), None);
         let cache = dir.path().join("engine.json");
-        keep(&cache, None, b"first".to_vec());
-        assert_eq!(recall(&cache, None), None);
+        write_cached_version(&cache, None, b"first".to_vec());
+        assert_eq!(read_cached_version(&cache, None), None);
     }
 
     #[test]
@@ -138,6 +147,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let cache = dir.path().join("engine.json");
         fs::write(&cache, "not json").unwrap();
-        assert_eq!(recall(&cache, Some(&binary(dir.path(), ""))), None);
+        assert_eq!(read_cached_version(&cache, Some(&binary(dir.path(), ""))), None);
     }
 }

@@ -1,123 +1,131 @@
-//! Why a workspace is not as it should be.
+//! Errors of the pipeline. The operator puts their text into `status`, so only [`PipelineError::Interrupted`],
+//! [`PipelineError::Blocked`] and [`PipelineError::NotConfirmed`], which it reports otherwise, may give command-line advice.
 
 use terraform_driver::{
-    classify::{self, Failure},
+    classify::{self, TerraformFailure},
     output::OutputError,
-    plan::Reason,
+    plan::GuardReason,
     render::RenderError,
     run::StepError,
     workspace::{LockError, WorkspaceError, files::FileError},
 };
 use thiserror::Error;
 
-use super::{fetch::FetchError, repair::RepairError, site::SiteError};
-use crate::blueprint::ResolveError;
+use super::{data_directory::DataDirectoryError, fetch::ModuleFetchError, untaint::InterruptedResourceError};
+use crate::workspaces::ResolveError;
 
-/// Why a workspace is not as it should be.
+/// Why a run of the pipeline failed.
 #[derive(Debug, Error)]
-pub enum WorkError {
-    /// Terraform or AWS said no.
-    #[error("{}", said(.0))]
-    Failed(Failure),
-    /// We were asked to stop.
-    #[error("interrupted; the same command continues")]
+pub enum PipelineError {
+    /// Terraform or AWS returned an error.
+    #[error("{}", failure_message(.0))]
+    Failed(TerraformFailure),
+    /// A stop was requested.
+    #[error("interrupted; run the same command again to continue")]
     Interrupted,
-    /// The plan would harm what is protected.
-    #[error("{}; if that is meant: --approve {hash}", reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    /// The plan would destroy or replace protected resources and is not approved.
+    #[error("{}; to allow it, pass --approve {hash}", reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Blocked {
-        /// What it would do.
-        reasons: Vec<Reason>,
+        /// What the plan would do.
+        reasons: Vec<GuardReason>,
         /// The plan's hash.
         hash: String,
     },
-    /// A person said no.
+    /// The user declined the plan.
     #[error("not confirmed; nothing was changed")]
     NotConfirmed,
-    /// It would be looked for where it is not.
+    /// The existing resources are in another region, root directory or backend than the new configuration.
     #[error(
-        "it holds resources in {from} and would now be in {to}; they would be made a second time. Destroy it first, \
-         or set the {what} back"
+        "the workspace holds resources in {from}, but is now configured for {to}, where they would be created again; \
+         destroy the workspace first, or restore its {what}"
     )]
-    Moved {
+    LocationChanged {
         /// `region`, `root directory` or `backend`.
         what: &'static str,
-        /// Where they are.
+        /// Current location.
         from: String,
-        /// Where they would be looked for.
+        /// Location in the new configuration.
         to: String,
     },
-    /// A destroy without what the apply had.
+    /// A destroy lacks an environment variable that the apply had.
     #[error(
-        "its template set {name} in the environment, and the files do not say it any more; add the template's file"
+        "the template set the environment variable {name}, which is no longer available; restore the template"
     )]
-    NoEnvironment {
+    MissingEnvironment {
         /// The variable.
         name: String,
     },
-    /// Something still exists after a destroy.
-    #[error("{left} resource(s) are still in the state after the destroy; run the same command again")]
-    NotEmpty {
-        /// How many.
+    /// The state is not empty after a destroy.
+    #[error("{left} resource(s) remain in the state after the destroy; retry the destroy")]
+    ResourcesRemain {
+        /// Number of remaining resources.
         left: usize,
     },
-    /// It was applied, and nothing tells what was made.
+    /// The workspace was applied, and its state is missing.
     #[error(
-        "its state is neither in its directory nor among the kept states, so nobody can tell what is still there; \
-         bring the state back, or set retainWorkspaceOnDelete to give its resources up"
+        "the state is neither in the workspace directory nor in a backup, so remaining resources are unknown; \
+         restore the state, or set retainWorkspaceOnDelete to abandon the resources"
     )]
     StateLost,
-    /// What is kept elsewhere could not be reached.
+    /// Another object owns the workspace.
+    #[error("the workspace is owned by {owner}; only deleting that object destroys its resources")]
+    OwnedByOther {
+        /// The owner.
+        owner: String,
+    },
+    /// The state backup could not be read or written.
     #[error("cannot {doing}")]
-    Keeping {
-        /// What was being done.
+    StateBackup {
+        /// The operation that failed.
         doing: &'static str,
-        /// Why not.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// A value is missing.
+    /// A referenced value is missing.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
-    /// It cannot be rendered.
+    /// The configuration cannot be rendered.
     #[error(transparent)]
     Render(#[from] RenderError),
-    /// Its source cannot be had.
+    /// The module source cannot be fetched.
     #[error(transparent)]
-    Fetch(#[from] FetchError),
-    /// Another step of the driver.
+    Fetch(#[from] ModuleFetchError),
+    /// Any other error of a driver step.
     #[error(transparent)]
     Step(StepError),
-    /// What was interrupted cannot be looked at.
+    /// A resource whose creation was interrupted cannot be inspected.
     #[error(transparent)]
-    Repair(#[from] RepairError),
-    /// The environment of its commands.
+    InterruptedResource(#[from] InterruptedResourceError),
+    /// The data directory or the environment of the commands is unusable.
     #[error(transparent)]
-    Site(#[from] SiteError),
-    /// Its outputs make no sense.
+    DataDirectory(#[from] DataDirectoryError),
+    /// The outputs cannot be parsed.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// Another process works on it.
+    /// Another process holds the workspace lock.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// Its directory.
+    /// The workspace directory is unusable.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
-    /// A file.
+    /// A file could not be read or written.
     #[error(transparent)]
     File(#[from] FileError),
 }
 
-fn said(failure: &Failure) -> String {
+fn failure_message(failure: &TerraformFailure) -> String {
     let address = failure.address.as_ref().map(|address| format!("{address}: ")).unwrap_or_default();
     format!("{address}{}", failure.message)
 }
 
-impl From<StepError> for WorkError {
+impl From<StepError> for PipelineError {
     fn from(error: StepError) -> Self {
         match error {
             StepError::Interrupted { .. } => Self::Interrupted,
             StepError::Failed { ref diagnostics, ref tail, .. } => {
-                let failure = classify::primary(diagnostics).unwrap_or_else(|| classify::classify_text(tail));
+                let failure =
+                    classify::primary_failure(diagnostics).unwrap_or_else(|| classify::classify_text(tail));
                 Self::Failed(failure)
             }
             other => Self::Step(other),

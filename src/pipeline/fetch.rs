@@ -1,40 +1,38 @@
-//! Roots that come from elsewhere: a directory of this machine, or an address that terraform can fetch.
+//! Remote root modules: reads a local directory, or downloads an address with `init -from-module`.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use terraform_driver::{
-    command::{Commands, UserArgs},
+    command::{CommandBuilder, UserArgs},
     environment::Environment,
-    exec::capture,
-    render::{Fetch, Request, Source},
+    exec::capture_output,
+    render::{ModuleFetch, RenderRequest, RootSource},
     workspace::{
-        Workspace,
-        files::{FileError, private_dir, read_json, write_json},
+        WorkspaceDir,
+        files::{FileError, create_private_dir, read_json, write_json},
     },
 };
 use thiserror::Error;
 
-use super::site::Site;
+use super::data_directory::DataDirectory;
 
-/// Why the source cannot be had.
+/// Why a root module cannot be fetched.
 #[derive(Debug, Error)]
-pub enum FetchError {
-    /// Nothing is there.
-    #[error("the module {address} cannot be fetched: {said}")]
-    Refused {
+pub enum ModuleFetchError {
+    /// The download failed.
+    #[error("cannot fetch module {address}: {reason}")]
+    Failed {
         /// The address.
         address: String,
-        /// What terraform says.
-        said: String,
+        /// Terraform's error output.
+        reason: String,
     },
-    /// The path holds no terraform.
-    #[error(
-        "the module {address} has no .tf file in {entrypoint:?}; correct forProvider.module or entrypoint"
-    )]
-    Empty {
+    /// The entrypoint has no terraform files.
+    #[error("module {address} has no .tf file in {entrypoint:?}; correct forProvider.module or entrypoint")]
+    NoConfiguration {
         /// The address.
         address: String,
-        /// The directory in it.
+        /// The directory in the module.
         entrypoint: String,
     },
     /// A file could not be read or written.
@@ -42,50 +40,55 @@ pub enum FetchError {
     File(#[from] FileError),
 }
 
-type Files = Vec<(String, Vec<u8>)>;
+type ModuleFiles = Vec<(String, Vec<u8>)>;
 
-/// The files of the source. A path is read every time, an address is fetched once.
-pub(super) async fn fetch(
-    site: &Site,
-    wanted: &Fetch,
-    workspace: &Workspace,
+/// Files of the module. A local path is read on every call, a remote address is downloaded once.
+pub(super) async fn fetch_module(
+    data_dir: &DataDirectory,
+    wanted: &ModuleFetch,
+    workspace: &WorkspaceDir,
     environment: &Environment,
-) -> Result<Files, FetchError> {
+) -> Result<ModuleFiles, ModuleFetchError> {
     let files = if wanted.is_local_path() {
-        Workspace::read_tree(Path::new(&wanted.address))?
+        WorkspaceDir::read_tree(Path::new(&wanted.address))?
     } else {
-        let dir = workspace.meta().join("source");
-        let stamp = workspace.meta().join("source.json");
+        let dir = workspace.meta_dir().join("source");
+        let stamp = workspace.meta_dir().join("source.json");
         if read_json::<String>(&stamp)?.as_ref() != Some(&wanted.address) {
-            download(site, wanted, &dir, environment).await?;
+            download(data_dir, wanted, &dir, environment).await?;
             write_json(&stamp, &wanted.address)?;
         }
-        Workspace::read_tree(&dir)?
+        WorkspaceDir::read_tree(&dir)?
     };
-    let below = prefix(&wanted.entrypoint);
-    let is_root =
-        |path: &str| path.strip_prefix(&below).is_some_and(|name| !name.contains('/') && is_terraform(name));
+    let below = entrypoint_prefix(&wanted.entrypoint);
+    let is_root = |path: &str| {
+        path.strip_prefix(&below).is_some_and(|name| !name.contains('/') && is_configuration_file(name))
+    };
     if files.iter().any(|(path, _)| is_root(path)) {
         Ok(files)
     } else {
-        Err(FetchError::Empty { address: wanted.address.clone(), entrypoint: wanted.entrypoint.clone() })
+        Err(ModuleFetchError::NoConfiguration {
+            address: wanted.address.clone(),
+            entrypoint: wanted.entrypoint.clone(),
+        })
     }
 }
 
 async fn download(
-    site: &Site,
-    wanted: &Fetch,
+    data_dir: &DataDirectory,
+    wanted: &ModuleFetch,
     dir: &Path,
     environment: &Environment,
-) -> Result<(), FetchError> {
-    let refused = |said: String| FetchError::Refused { address: wanted.address.clone(), said };
-    Workspace::at(dir).remove()?;
-    private_dir(dir)?;
-    let commands = Commands::new(&site.driver.engine, dir, environment, UserArgs::default(), Duration::ZERO)
-        .map_err(|error| refused(error.to_string()))?;
+) -> Result<(), ModuleFetchError> {
+    let refused = |said: String| ModuleFetchError::Failed { address: wanted.address.clone(), reason: said };
+    WorkspaceDir::at(dir).remove()?;
+    create_private_dir(dir)?;
+    let commands =
+        CommandBuilder::new(&data_dir.driver.engine, dir, environment, UserArgs::default(), Duration::ZERO)
+            .map_err(|error| refused(error.to_string()))?;
     let init = commands.fetch(&wanted.address);
     let args: Vec<&str> = init.args.iter().map(String::as_str).collect();
-    let said = capture(&init.program, &args, &init.env, dir, Duration::from_mins(10))
+    let said = capture_output(&init.program, &args, &init.env, dir, Duration::from_mins(10))
         .await
         .map_err(|error| refused(error.to_string()))?;
     if said.success {
@@ -96,24 +99,24 @@ async fn download(
     Err(refused(lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")))
 }
 
-/// Gives the renderer the files of the root module, so that it knows the types of the variables.
-pub fn show(request: &mut Request, files: &[(String, Vec<u8>)], entrypoint: &str) {
-    let below = prefix(entrypoint);
-    if let Source::Remote { fetched, .. } = &mut request.source {
+/// Hands the fetched root module to the renderer, which needs its variable types.
+pub fn set_fetched_root(request: &mut RenderRequest, files: &[(String, Vec<u8>)], entrypoint: &str) {
+    let below = entrypoint_prefix(entrypoint);
+    if let RootSource::Remote { fetched, .. } = &mut request.source {
         let root: BTreeMap<String, Vec<u8>> = files
             .iter()
             .filter_map(|(path, bytes)| Some((path.strip_prefix(&below)?, bytes)))
-            .filter(|(name, _)| !name.contains('/') && is_terraform(name))
+            .filter(|(name, _)| !name.contains('/') && is_configuration_file(name))
             .map(|(name, bytes)| (name.to_owned(), bytes.clone()))
             .collect();
         *fetched = Some(root);
     }
 }
 
-fn prefix(entrypoint: &str) -> String {
+fn entrypoint_prefix(entrypoint: &str) -> String {
     if entrypoint.is_empty() { String::new() } else { format!("{entrypoint}/") }
 }
 
-fn is_terraform(name: &str) -> bool {
+fn is_configuration_file(name: &str) -> bool {
     [".tf", ".tf.json", ".tofu", ".tofu.json"].iter().any(|ending| name.ends_with(ending))
 }

@@ -1,44 +1,50 @@
-//! What differs between the places that work on workspaces: who waits for whom, who watches, who is asked.
+//! Hooks through which the operator and the command line adapt the pipeline: scheduling, progress, confirmation, backup.
 
 use futures::future::BoxFuture;
-use terraform_driver::{events::Progress, plan::Summary, run::Phase, workspace::Workspace};
+use terraform_driver::{
+    events::TerraformProgress, plan::PlanSummary, run::StepPhase, workspace::WorkspaceDir,
+};
 
-use super::{error::WorkError, record::Record};
-use crate::blueprint::Key;
+use super::{error::PipelineError, workspace_record::WorkspaceRecord};
+use crate::workspaces::WorkspaceKey;
 
-/// Holds a place or a turn until it is dropped.
-pub type Guard = Box<dyn Send>;
+/// Releases a slot or a cluster lock when dropped.
+pub type HookGuard = Box<dyn Send>;
 
-/// The surroundings of the work.
-pub trait Host: Send + Sync {
-    /// Hears how far terraform is.
-    fn hear(&self, key: &Key, phase: Phase, progress: &Progress);
+/// Callbacks of the pipeline.
+pub trait RunHooks: Send + Sync {
+    /// Reports the progress of the current terraform command.
+    fn on_progress(&self, key: &WorkspaceKey, phase: StepPhase, progress: &TerraformProgress);
 
-    /// Keeps something that a person should know.
-    fn note(&self, key: &Key, text: &str);
+    /// Records a note for the user.
+    fn add_note(&self, key: &WorkspaceKey, text: &str);
 
-    /// A command runs without the gateway. Nobody may find that out by its slowness.
-    fn plain(&self, key: &Key, why: &str) {
-        self.note(key, why);
+    /// Reports that a command runs without the provider gateway, which makes it slower.
+    fn on_gateway_bypass(&self, key: &WorkspaceKey, why: &str) {
+        self.add_note(key, why);
     }
 
-    /// Waits for a place among those that run at once.
-    fn place<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Guard>;
+    /// Waits for one of the slots that limit concurrent terraform processes.
+    fn acquire_slot<'a>(&'a self, key: &'a WorkspaceKey) -> BoxFuture<'a, HookGuard>;
 
-    /// Waits for the turn on an EKS cluster, which allows one change at a time.
-    fn turn<'a>(&'a self, key: &'a Key, cluster: &'a str) -> BoxFuture<'a, Guard>;
+    /// Waits for the lock of an EKS cluster; EKS allows one change at a time.
+    fn lock_cluster<'a>(&'a self, key: &'a WorkspaceKey, cluster: &'a str) -> BoxFuture<'a, HookGuard>;
 
-    /// Shows a plan before it is applied; whether it may be.
-    fn confirm<'a>(&'a self, key: &'a Key, summary: &'a Summary) -> BoxFuture<'a, bool>;
+    /// Asks whether a plan may be applied.
+    fn confirm_plan<'a>(&'a self, key: &'a WorkspaceKey, summary: &'a PlanSummary) -> BoxFuture<'a, bool>;
 
-    /// Brings back from elsewhere what the directory has lost. Called before anything is looked at.
-    fn restore<'a>(&'a self, key: &'a Key, workspace: &'a Workspace) -> BoxFuture<'a, Result<(), WorkError>>;
-
-    /// Keeps elsewhere what a destroy will need. Called before anything is made, and again when it was.
-    fn keep<'a>(
+    /// Restores the workspace directory from the backup if its state is missing. Called before anything is read.
+    fn restore_state<'a>(
         &'a self,
-        key: &'a Key,
-        workspace: &'a Workspace,
-        record: &'a Record,
-    ) -> BoxFuture<'a, Result<(), WorkError>>;
+        key: &'a WorkspaceKey,
+        workspace: &'a WorkspaceDir,
+    ) -> BoxFuture<'a, Result<(), PipelineError>>;
+
+    /// Backs up the state and the destroy bundle. Called before each apply and after it.
+    fn back_up_state<'a>(
+        &'a self,
+        key: &'a WorkspaceKey,
+        workspace: &'a WorkspaceDir,
+        record: &'a WorkspaceRecord,
+    ) -> BoxFuture<'a, Result<(), PipelineError>>;
 }

@@ -1,42 +1,44 @@
-//! The work on one workspace, from what is asked to what is. Both the command line and the operator do it with this.
+//! The run pipeline of one workspace, shared by the command line and the operator: prepare, init, plan, guard, apply,
+//! destroy.
 //!
-//! What waits, what is shown and who is asked differs between the two; a [`Host`] says it.
+//! Scheduling, progress and confirmation differ between the two; they are injected as [`RunHooks`]. The pipeline knows nothing
+//! of Kubernetes.
 
-mod adopt;
-mod assignment;
-pub mod bundle;
-mod check;
+mod data_directory;
+pub mod destroy_bundle;
+mod drift_probe;
 mod engine;
 mod error;
 mod fetch;
-mod host;
+mod hooks;
+mod orphaned_creates;
 mod outcome;
-mod ready;
-mod record;
-mod repair;
-mod site;
+mod prepare;
+mod untaint;
 mod validate;
-mod worker;
+mod workspace_job;
+mod workspace_pipeline;
+mod workspace_record;
 
 use std::{fs, path::Path};
 
-pub use assignment::Assignment;
+pub use data_directory::{CloudBinding, DataDirectory, DataDirectoryError, workspace_dir};
 pub use engine::find_engine;
-pub use error::WorkError;
-pub use fetch::show as show_fetched;
-pub use host::{Guard, Host};
-pub use outcome::{Doom, Goal, Outcome};
-pub use record::{Args, Record, all, holding};
-pub use site::{Belongs, Site, SiteError, workspace};
+pub use error::PipelineError;
+pub use fetch::set_fetched_root;
+pub use hooks::{HookGuard, RunHooks};
+pub use outcome::{DestroyReason, Goal, WorkspaceOutcome};
 use terraform_driver::{
-    render::{Mode, Rendered},
+    render::{FileMode, RenderedWorkspace},
     workspace::{FileToWrite, files::FileError},
 };
-pub use validate::validate;
-pub use worker::{Destruction, Worker};
+pub use validate::validate_configuration;
+pub use workspace_job::WorkspaceJob;
+pub use workspace_pipeline::{DestroyRequest, WorkspacePipeline};
+pub use workspace_record::{RecordedArgs, WorkspaceRecord, list_workspaces, list_workspaces_with_resources};
 
-/// Removes every workspace below a data directory; how many there were. For a local AWS whose memory is gone.
-pub fn forget_all(data: &Path) -> Result<usize, FileError> {
+/// Removes all workspaces below a data directory and returns their number. For a local AWS whose state was lost.
+pub fn remove_all_workspaces(data: &Path) -> Result<usize, FileError> {
     let root = data.join("workspaces");
     if !root.exists() {
         return Ok(0);
@@ -50,15 +52,15 @@ pub fn forget_all(data: &Path) -> Result<usize, FileError> {
     Ok(count)
 }
 
-/// The files of a rendered workspace; what was fetched lies below what was rendered.
-pub fn files<'a>(
-    rendered: &'a Rendered,
+/// Files of a workspace; a rendered file takes precedence over a fetched file of the same path.
+pub fn workspace_files<'a>(
+    rendered: &'a RenderedWorkspace,
     fetched: &'a [(String, Vec<u8>)],
 ) -> impl Iterator<Item = FileToWrite<'a>> {
     let own = rendered.files.iter().map(|(path, contents)| FileToWrite {
         path,
         bytes: &contents.bytes,
-        secret: contents.mode == Mode::Secret,
+        secret: contents.mode == FileMode::Secret,
     });
     let others = fetched.iter().filter(|(path, _)| !rendered.files.contains_key(path));
     own.chain(others.map(|(path, bytes)| FileToWrite { path, bytes, secret: false }))

@@ -1,179 +1,192 @@
-//! Objects whose creation was under way when terraform was killed.
+//! Orphaned creates: EKS resources whose creation was in progress when terraform was killed.
 //!
-//! Terraform writes an object into the state when its creation has ended, and an EKS cluster takes ten minutes for that.
-//! So what is about to be created is noted, and kept with the state, before terraform starts; and the note goes when
-//! terraform has ended by itself. A note that is still there tells of objects that may exist and that no state knows. Those
-//! of EKS are looked for, and taken into the state; a second one could not be made anyway, because names are unique.
+//! Terraform records a resource in the state when its creation completes, which takes ten minutes for an EKS cluster.
+//! Therefore a journal of pending creates is written, and backed up with the state, before terraform starts, and removed
+//! when terraform exits by itself. A journal that is still present lists resources that may exist outside the state. The EKS
+//! resources among them are looked up and imported; their names are unique, so creating them again would fail.
 //!
-//! A Fargate profile that takes the place of another one is made beside it, at the same address. Then the old one gets an
-//! address of its own, which no configuration knows: the next apply takes in the new one, and the old one goes.
+//! A replacement Fargate profile is created before the old one is deleted, at the same address. In that case the old profile
+//! is moved to an address that is not in the configuration: the next apply imports the new profile and destroys the old one.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use terraform_driver::{
     clock,
-    plan::{Action, Summary},
-    render::{Request, Source},
-    run::Job,
+    plan::{PlanAction, PlanSummary},
+    render::{RenderRequest, RootSource},
+    run::StepContext,
     workspace::{
-        Workspace,
+        WorkspaceDir,
         files::{FileError, read_json, remove_optional, write_json},
     },
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{error::WorkError, repair::RepairError, site::Site};
-use crate::aws::{Eks, Health, Principal};
+use super::{data_directory::DataDirectory, error::PipelineError, untaint::InterruptedResourceError};
+use crate::aws::{EksClient, EksHealth, Principal};
 
-/// What is being created; in `.capt/creating.json`.
+/// Journal of pending creates; stored in `.capt/creating.json`.
 #[derive(Debug, Serialize, Deserialize)]
-struct Creating {
+struct CreateJournal {
     since: Timestamp,
     #[serde(default)]
-    objects: Vec<Object>,
+    objects: Vec<EksObject>,
 }
 
-/// An object of EKS.
+/// An EKS resource.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Object {
+struct EksObject {
     address: String,
     kind: String,
     id: String,
 }
 
-/// An object that exists and that the state does not know.
+/// A resource that exists and is not in the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Lost {
-    /// Where it belongs.
+pub(super) struct OrphanedResource {
+    /// Address in the configuration.
     pub(super) address: String,
-    /// What it is called.
+    /// Import id.
     pub(super) id: String,
-    /// Whether it is as it should be.
-    pub(super) is_well: bool,
-    /// Where the one belongs that it was to take the place of.
-    pub(super) aside: Option<String>,
+    /// Whether EKS reports it as active.
+    pub(super) is_healthy: bool,
+    /// Address that the resource it replaces is moved to.
+    pub(super) displaced_to: Option<String>,
 }
 
-const PROFILE: &str = "aws_eks_fargate_profile";
-/// Clocks differ a little.
-const SKEW_SECONDS: i64 = 120;
+const FARGATE_PROFILE_TYPE: &str = "aws_eks_fargate_profile";
+/// Tolerated difference between the local clock and the clock of AWS.
+const CLOCK_SKEW_SECONDS: i64 = 120;
 
-/// Notes what an apply is about to create.
-pub(super) fn note(workspace: &Workspace, summary: &Summary, request: &Request) -> Result<(), FileError> {
-    let new = summary.changes.iter().filter(|it| matches!(it.action, Action::Add | Action::Replace));
-    let objects = new.filter_map(|it| identify(&it.address, request)).collect();
-    write_json(&path(workspace), &Creating { since: clock::now(), objects })
+/// Writes the journal of what an apply is about to create.
+pub(super) fn record_pending_creates(
+    workspace: &WorkspaceDir,
+    summary: &PlanSummary,
+    request: &RenderRequest,
+) -> Result<(), FileError> {
+    let new = summary.changes.iter().filter(|it| matches!(it.action, PlanAction::Add | PlanAction::Replace));
+    let objects = new.filter_map(|it| identify_eks_object(&it.address, request)).collect();
+    write_json(&journal_path(workspace), &CreateJournal { since: clock::now(), objects })
 }
 
-/// Terraform has ended by itself: what it made is in the state.
-pub(super) fn forget(workspace: &Workspace) -> Result<(), FileError> {
-    remove_optional(&path(workspace))
+/// Removes the journal after terraform exited by itself: everything it created is in the state.
+pub(super) fn clear_pending_creates(workspace: &WorkspaceDir) -> Result<(), FileError> {
+    remove_optional(&journal_path(workspace))
 }
 
-fn path(workspace: &Workspace) -> std::path::PathBuf {
-    workspace.meta().join("creating.json")
+fn journal_path(workspace: &WorkspaceDir) -> std::path::PathBuf {
+    workspace.meta_dir().join("creating.json")
 }
 
-/// Objects that exist and that the state does not know.
-pub(super) async fn find(
-    site: &Site,
-    workspace: &Workspace,
+/// Finds resources of the journal that exist and are not in the state.
+pub(super) async fn find_orphans(
+    data_dir: &DataDirectory,
+    workspace: &WorkspaceDir,
     region: Option<&str>,
     (principal, stop): (Option<&Principal>, &CancellationToken),
-) -> Result<Vec<Lost>, RepairError> {
+) -> Result<Vec<OrphanedResource>, InterruptedResourceError> {
     let mut found = Vec::new();
-    let Some(creating) = read_json::<Creating>(&path(workspace)).map_err(workspace_error)? else {
+    let Some(creating) = read_json::<CreateJournal>(&journal_path(workspace)).map_err(workspace_error)?
+    else {
         return Ok(found);
     };
-    let missing = missing(workspace, creating.objects)?;
+    let missing = absent_from_state(workspace, creating.objects)?;
     if missing.is_empty() {
         return Ok(found);
     }
-    let eks = Eks::new(&site.sdk(region, principal).await);
-    for (Object { address, kind, id }, aside) in missing {
-        let made = eks.created(&kind, &id).await?;
-        if made.is_none_or(|at| at < creating.since.as_second() - SKEW_SECONDS) {
+    let eks = EksClient::new(&data_dir.sdk_config(region, principal).await);
+    for (EksObject { address, kind, id }, aside) in missing {
+        let made = eks.created_at(&kind, &id).await?;
+        if made.is_none_or(|at| at < creating.since.as_second() - CLOCK_SKEW_SECONDS) {
             continue;
         }
-        let is_well = match eks.settled(&kind, &id, stop).await? {
-            Some(Health::Gone) | None => continue,
-            health => health == Some(Health::Active),
+        let is_well = match eks.wait_until_settled(&kind, &id, stop).await? {
+            Some(EksHealth::NotFound) | None => continue,
+            health => health == Some(EksHealth::Active),
         };
-        found.push(Lost { address, id, is_well, aside });
+        found.push(OrphanedResource { address, id, is_healthy: is_well, displaced_to: aside });
     }
     Ok(found)
 }
 
-/// Those that the state does not know, with the address for what is in their place.
-fn missing(
-    workspace: &Workspace,
-    objects: Vec<Object>,
-) -> Result<Vec<(Object, Option<String>)>, RepairError> {
+/// Journal entries that are not in the state, each with the new address of the resource that occupies its address.
+fn absent_from_state(
+    workspace: &WorkspaceDir,
+    objects: Vec<EksObject>,
+) -> Result<Vec<(EksObject, Option<String>)>, InterruptedResourceError> {
     let state = workspace.state()?;
     let in_place = |address: &str| {
-        let mut all = state.iter().flat_map(terraform_driver::state::State::managed);
+        let mut all = state.iter().flat_map(terraform_driver::state::State::managed_objects);
         let object = all.find(|it| it.address == address && it.instance.deposed.is_none())?;
-        Some(object.instance.text("id").unwrap_or_default())
+        Some(object.instance.string_attribute("id").unwrap_or_default())
     };
     Ok(objects
         .into_iter()
         .filter_map(|object| match in_place(&object.address) {
             None => Some((object, None)),
-            Some(id) if id == object.id || object.kind != PROFILE => None,
+            Some(id) if id == object.id || object.kind != FARGATE_PROFILE_TYPE => None,
             Some(id) => {
                 let name = id.rsplit(':').next().unwrap_or_default().to_owned();
-                Some((object, Some(format!("{PROFILE}.replaced_{name}"))))
+                Some((object, Some(format!("{FARGATE_PROFILE_TYPE}.replaced_{name}"))))
             }
         })
         .collect())
 }
 
-/// Makes room for what was found, where something else has its address.
-pub(super) async fn make_room(site: &Site, job: &Job<'_>, found: &[Lost]) -> Result<(), WorkError> {
+/// Moves resources that occupy the address of an orphan.
+pub(super) async fn displace_existing(
+    data_dir: &DataDirectory,
+    job: &StepContext<'_>,
+    found: &[OrphanedResource],
+) -> Result<(), PipelineError> {
     for lost in found {
-        if let Some(aside) = &lost.aside {
-            site.driver.readdress(job, &lost.address, aside).await?;
+        if let Some(aside) = &lost.displaced_to {
+            data_dir.driver.move_state_address(job, &lost.address, aside).await?;
         }
     }
     Ok(())
 }
 
-/// Takes what was found into the state, so that it is destroyed with the rest.
-pub(super) async fn take_in(site: &Site, job: &Job<'_>, found: &[Lost]) -> Result<(), WorkError> {
-    make_room(site, job, found).await?;
+/// Imports orphans into the state, so that a destroy includes them.
+pub(super) async fn import_orphans(
+    data_dir: &DataDirectory,
+    job: &StepContext<'_>,
+    found: &[OrphanedResource],
+) -> Result<(), PipelineError> {
+    displace_existing(data_dir, job, found).await?;
     for lost in found {
-        site.driver.import(job, &lost.address, &lost.id).await?;
+        data_dir.driver.import(job, &lost.address, &lost.id).await?;
     }
-    Ok(forget(job.workspace)?)
+    Ok(clear_pending_creates(job.workspace)?)
 }
 
-fn workspace_error(error: FileError) -> RepairError {
-    RepairError::Workspace(error.into())
+fn workspace_error(error: FileError) -> InterruptedResourceError {
+    InterruptedResourceError::Workspace(error.into())
 }
 
-/// An object of the built-in modules, by its address. Of a user's template nobody can tell.
-fn identify(address: &str, request: &Request) -> Option<Object> {
-    if !matches!(request.source, Source::Module(_)) {
+/// Identifies an EKS resource of the built-in modules by its address. Resources of user templates cannot be identified.
+fn identify_eks_object(address: &str, request: &RenderRequest) -> Option<EksObject> {
+    if !matches!(request.source, RootSource::Module(_)) {
         return None;
     }
-    let cluster = text(&request.variables, "cluster_name")?;
+    let cluster = string_variable(&request.variables, "cluster_name")?;
     let (kind, id) = match address {
         "aws_eks_cluster.this" => ("aws_eks_cluster", cluster),
         "aws_eks_fargate_profile.this" => {
-            let name = text(&request.variables, "profile_name")?;
-            (PROFILE, format!("{cluster}:{name}"))
+            let name = string_variable(&request.variables, "profile_name")?;
+            (FARGATE_PROFILE_TYPE, format!("{cluster}:{name}"))
         }
-        "aws_eks_fargate_profile.system[0]" => (PROFILE, format!("{cluster}:system")),
+        "aws_eks_fargate_profile.system[0]" => (FARGATE_PROFILE_TYPE, format!("{cluster}:system")),
         other => {
             let name = other.strip_prefix("aws_eks_addon.this[\"")?.strip_suffix("\"]")?;
             ("aws_eks_addon", format!("{cluster}:{name}"))
         }
     };
-    Some(Object { address: address.to_owned(), kind: kind.to_owned(), id })
+    Some(EksObject { address: address.to_owned(), kind: kind.to_owned(), id })
 }
 
-fn text(variables: &Map<String, Value>, name: &str) -> Option<String> {
+fn string_variable(variables: &Map<String, Value>, name: &str) -> Option<String> {
     variables.get(name).and_then(Value::as_str).map(str::to_owned)
 }
 
@@ -185,23 +198,27 @@ mod tests {
 
     use super::*;
 
-    fn request(source: Source) -> Request {
-        let mut request = Request::new("default", "demo", source);
+    fn request(source: RootSource) -> RenderRequest {
+        let mut request = RenderRequest::new("default", "demo", source);
         request.variables =
             json!({"cluster_name": "demo", "profile_name": "apps"}).as_object().unwrap().clone();
         request
     }
 
-    fn profile(id: &str) -> Object {
-        Object { address: format!("{PROFILE}.this"), kind: PROFILE.to_owned(), id: id.to_owned() }
+    fn profile(id: &str) -> EksObject {
+        EksObject {
+            address: format!("{FARGATE_PROFILE_TYPE}.this"),
+            kind: FARGATE_PROFILE_TYPE.to_owned(),
+            id: id.to_owned(),
+        }
     }
 
-    fn with_state(instances: &Value) -> (tempfile::TempDir, Workspace) {
+    fn with_state(instances: &Value) -> (tempfile::TempDir, WorkspaceDir) {
         let dir = tempfile::tempdir().unwrap();
-        let workspace = Workspace::at(dir.path().join("ws"));
-        workspace.write([]).unwrap();
+        let workspace = WorkspaceDir::at(dir.path().join("ws"));
+        workspace.sync_files([]).unwrap();
         let state = json!({"version": 4, "terraform_version": "1.11.4", "serial": 3, "lineage": "x", "outputs": {},
-            "resources": [{"mode": "managed", "type": PROFILE, "name": "this",
+            "resources": [{"mode": "managed", "type": FARGATE_PROFILE_TYPE, "name": "this",
                 "provider": "provider[\"registry.terraform.io/hashicorp/aws\"]", "instances": instances}]});
         std::fs::write(workspace.root().join("terraform.tfstate"), state.to_string()).unwrap();
         (dir, workspace)
@@ -209,8 +226,8 @@ mod tests {
 
     #[test]
     fn objects_of_eks_are_known_by_their_addresses() {
-        let module = request(Source::Module(BTreeMap::new()));
-        let id = |address: &str| identify(address, &module).map(|it| it.id);
+        let module = request(RootSource::Module(BTreeMap::new()));
+        let id = |address: &str| identify_eks_object(address, &module).map(|it| it.id);
         assert_eq!(id("aws_eks_cluster.this").as_deref(), Some("demo"));
         assert_eq!(id("aws_eks_fargate_profile.this").as_deref(), Some("demo:apps"));
         assert_eq!(id("aws_eks_fargate_profile.system[0]").as_deref(), Some("demo:system"));
@@ -220,11 +237,11 @@ mod tests {
 
     #[test]
     fn of_a_users_template_nobody_can_tell() {
-        let theirs = request(Source::Inline {
+        let theirs = request(RootSource::Inline {
             format: terraform_driver::render::InlineFormat::default(),
             text: String::new(),
         });
-        assert_eq!(identify("aws_eks_cluster.this", &theirs), None);
+        assert_eq!(identify_eks_object("aws_eks_cluster.this", &theirs), None);
     }
 
     #[test]
@@ -232,14 +249,14 @@ mod tests {
         let old = json!([{"schema_version": 0, "attributes": {"id": "demo:apps"}}]);
         let (_dir, workspace) = with_state(&old);
         let new = profile("demo:apps-0a0b0c");
-        assert_eq!(missing(&workspace, vec![profile("demo:apps")]).unwrap(), []);
-        let aside = Some(format!("{PROFILE}.replaced_apps"));
-        assert_eq!(missing(&workspace, vec![new.clone()]).unwrap(), [(new.clone(), aside)]);
+        assert_eq!(absent_from_state(&workspace, vec![profile("demo:apps")]).unwrap(), []);
+        let aside = Some(format!("{FARGATE_PROFILE_TYPE}.replaced_apps"));
+        assert_eq!(absent_from_state(&workspace, vec![new.clone()]).unwrap(), [(new.clone(), aside)]);
         // Terraform may have written down already that the old one is on its way out.
         let deposed =
             json!([{"schema_version": 0, "deposed": "0a0b0c0d", "attributes": {"id": "demo:apps"}}]);
         let (_dir, workspace) = with_state(&deposed);
-        assert_eq!(missing(&workspace, vec![new.clone()]).unwrap(), [(new, None)]);
+        assert_eq!(absent_from_state(&workspace, vec![new.clone()]).unwrap(), [(new, None)]);
     }
 
     #[test]
@@ -248,6 +265,6 @@ mod tests {
         let (_dir, workspace) = with_state(&old);
         let mut cluster = profile("other");
         cluster.kind = "aws_eks_cluster".to_owned();
-        assert_eq!(missing(&workspace, vec![cluster]).unwrap(), []);
+        assert_eq!(absent_from_state(&workspace, vec![cluster]).unwrap(), []);
     }
 }

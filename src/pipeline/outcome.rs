@@ -1,39 +1,39 @@
-//! What is asked for, and what became of it.
+//! Goals, destroy reasons and outcomes of the pipeline.
 
 use std::fmt;
 
-use terraform_driver::plan::{Counts, Summary};
+use terraform_driver::plan::{ChangeCounts, PlanSummary};
 
-/// What became of a workspace.
+/// Result of one run of the pipeline.
 #[derive(Debug)]
-pub enum Outcome {
-    /// It was as it should be.
+pub enum WorkspaceOutcome {
+    /// Nothing to change.
     Unchanged,
-    /// A plan only.
-    Planned(Box<Summary>),
-    /// It can only be planned when another one is there.
-    Later {
-        /// Why.
+    /// Planned, not applied.
+    Planned(Box<PlanSummary>),
+    /// Cannot be planned until a dependency is applied.
+    Deferred {
+        /// The unapplied dependency.
         reason: String,
     },
-    /// It was changed.
-    Applied(Counts),
-    /// It is gone.
+    /// Changes were applied.
+    Applied(ChangeCounts),
+    /// All resources were destroyed.
     Destroyed {
-        /// How many objects were.
+        /// Number of destroyed resources.
         objects: usize,
     },
-    /// It was to stay.
-    Kept,
+    /// Retained by policy.
+    Retained,
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for WorkspaceOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unchanged => f.write_str("no changes"),
             Self::Planned(summary) => write!(f, "{}", summary.counts),
-            Self::Later { reason } => write!(f, "later: {reason}"),
-            Self::Applied(Counts { add, change, replace, destroy, .. }) => {
+            Self::Deferred { reason } => write!(f, "deferred: {reason}"),
+            Self::Applied(ChangeCounts { add, change, replace, destroy, .. }) => {
                 let parts =
                     [(add, "added"), (change, "changed"), (replace, "replaced"), (destroy, "destroyed")];
                 let said: Vec<String> = parts
@@ -45,37 +45,37 @@ impl fmt::Display for Outcome {
                     if said.is_empty() { "outputs changed".to_owned() } else { said.join(", ") }.as_str(),
                 )
             }
-            Self::Destroyed { objects: 0 } => f.write_str("nothing was there"),
+            Self::Destroyed { objects: 0 } => f.write_str("nothing to destroy"),
             Self::Destroyed { objects } => write!(f, "{objects} destroyed"),
-            Self::Kept => f.write_str("kept"),
+            Self::Retained => f.write_str("retained"),
         }
     }
 }
 
 /// Why a workspace is destroyed.
 #[derive(Debug, Clone)]
-pub enum Doom {
-    /// Somebody asked for it.
-    Asked,
-    /// It is not in the files any more; what is protected needs an approval.
-    Dropped {
-        /// A plan that may do harm.
+pub enum DestroyReason {
+    /// Requested explicitly.
+    Requested,
+    /// The workspace is no longer in the manifests; destroying protected resources requires approval.
+    RemovedFromManifests {
+        /// Hash of an approved plan that may destroy protected resources.
         approved: Option<String>,
     },
 }
 
-/// How far to go.
+/// What the pipeline does with the plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Goal {
-    /// Only look, for a person who wants to see what differs.
+    /// Plan and report the attribute changes, for display.
     Plan,
-    /// Only look whether anything differs.
-    Check,
-    /// Look whether anything differs, and put that right.
-    Correct,
-    /// Make it so.
+    /// Detect drift, change nothing.
+    DetectDrift,
+    /// Detect drift and correct it.
+    CorrectDrift,
+    /// Plan and apply.
     Apply {
-        /// A plan that may do harm.
+        /// Hash of an approved plan that may destroy protected resources.
         approved: Option<String>,
     },
 }

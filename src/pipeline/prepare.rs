@@ -1,96 +1,97 @@
-//! From what a task says to a directory that terraform can work in.
+//! Prepares a workspace directory for terraform: resolves the profile name, finds orphaned creates, renders and writes the
+//! files.
 
 use serde_json::json;
 use terraform_driver::{
-    render::{self, Contents, Request},
-    run::Job,
-    workspace::Workspace,
+    render::{self, FileContents, RenderRequest},
+    run::StepContext,
+    workspace::WorkspaceDir,
 };
 
 use super::{
-    adopt::{self, Lost},
-    assignment::Assignment,
-    error::WorkError,
+    error::PipelineError,
     fetch,
-    record::Record,
-    worker::{Worker, count},
+    orphaned_creates::{self, OrphanedResource},
+    workspace_job::WorkspaceJob,
+    workspace_pipeline::{WorkspacePipeline, count_managed_objects},
+    workspace_record::WorkspaceRecord,
 };
-use crate::blueprint::{Existing, Resolved, Shape, profile_name};
+use crate::workspaces::{ExistingProfile, ResolvedWorkspace, Shape, choose_profile_name};
 
-/// A directory that is as it should be.
-pub(super) struct Ready {
-    pub(super) workspace: Workspace,
-    pub(super) record: Record,
-    pub(super) request: Request,
-    pub(super) lost: Vec<Lost>,
+/// A workspace directory that is rendered and written.
+pub(super) struct PreparedDir {
+    pub(super) workspace: WorkspaceDir,
+    pub(super) record: WorkspaceRecord,
+    pub(super) request: RenderRequest,
+    pub(super) orphans: Vec<OrphanedResource>,
 }
 
-impl Worker<'_> {
-    /// Brings the directory to what the task says.
-    pub(super) async fn render(
+impl WorkspacePipeline<'_> {
+    /// Renders the job and writes its files into the directory.
+    pub(super) async fn prepare(
         &self,
-        task: &Assignment,
-        job: &Job<'_>,
-        before: Option<&Record>,
-    ) -> Result<Ready, WorkError> {
+        task: &WorkspaceJob,
+        job: &StepContext<'_>,
+        before: Option<&WorkspaceRecord>,
+    ) -> Result<PreparedDir, PipelineError> {
         let mut resolved = task.resolved.clone();
-        if task.is_profile {
-            name_profile(&mut resolved, job.workspace)?;
+        if task.is_fargate_profile {
+            set_profile_name(&mut resolved, job.workspace)?;
         }
         let asking = (task.principal.as_ref(), self.stop);
         let region = resolved.request.provider.as_ref().map(|provider| provider.region.as_str());
-        let mut lost = adopt::find(self.site, job.workspace, region, asking).await?;
-        // One that failed is not worth keeping, and a profile of its name cannot be made: terraform will say so.
-        lost.retain(|it| it.is_well);
-        for Lost { address, id, .. } in &lost {
-            let text =
-                format!("{address} ({id}) was being created when terraform was killed; it is taken in");
-            self.host.note(&task.key, &text);
+        let mut lost = orphaned_creates::find_orphans(self.data_dir, job.workspace, region, asking).await?;
+        // A failed resource is not imported. If its name blocks a new one, terraform reports that.
+        lost.retain(|it| it.is_healthy);
+        for OrphanedResource { address, id, .. } in &lost {
+            let text = format!("{address} ({id}) was being created when terraform was killed; importing it");
+            self.hooks.add_note(&task.key, &text);
         }
-        if let Some(file) = imports(&lost) {
-            resolved.request.extra.insert("capt-imports.tf.json".to_owned(), file);
+        if let Some(file) = import_blocks(&lost) {
+            resolved.request.extra_files.insert("capt-imports.tf.json".to_owned(), file);
         }
         let mut rendered = render::render(&resolved.request)?;
         let mut fetched = Vec::new();
         if let Some(wanted) = rendered.fetch.clone() {
-            fetched = fetch::fetch(self.site, &wanted, job.workspace, job.environment).await?;
-            fetch::show(&mut resolved.request, &fetched, &wanted.entrypoint);
+            fetched = fetch::fetch_module(self.data_dir, &wanted, job.workspace, job.environment).await?;
+            fetch::set_fetched_root(&mut resolved.request, &fetched, &wanted.entrypoint);
             rendered = render::render(&resolved.request)?;
         }
-        let digests = self.site.digests(&rendered, &fetched);
-        let mut record = Record::new(task, &digests, &rendered, before);
+        let digests = self.data_dir.digests(&rendered, &fetched);
+        let mut record = WorkspaceRecord::new(task, &digests, &rendered, before);
         record.args = (&resolved.args).into();
         record.env = resolved.env.iter().map(|(name, _)| name.clone()).collect();
         record.region = resolved.request.provider.as_ref().map(|provider| provider.region.clone());
-        if let Some(before) = before.filter(|_| count(job.workspace).is_ok_and(|objects| objects > 0)) {
-            stays_in_place(before, &record)?;
+        if let Some(before) =
+            before.filter(|_| count_managed_objects(job.workspace).is_ok_and(|objects| objects > 0))
+        {
+            check_location_unchanged(before, &record)?;
         }
-        let workspace = record.place(&self.site.data, &task.key);
-        workspace.write(super::files(&rendered, &fetched))?;
+        let workspace = record.workspace_dir(&self.data_dir.path, &task.key);
+        workspace.sync_files(super::workspace_files(&rendered, &fetched))?;
         record.write(&workspace)?;
-        Ok(Ready { workspace, record, request: resolved.request, lost })
+        Ok(PreparedDir { workspace, record, request: resolved.request, orphans: lost })
     }
 }
 
-/// A profile that must become another one gets another name.
-fn name_profile(resolved: &mut Resolved, workspace: &Workspace) -> Result<(), WorkError> {
+/// Sets the profile name; a profile whose immutable fields changed gets a new one.
+fn set_profile_name(resolved: &mut ResolvedWorkspace, workspace: &WorkspaceDir) -> Result<(), PipelineError> {
     let request = &mut resolved.request;
-    let value = |name| request.variables.get(name).or_else(|| request.upstream.get(name));
+    let value = |name| request.variables.get(name).or_else(|| request.upstream_outputs.get(name));
     let wanted = Shape::new(value("selectors"), value("private_subnets"), value("pod_execution_role_arn"));
     let Some(plain) = request.variables.get("profile_name").and_then(|name| name.as_str()) else {
         return Ok(());
     };
-    let existing = workspace.state()?.as_ref().and_then(Existing::of);
-    let name = profile_name(plain, &wanted, existing.as_ref());
+    let existing = workspace.state()?.as_ref().and_then(ExistingProfile::from_state);
+    let name = choose_profile_name(plain, &wanted, existing.as_ref());
     request.variables.insert("profile_name".to_owned(), name.into());
     Ok(())
 }
 
-/// Whether what exists will be looked for where it is.
-fn stays_in_place(before: &Record, now: &Record) -> Result<(), WorkError> {
-    let moved = |what, from: String, to: String| Err(WorkError::Moved { what, from, to });
-    let place =
-        |remote: bool| if remote { "a backend of its own" } else { "the workspace's directory" }.to_owned();
+/// Rejects a change of region, root directory or backend while the workspace holds resources.
+fn check_location_unchanged(before: &WorkspaceRecord, now: &WorkspaceRecord) -> Result<(), PipelineError> {
+    let moved = |what, from: String, to: String| Err(PipelineError::LocationChanged { what, from, to });
+    let place = |remote: bool| if remote { "a remote backend" } else { "the workspace directory" }.to_owned();
     if let (Some(from), Some(to)) = (&before.region, &now.region)
         && from != to
     {
@@ -105,9 +106,9 @@ fn stays_in_place(before: &Record, now: &Record) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// Import blocks for objects that exist and are not in the state.
-fn imports(lost: &[Lost]) -> Option<Contents> {
+/// `import` blocks for resources that exist and are not in the state.
+fn import_blocks(lost: &[OrphanedResource]) -> Option<FileContents> {
     let blocks: Vec<_> = lost.iter().map(|it| json!({ "to": it.address, "id": it.id })).collect();
     let text = json!({ "import": blocks }).to_string();
-    (!lost.is_empty()).then(|| Contents::plain(text.into_bytes()))
+    (!lost.is_empty()).then(|| FileContents::plain(text.into_bytes()))
 }

@@ -1,28 +1,28 @@
-//! Objects whose creation we interrupted: terraform would replace them, although they are coming up well.
+//! Untaints resources whose creation was interrupted by a stop. Terraform would replace them, although they come up.
 
 use terraform_driver::{
-    events::Progress,
-    run::{Job, Phase, StepError, interrupted_taints},
-    state::Object,
+    events::TerraformProgress,
+    run::{StepContext, StepError, StepPhase, interrupted_taints},
+    state::ManagedObject,
     workspace::WorkspaceError,
 };
 use thiserror::Error;
 
-use super::site::Site;
-use crate::aws::{Eks, EksError, Health, Principal};
+use super::data_directory::DataDirectory;
+use crate::aws::{EksClient, EksError, EksHealth, Principal};
 
-/// Why an interrupted object could not be looked after.
+/// Why an interrupted resource could not be inspected or untainted.
 #[derive(Debug, Error)]
-pub enum RepairError {
-    /// EKS does not say how it is.
+pub enum InterruptedResourceError {
+    /// EKS could not be queried.
     #[error(transparent)]
     Eks(#[from] EksError),
-    /// The taint does not come off.
-    #[error("cannot take the taint off {address}, whose creation was interrupted")]
+    /// `untaint` failed.
+    #[error("cannot untaint {address}, whose creation was interrupted")]
     Untaint {
         /// The object.
         address: String,
-        /// Terraform's answer.
+        /// Terraform's error.
         #[source]
         source: StepError,
     },
@@ -31,10 +31,9 @@ pub enum RepairError {
     Workspace(#[from] WorkspaceError),
 }
 
-/// Types that exist as soon as the call that makes them returns. An interruption cuts off only what the provider
-/// does afterwards, and a plan sees that. Of any other type nobody here can tell whether it is whole, so it stays
-/// tainted.
-const MADE_AT_ONCE: &[&str] = &[
+/// Types that are complete when their create call returns. An interruption cuts off only the provider's follow-up calls,
+/// which the next plan detects. The completeness of any other type is unknown, so it stays tainted.
+const SYNCHRONOUS_TYPES: &[&str] = &[
     "aws_cloudwatch_log_group",
     "aws_eip",
     "aws_eks_access_entry",
@@ -57,35 +56,35 @@ const MADE_AT_ONCE: &[&str] = &[
     "aws_vpc",
 ];
 
-/// Waits for interrupted objects to come up and takes their taint off. One that failed stays tainted, and
-/// terraform replaces it.
-pub(super) async fn interrupted(
-    site: &Site,
-    job: &Job<'_>,
+/// Waits for interrupted resources to become active and untaints them. A failed resource stays tainted, and terraform
+/// replaces it.
+pub(super) async fn untaint_interrupted(
+    data_dir: &DataDirectory,
+    job: &StepContext<'_>,
     (region, principal): (Option<&str>, Option<&Principal>),
-) -> Result<(), RepairError> {
+) -> Result<(), InterruptedResourceError> {
     let addresses = interrupted_taints(job.workspace)?;
     if addresses.is_empty() {
         return Ok(());
     }
-    (job.hear)(Phase::Settling, &Progress::default());
-    let eks = Eks::new(&site.sdk(region, principal).await);
+    (job.on_progress)(StepPhase::Settling, &TerraformProgress::default());
+    let eks = EksClient::new(&data_dir.sdk_config(region, principal).await);
     let Some(state) = job.workspace.state()? else { return Ok(()) };
-    let ours = |object: &Object<'_>| object.instance.deposed.is_none() && addresses.contains(&object.address);
-    for object in state.managed().filter(ours) {
-        let id = object.instance.text("id").unwrap_or_default();
-        let health = eks.settled(object.kind, &id, job.stop).await?;
+    let ours =
+        |object: &ManagedObject<'_>| object.instance.deposed.is_none() && addresses.contains(&object.address);
+    for object in state.managed_objects().filter(ours) {
+        let id = object.instance.string_attribute("id").unwrap_or_default();
+        let health = eks.wait_until_settled(object.kind, &id, job.stop).await?;
         let whole = match health {
-            Some(Health::Active | Health::Gone) => true,
-            Some(Health::Failed(_)) => false,
-            // The next plan reads what is there and mends what is missing.
-            None => MADE_AT_ONCE.contains(&object.kind),
+            Some(EksHealth::Active | EksHealth::NotFound) => true,
+            Some(EksHealth::Failed(_)) => false,
+            // The next plan refreshes the resource and completes what is missing.
+            None => SYNCHRONOUS_TYPES.contains(&object.kind),
         };
         if whole {
-            site.driver
-                .untaint(job, &object.address)
-                .await
-                .map_err(|source| RepairError::Untaint { address: object.address.clone(), source })?;
+            data_dir.driver.untaint(job, &object.address).await.map_err(|source| {
+                InterruptedResourceError::Untaint { address: object.address.clone(), source }
+            })?;
         }
     }
     Ok(())

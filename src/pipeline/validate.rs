@@ -1,93 +1,104 @@
-//! What terraform finds wrong with a configuration, without asking AWS anything.
+//! Runs `terraform init` and `validate` on a configuration. Makes no AWS calls.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use terraform_driver::{
-    command::{Commands, Invocation, LockFile, UserArgs},
-    exec::{Said, capture},
+    command::{CommandBuilder, Invocation, LockFileMode, UserArgs},
+    exec::{CapturedOutput, capture_output},
     hex::hex,
-    render::{self, Request},
+    render::{self, RenderRequest},
     run::StepError,
-    workspace::{Workspace, files::FileError},
+    workspace::{WorkspaceDir, files::FileError},
 };
 
-use super::{error::WorkError, site::Site};
+use super::{data_directory::DataDirectory, error::PipelineError};
 
-/// How long `init` and `validate` may take each.
-const PATIENCE: Duration = Duration::from_mins(5);
+/// Timeout of `init` and of `validate`.
+const COMMAND_TIMEOUT: Duration = Duration::from_mins(5);
 
 #[derive(Deserialize)]
-struct Verdict {
+struct ValidateOutput {
     #[serde(default)]
-    diagnostics: Vec<Finding>,
+    diagnostics: Vec<ValidateDiagnostic>,
 }
 
 #[derive(Deserialize)]
-struct Finding {
+struct ValidateDiagnostic {
     severity: String,
     summary: String,
     #[serde(default)]
     detail: String,
     #[serde(default)]
-    range: Option<Range>,
+    range: Option<DiagnosticRange>,
 }
 
 #[derive(Deserialize)]
-struct Range {
+struct DiagnosticRange {
     filename: String,
-    start: Start,
+    start: DiagnosticStart,
 }
 
 #[derive(Deserialize)]
-struct Start {
+struct DiagnosticStart {
     line: u64,
 }
 
-/// Everything that is wrong, one sentence each. The configuration must not have to be fetched.
-pub async fn validate(site: &Site, request: &Request) -> Result<Vec<String>, WorkError> {
+/// Errors in the configuration, one line each. The source must not be remote.
+pub async fn validate_configuration(
+    data_dir: &DataDirectory,
+    request: &RenderRequest,
+) -> Result<Vec<String>, PipelineError> {
     let rendered = render::render(request)?;
     let name = hex(&Sha256::digest(format!("{}/{} {}", request.namespace, request.name, rendered.digest)));
-    let workspace = Workspace::at(site.data.join("validate").join(&name[..16]));
-    workspace.write(super::files(&rendered, &[]))?;
-    let findings = ask(site, &workspace).await;
+    let workspace = WorkspaceDir::at(data_dir.path.join("validate").join(&name[..16]));
+    workspace.sync_files(super::workspace_files(&rendered, &[]))?;
+    let findings = run_init_and_validate(data_dir, &workspace).await;
     workspace.remove()?;
     findings
 }
 
-async fn ask(site: &Site, workspace: &Workspace) -> Result<Vec<String>, WorkError> {
-    let environment = site.environment(&[], None)?;
+async fn run_init_and_validate(
+    data_dir: &DataDirectory,
+    workspace: &WorkspaceDir,
+) -> Result<Vec<String>, PipelineError> {
+    let environment = data_dir.environment(&[], None)?;
     let none = UserArgs::default();
-    let commands =
-        Commands::new(&site.driver.engine, workspace.root(), &environment, none, Duration::from_secs(10))
-            .map_err(StepError::from)?;
-    let init = said(commands.init(LockFile::Absent)).await?;
+    let commands = CommandBuilder::new(
+        &data_dir.driver.engine,
+        workspace.root(),
+        &environment,
+        none,
+        Duration::from_secs(10),
+    )
+    .map_err(StepError::from)?;
+    let init = capture_invocation(commands.init(LockFileMode::Absent)).await?;
     if !init.success {
         let text = String::from_utf8_lossy(&init.stdout);
         let errors = text.lines().filter_map(|line| {
             let line: serde_json::Value = serde_json::from_str(line).ok()?;
-            let finding: Finding = serde_json::from_value(line.get("diagnostic")?.clone()).ok()?;
-            (finding.severity == "error").then(|| sentence(&finding))
+            let finding: ValidateDiagnostic = serde_json::from_value(line.get("diagnostic")?.clone()).ok()?;
+            (finding.severity == "error").then(|| format_diagnostic(&finding))
         });
         let errors: Vec<String> = errors.collect();
-        let unknown = || vec!["terraform init fails".to_owned()];
+        let unknown = || vec!["terraform init failed".to_owned()];
         return Ok(if errors.is_empty() { unknown() } else { errors });
     }
-    let verdict = said(commands.validate()).await?;
-    let verdict: Verdict = serde_json::from_slice(&verdict.stdout)
-        .map_err(|source| FileError::Garbled { path: workspace.dir().to_owned(), source })?;
-    Ok(verdict.diagnostics.iter().filter(|it| it.severity == "error").map(sentence).collect())
+    let verdict = capture_invocation(commands.validate()).await?;
+    let verdict: ValidateOutput = serde_json::from_slice(&verdict.stdout)
+        .map_err(|source| FileError::InvalidJson { path: workspace.dir().to_owned(), source })?;
+    Ok(verdict.diagnostics.iter().filter(|it| it.severity == "error").map(format_diagnostic).collect())
 }
 
-async fn said(invocation: Invocation) -> Result<Said, WorkError> {
+async fn capture_invocation(invocation: Invocation) -> Result<CapturedOutput, PipelineError> {
     let args: Vec<&str> = invocation.args.iter().map(String::as_str).collect();
-    capture(&invocation.program, &args, &invocation.env, &invocation.cwd, PATIENCE)
+    capture_output(&invocation.program, &args, &invocation.env, &invocation.cwd, COMMAND_TIMEOUT)
         .await
         .map_err(|source| FileError::new("run terraform in", &invocation.cwd, source).into())
 }
 
-fn sentence(finding: &Finding) -> String {
+fn format_diagnostic(finding: &ValidateDiagnostic) -> String {
     let place = finding.range.as_ref().map(|range| format!("{} line {}: ", range.filename, range.start.line));
     let detail = finding.detail.split_whitespace().collect::<Vec<_>>().join(" ");
     let detail = if detail.is_empty() { detail } else { format!(": {detail}") };

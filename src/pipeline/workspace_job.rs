@@ -1,62 +1,64 @@
-//! One workspace with everything that goes into it.
+//! Input of the pipeline for one workspace.
 
 use std::collections::BTreeSet;
 
 use crate::{
     aws::Principal,
-    blueprint::{Blueprint, Body, Key, Resolved, Role},
-    modules::Builtin,
+    modules::EmbeddedModule,
+    workspaces::{DesiredWorkspace, ResolvedWorkspace, WorkspaceKey, WorkspaceRole, WorkspaceSource},
 };
 
-/// A workspace to bring to what it should be.
+/// One workspace to plan or apply.
 #[derive(Debug, Clone)]
-pub struct Assignment {
-    /// Its name.
-    pub key: Key,
-    /// What it is for.
-    pub role: Role,
-    /// The object that it was made for.
+pub struct WorkspaceJob {
+    /// Namespace and name.
+    pub key: WorkspaceKey,
+    /// Purpose of the workspace.
+    pub role: WorkspaceRole,
+    /// The object that it belongs to.
     pub owner: String,
-    /// The EKS cluster that it changes, which allows one change at a time.
+    /// The EKS cluster that it changes; changes of one cluster are serialized.
     pub eks_cluster: Option<String>,
-    /// Where.
+    /// AWS region.
     pub region: Option<String>,
-    /// What has to be there first.
-    pub after: BTreeSet<Key>,
-    /// Stays when its object goes.
+    /// Workspaces that must be applied first.
+    pub depends_on: BTreeSet<WorkspaceKey>,
+    /// Whether its resources are retained when its object is deleted.
     pub retained: bool,
-    /// Whether it is a Fargate profile of the built-in module, which gets another name when it must become
-    /// another profile.
-    pub is_profile: bool,
-    /// What is rendered, and with which environment it runs.
-    pub resolved: Resolved,
-    /// As whom it acts; as the operator itself if it is nobody else.
+    /// Whether it is a Fargate profile of the built-in module, which is renamed when its immutable fields change.
+    pub is_fargate_profile: bool,
+    /// Render request, environment and extra arguments.
+    pub resolved: ResolvedWorkspace,
+    /// The AWS principal; `None` is the operator's own identity.
     pub principal: Option<Principal>,
 }
 
-impl Assignment {
-    /// Of a blueprint whose values are all known.
-    pub fn of(blueprint: &Blueprint, resolved: Resolved) -> Self {
-        let Blueprint {
+impl WorkspaceJob {
+    /// Creates the job of a workspace whose references are resolved.
+    pub fn new(blueprint: &DesiredWorkspace, resolved: ResolvedWorkspace) -> Self {
+        let DesiredWorkspace {
             key,
             role,
             owner,
             eks_cluster,
             region,
-            body,
-            handed: _,
-            after,
+            source: body,
+            output_refs: _,
+            depends_on,
             connection_secret: _,
             retained,
         } = blueprint.clone();
         Self {
-            is_profile: matches!(body, Body::Module { module: Builtin::Fargate, .. }),
+            is_fargate_profile: matches!(
+                body,
+                WorkspaceSource::Module { module: EmbeddedModule::Fargate, .. }
+            ),
             key,
             role,
             owner,
             eks_cluster,
             region,
-            after,
+            depends_on,
             retained,
             resolved,
             principal: None,

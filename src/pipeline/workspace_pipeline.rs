@@ -1,320 +1,346 @@
-//! One workspace from what is asked to what is: restore, settle, repair, render, init, plan, guard, apply, keep.
+//! The pipeline of one workspace: restore the state, recover the previous run, untaint, render, init, plan, guard, apply,
+//! back up the state.
 
 use terraform_driver::{
     command::{PlanMode, UserArgs},
-    plan::{Intent, Policy, Verdict, guard},
-    render::Request,
-    run::{Driver, Job, Lender, Planned, Run, StepError, interrupted_taints},
-    state::Recovered,
-    workspace::Workspace,
+    plan::{GuardPolicy, PlanIntent},
+    render::RenderRequest,
+    run::{
+        ApprovedPlan, Driver, ReattachSource, RefusedPlan, RunHandle, SavedPlan, StepContext, StepError,
+        interrupted_taints,
+    },
+    state::StateRecovery,
+    workspace::WorkspaceDir,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    adopt,
-    assignment::Assignment,
-    check,
-    error::WorkError,
-    host::{Guard, Host},
-    outcome::{Doom, Goal, Outcome},
-    ready::Ready,
-    record::Record,
-    repair,
-    site::Site,
+    data_directory::DataDirectory,
+    drift_probe,
+    error::PipelineError,
+    hooks::{HookGuard, RunHooks},
+    orphaned_creates,
+    outcome::{DestroyReason, Goal, WorkspaceOutcome},
+    prepare::PreparedDir,
+    untaint,
+    workspace_job::WorkspaceJob,
+    workspace_record::WorkspaceRecord,
 };
-use crate::{aws::Principal, blueprint::Key, gateway::RunLender};
+use crate::{aws::Principal, gateway::GatewayReattachSource, workspaces::WorkspaceKey};
 
-/// Everything that the work on one workspace needs.
-pub struct Worker<'a> {
-    /// Where.
-    pub site: &'a Site,
-    /// Who waits, watches and is asked.
-    pub host: &'a dyn Host,
-    /// Cancelled when it should stop.
+/// Runs the steps for one workspace at a time.
+pub struct WorkspacePipeline<'a> {
+    /// The data directory that holds the workspace.
+    pub data_dir: &'a DataDirectory,
+    /// Callbacks for slots, cluster locks, progress, confirmation and state backup.
+    pub hooks: &'a dyn RunHooks,
+    /// Cancelled to stop the run.
     pub stop: &'a CancellationToken,
 }
 
-/// How a workspace that exists is destroyed.
-pub struct Destruction<'a> {
-    /// Whether somebody asked for that, or whether it only follows from what is not in the files any more.
-    pub intent: &'a Doom,
-    /// The environment that its template had.
+/// How an existing workspace is destroyed.
+pub struct DestroyRequest<'a> {
+    /// Why it is destroyed; decides whether the plan guard applies.
+    pub reason: &'a DestroyReason,
+    /// Environment variables of its template.
     pub env: &'a [(String, String)],
-    /// As whom it is done; as the operator itself if as nobody else.
+    /// The AWS principal; `None` is the operator's own identity.
     pub principal: Option<&'a Principal>,
 }
 
-impl Worker<'_> {
-    /// Brings one workspace to what its task says, or tells what that would take.
-    pub async fn bring(&self, task: &Assignment, goal: &Goal) -> Result<Outcome, WorkError> {
-        let (key, workspace) = (&task.key, self.site.workspace(&task.key));
-        let _ours = workspace.lock("another run of capt")?;
-        self.host.restore(key, &workspace).await?;
-        let before = Record::read(&workspace)?;
-        let environment = self.site.environment(&task.resolved.env, task.principal.as_ref())?;
-        let workspace = before.as_ref().map_or(workspace, |it| it.place(&self.site.data, key));
-        let turn = self.turn_for_leftovers(key, task.eks_cluster.as_deref(), &workspace).await?;
-        let place = self.place(key).await?;
-        let hear = |phase, progress: &_| self.host.hear(key, phase, progress);
+impl WorkspacePipeline<'_> {
+    /// Runs one workspace up to `goal`.
+    pub async fn run(&self, task: &WorkspaceJob, goal: &Goal) -> Result<WorkspaceOutcome, PipelineError> {
+        let (key, workspace) = (&task.key, self.data_dir.workspace_dir(&task.key));
+        let _lock = workspace.lock("another run of capt")?;
+        self.hooks.restore_state(key, &workspace).await?;
+        let before = WorkspaceRecord::read(&workspace)?;
+        let environment = self.data_dir.environment(&task.resolved.env, task.principal.as_ref())?;
+        let workspace = before.as_ref().map_or(workspace, |it| it.workspace_dir(&self.data_dir.path, key));
+        let cluster_lock =
+            self.lock_cluster_for_leftovers(key, task.eks_cluster.as_deref(), &workspace).await?;
+        let slot = self.acquire_slot(key).await?;
+        let on_progress = |phase, progress: &_| self.hooks.on_progress(key, phase, progress);
         let (args, stop) = (task.resolved.args.clone(), self.stop);
-        let tell = |text: &str| self.host.plain(key, text);
-        let lender = self.lender(key, task.principal.as_ref(), &tell);
-        let job = Job {
+        let on_bypass = |text: &str| self.hooks.on_gateway_bypass(key, text);
+        let reattach_source = self.reattach_source(key, task.principal.as_ref(), &on_bypass);
+        let job = StepContext {
             workspace: &workspace,
             environment: &environment,
             args: &args,
-            hear: &hear,
+            on_progress: &on_progress,
             stop,
-            lender: lender.as_ref().map(|it| it as &dyn Lender),
+            reattach: reattach_source.as_ref().map(|it| it as &dyn ReattachSource),
         };
-        self.settle(key, &job, (task.region.as_deref(), task.principal.as_ref())).await?;
-        drop(turn);
-        let Ready { workspace, record, request, lost } = self.render(task, &job, before.as_ref()).await?;
-        let (job, digests) = (Job { workspace: &workspace, ..job }, record.digests());
-        self.site.driver.init(&job, &digests).await?;
-        adopt::make_room(self.site, &job, &lost).await?;
-        self.site.driver.pull(&job).await?;
-        if let (Goal::Check | Goal::Correct, Some(lender)) = (goal, &lender) {
-            match check::is_unchanged(lender, &job, &digests).await? {
-                Ok(()) => return Ok(Outcome::Unchanged),
-                Err(why) => tracing::debug!(%key, %why, "a plan decides"),
+        self.recover_previous_run(key, &job, (task.region.as_deref(), task.principal.as_ref())).await?;
+        drop(cluster_lock);
+        let PreparedDir { workspace, record, request, orphans: lost } =
+            self.prepare(task, &job, before.as_ref()).await?;
+        let (job, digests) = (StepContext { workspace: &workspace, ..job }, record.digests());
+        self.data_dir.driver.init(&job, &digests).await?;
+        orphaned_creates::displace_existing(self.data_dir, &job, &lost).await?;
+        self.data_dir.driver.pull_state(&job).await?;
+        if let (Goal::DetectDrift | Goal::CorrectDrift, Some(reattach_source)) = (goal, &reattach_source) {
+            match drift_probe::is_unchanged(reattach_source, &job, &digests).await? {
+                Ok(()) => return Ok(WorkspaceOutcome::Unchanged),
+                Err(why) => tracing::debug!(%key, %why, "drift probe inconclusive, planning"),
             }
         }
-        let planned = self.site.driver.plan(&job, PlanMode::Change, &digests).await?;
-        if let (false, false, Some(lender)) = (planned.has_work, *goal == Goal::Plan, &lender) {
-            check::remember(lender, &job, &digests).await?;
+        let planned = self.data_dir.driver.plan(&job, PlanMode::Change, &digests).await?;
+        if let (false, false, Some(reattach_source)) =
+            (planned.has_changes, *goal == Goal::Plan, &reattach_source)
+        {
+            drift_probe::save_fingerprint(reattach_source, &job, &digests).await?;
         }
-        let outcome = self.carry_out((task, &request), goal, &job, (planned, record, place)).await?;
-        self.site.driver.pull(&job).await?;
+        let outcome = self.execute_goal((task, &request), goal, &job, (planned, record, slot)).await?;
+        self.data_dir.driver.pull_state(&job).await?;
         Ok(outcome)
     }
 
-    /// What the goal asks to do with a plan.
-    async fn carry_out(
+    /// Reports, applies or discards a plan, depending on the goal.
+    async fn execute_goal(
         &self,
-        (task, request): (&Assignment, &Request),
+        (task, request): (&WorkspaceJob, &RenderRequest),
         goal: &Goal,
-        job: &Job<'_>,
-        (mut planned, mut record, place): (Planned, Record, Guard),
-    ) -> Result<Outcome, WorkError> {
+        job: &StepContext<'_>,
+        (mut planned, mut record, slot): (SavedPlan, WorkspaceRecord, HookGuard),
+    ) -> Result<WorkspaceOutcome, PipelineError> {
         match goal {
-            Goal::Plan | Goal::Check if planned.has_work => {
-                // A plan that only makes things needs no details.
+            Goal::Plan | Goal::DetectDrift if planned.has_changes => {
+                // Attribute changes cost a provider start; a plan that only creates does not need them.
                 let counts = planned.summary.counts;
                 if matches!(goal, Goal::Plan) && counts.change + counts.replace > 0 {
-                    self.site.driver.details(job, &mut planned).await?;
+                    self.data_dir.driver.load_attribute_changes(job, &mut planned).await?;
                 }
                 Driver::discard_plan(job.workspace)?;
-                Ok(Outcome::Planned(Box::new(planned.summary)))
+                Ok(WorkspaceOutcome::Planned(Box::new(planned.summary)))
             }
-            Goal::Apply { .. } | Goal::Correct if planned.has_work => {
+            Goal::Apply { .. } | Goal::CorrectDrift if planned.has_changes => {
                 let approved = match goal {
                     Goal::Apply { approved } => approved.as_deref(),
                     _ => None,
                 };
-                self.check(&task.key, &planned, approved, job.workspace).await?;
-                // Others may plan while this one waits for its turn on the cluster.
-                drop(place);
+                let plan = self
+                    .guard_plan(&task.key, planned, (PlanIntent::Change, approved), job.workspace)
+                    .await?;
+                // Free the slot: other workspaces can plan while this one waits for the cluster lock.
+                drop(slot);
                 job.workspace.seal()?;
                 record.begun = true;
                 record.write(job.workspace)?;
-                adopt::note(job.workspace, &planned.summary, request)?;
-                self.host.keep(&task.key, job.workspace, &record).await?;
-                let counts = planned.summary.counts;
-                let done = self.mutate(&task.key, task.eks_cluster.as_deref(), job, &planned).await;
-                if !matches!(done, Err(WorkError::Step(StepError::Killed { .. }))) {
-                    adopt::forget(job.workspace)?;
+                orphaned_creates::record_pending_creates(job.workspace, &plan.summary, request)?;
+                self.hooks.back_up_state(&task.key, job.workspace, &record).await?;
+                let counts = plan.summary.counts;
+                let done = self.apply_plan(&task.key, task.eks_cluster.as_deref(), job, plan).await;
+                if !matches!(done, Err(PipelineError::Step(StepError::Killed { .. }))) {
+                    orphaned_creates::clear_pending_creates(job.workspace)?;
                 }
-                self.host.keep(&task.key, job.workspace, &record).await?;
-                done.map(|()| Outcome::Applied(counts))
+                self.hooks.back_up_state(&task.key, job.workspace, &record).await?;
+                done.map(|()| WorkspaceOutcome::Applied(counts))
             }
-            Goal::Plan | Goal::Check | Goal::Correct | Goal::Apply { .. } => {
-                adopt::forget(job.workspace)?;
-                Ok(Outcome::Unchanged)
+            Goal::Plan | Goal::DetectDrift | Goal::CorrectDrift | Goal::Apply { .. } => {
+                orphaned_creates::clear_pending_creates(job.workspace)?;
+                Ok(WorkspaceOutcome::Unchanged)
             }
         }
     }
 
-    /// Destroys one workspace with nothing but what its directory holds.
+    /// Destroys one workspace with only the contents of its directory.
     pub async fn destroy(
         &self,
-        key: &Key,
-        record: &Record,
-        how: &Destruction<'_>,
-    ) -> Result<Outcome, WorkError> {
-        let workspace = record.place(&self.site.data, key);
-        let _ours = workspace.lock("another run of capt")?;
-        let environment = self.site.environment(how.env, how.principal)?;
+        key: &WorkspaceKey,
+        record: &WorkspaceRecord,
+        how: &DestroyRequest<'_>,
+    ) -> Result<WorkspaceOutcome, PipelineError> {
+        let workspace = record.workspace_dir(&self.data_dir.path, key);
+        let _lock = workspace.lock("another run of capt")?;
+        let environment = self.data_dir.environment(how.env, how.principal)?;
         let args = UserArgs::from(&record.args);
-        let turn = self.turn_for_leftovers(key, record.eks_cluster.as_deref(), &workspace).await?;
-        let place = self.place(key).await?;
-        let hear = |phase, progress: &_| self.host.hear(key, phase, progress);
+        let cluster_lock =
+            self.lock_cluster_for_leftovers(key, record.eks_cluster.as_deref(), &workspace).await?;
+        let slot = self.acquire_slot(key).await?;
+        let on_progress = |phase, progress: &_| self.hooks.on_progress(key, phase, progress);
         let stop = self.stop;
-        let tell = |text: &str| self.host.plain(key, text);
-        let lender = self.lender(key, how.principal, &tell);
-        let job = Job {
+        let on_bypass = |text: &str| self.hooks.on_gateway_bypass(key, text);
+        let reattach_source = self.reattach_source(key, how.principal, &on_bypass);
+        let job = StepContext {
             workspace: &workspace,
             environment: &environment,
             args: &args,
-            hear: &hear,
+            on_progress: &on_progress,
             stop,
-            lender: lender.as_ref().map(|it| it as &dyn Lender),
+            reattach: reattach_source.as_ref().map(|it| it as &dyn ReattachSource),
         };
-        self.settle(key, &job, (record.region.as_deref(), how.principal)).await?;
-        drop(turn);
+        self.recover_previous_run(key, &job, (record.region.as_deref(), how.principal)).await?;
+        drop(cluster_lock);
         workspace.unseal()?;
         let digests = record.digests();
-        let asking = (how.principal, self.stop);
-        let lost = adopt::find(self.site, &workspace, record.region.as_deref(), asking).await?;
+        let credentials = (how.principal, self.stop);
+        let lost =
+            orphaned_creates::find_orphans(self.data_dir, &workspace, record.region.as_deref(), credentials)
+                .await?;
         if workspace.has_remote_state() || !lost.is_empty() {
-            self.site.driver.init(&job, &digests).await?;
-            adopt::take_in(self.site, &job, &lost).await?;
-            self.site.driver.pull(&job).await?;
+            self.data_dir.driver.init(&job, &digests).await?;
+            orphaned_creates::import_orphans(self.data_dir, &job, &lost).await?;
+            self.data_dir.driver.pull_state(&job).await?;
         }
-        let objects = count(&workspace)?;
+        let objects = count_managed_objects(&workspace)?;
         if objects > 0 {
-            self.site.driver.init(&job, &digests).await?;
-            let planned = self.site.driver.plan(&job, PlanMode::Destroy, &digests).await?;
-            match how.intent {
-                Doom::Dropped { approved } => {
-                    self.check(key, &planned, approved.as_deref(), &workspace).await?;
-                }
-                Doom::Asked => self.ask(key, &planned, &workspace).await?,
-            }
-            drop(place);
-            let done = self.mutate(key, record.eks_cluster.as_deref(), &job, &planned).await;
-            self.host.keep(key, &workspace, record).await?;
+            self.data_dir.driver.init(&job, &digests).await?;
+            let planned = self.data_dir.driver.plan(&job, PlanMode::Destroy, &digests).await?;
+            let request = match how.reason {
+                DestroyReason::RemovedFromManifests { approved } => (PlanIntent::Change, approved.as_deref()),
+                DestroyReason::Requested => (PlanIntent::Destroy, None),
+            };
+            let plan = self.guard_plan(key, planned, request, &workspace).await?;
+            drop(slot);
+            let done = self.apply_plan(key, record.eks_cluster.as_deref(), &job, plan).await;
+            self.hooks.back_up_state(key, &workspace, record).await?;
             done?;
-            self.site.driver.pull(&job).await?;
+            self.data_dir.driver.pull_state(&job).await?;
         }
-        match count(&workspace)? {
+        match count_managed_objects(&workspace)? {
             0 => {
-                Record { begun: false, ..record.clone() }.write(&workspace)?;
-                Ok(Outcome::Destroyed { objects })
+                WorkspaceRecord { begun: false, ..record.clone() }.write(&workspace)?;
+                Ok(WorkspaceOutcome::Destroyed { objects })
             }
-            left => Err(WorkError::NotEmpty { left }),
+            left => Err(PipelineError::ResourcesRemain { left }),
         }
     }
 
-    /// Who lends running providers to the commands of a workspace.
-    fn lender<'b>(
+    /// The source of running providers for a workspace's commands; `None` without a gateway.
+    fn reattach_source<'b>(
         &'b self,
-        key: &Key,
+        key: &WorkspaceKey,
         principal: Option<&Principal>,
-        tell: &'b (dyn Fn(&str) + Send + Sync),
-    ) -> Option<RunLender<'b>> {
-        let gateway = self.site.gateway.as_ref()?;
-        let tenant = principal.map_or_else(|| Principal::own().digest(), Principal::digest);
-        Some(RunLender::new(gateway, key.to_string(), tenant, tell))
+        on_bypass: &'b (dyn Fn(&str) + Send + Sync),
+    ) -> Option<GatewayReattachSource<'b>> {
+        let gateway = self.data_dir.gateway.as_ref()?;
+        let tenant = principal.map_or_else(|| Principal::from_default_chain().digest(), Principal::digest);
+        Some(GatewayReattachSource::new(gateway, key.to_string(), tenant, on_bypass))
     }
 
-    async fn place(&self, key: &Key) -> Result<Guard, WorkError> {
-        self.unless_stopped(self.host.place(key)).await
+    async fn acquire_slot(&self, key: &WorkspaceKey) -> Result<HookGuard, PipelineError> {
+        self.unless_stopped(self.hooks.acquire_slot(key)).await
     }
 
-    async fn turn(&self, key: &Key, cluster: &str) -> Result<Guard, WorkError> {
-        self.unless_stopped(self.host.turn(key, cluster)).await
+    async fn lock_cluster(&self, key: &WorkspaceKey, cluster: &str) -> Result<HookGuard, PipelineError> {
+        self.unless_stopped(self.hooks.lock_cluster(key, cluster)).await
     }
 
-    async fn unless_stopped(&self, wait: impl Future<Output = Guard>) -> Result<Guard, WorkError> {
+    async fn unless_stopped(
+        &self,
+        wait: impl Future<Output = HookGuard>,
+    ) -> Result<HookGuard, PipelineError> {
         tokio::select! {
             guard = wait => Ok(guard),
-            () = self.stop.cancelled() => Err(WorkError::Interrupted),
+            () = self.stop.cancelled() => Err(PipelineError::Interrupted),
         }
     }
 
-    /// Work that an earlier caller left on an EKS cluster is work on that cluster.
-    async fn turn_for_leftovers(
+    /// Locks the EKS cluster if a previous run left a live command or interrupted resources on it.
+    async fn lock_cluster_for_leftovers(
         &self,
-        key: &Key,
+        key: &WorkspaceKey,
         cluster: Option<&str>,
-        workspace: &Workspace,
-    ) -> Result<Option<Guard>, WorkError> {
-        let left = Run::find_alive(workspace)?.is_some()
+        workspace: &WorkspaceDir,
+    ) -> Result<Option<HookGuard>, PipelineError> {
+        let left = RunHandle::find_alive(workspace)?.is_some()
             || !interrupted_taints(workspace).unwrap_or_default().is_empty();
         match cluster.filter(|_| left) {
-            Some(cluster) => Ok(Some(self.turn(key, cluster).await?)),
+            Some(cluster) => Ok(Some(self.lock_cluster(key, cluster).await?)),
             None => Ok(None),
         }
     }
 
-    /// Ends what an earlier run left: a command that still runs, a torn state, a taint that only we caused.
-    async fn settle(
+    /// Recovers from a previous run: follows a live command, restores a torn state, untaints interrupted resources.
+    async fn recover_previous_run(
         &self,
-        key: &Key,
-        job: &Job<'_>,
-        asking: (Option<&str>, Option<&Principal>),
-    ) -> Result<(), WorkError> {
-        match self.site.driver.settle(job).await? {
-            Recovered::Fresh | Recovered::Intact(_) => {}
-            Recovered::FromSnapshot { serial, was } => {
-                self.host.note(key, &format!("the state was {was} and was restored from its copy {serial}"));
+        key: &WorkspaceKey,
+        job: &StepContext<'_>,
+        credentials: (Option<&str>, Option<&Principal>),
+    ) -> Result<(), PipelineError> {
+        match self.data_dir.driver.resume_and_recover(job).await? {
+            StateRecovery::NoState | StateRecovery::Intact(_) => {}
+            StateRecovery::FromSnapshot { serial, problem: was } => {
+                self.hooks.add_note(key, &format!("the state was {was}; restored from snapshot {serial}"));
             }
-            Recovered::FromErrored(serial) => {
-                self.host
-                    .note(key, &format!("the state that terraform could not save was taken in ({serial})"));
+            StateRecovery::FromErrored(serial) => {
+                self.hooks.add_note(
+                    key,
+                    &format!("recovered the state that terraform could not save (serial {serial})"),
+                );
             }
         }
-        repair::interrupted(self.site, job, asking).await?;
+        untaint::untaint_interrupted(self.data_dir, job, credentials).await?;
         Ok(())
     }
 
-    /// Refuses what is harmful and not approved, and asks where a person wants to be asked.
-    async fn check(
+    /// Rejects a destructive plan that is neither approved nor a requested destroy, then asks for confirmation.
+    async fn guard_plan(
         &self,
-        key: &Key,
-        planned: &Planned,
-        approved: Option<&str>,
-        workspace: &Workspace,
-    ) -> Result<(), WorkError> {
-        let verdict = guard(&planned.summary, &Policy::default(), Intent::Change, approved);
-        if let Verdict::Refused { reasons } = verdict {
-            Driver::discard_plan(workspace)?;
-            return Err(WorkError::Blocked { reasons, hash: planned.summary.hash.short().to_owned() });
+        key: &WorkspaceKey,
+        planned: SavedPlan,
+        (intent, approval): (PlanIntent, Option<&str>),
+        workspace: &WorkspaceDir,
+    ) -> Result<ApprovedPlan, PipelineError> {
+        match planned.approve(&GuardPolicy::default(), intent, approval) {
+            Ok(plan) => {
+                self.confirm_plan(key, &plan, workspace).await?;
+                Ok(plan)
+            }
+            Err(refused) => {
+                Driver::discard_plan(workspace)?;
+                let RefusedPlan { plan, reasons } = *refused;
+                Err(PipelineError::Blocked { reasons, hash: plan.summary.hash.short().to_owned() })
+            }
         }
-        self.ask(key, planned, workspace).await
     }
 
-    /// Shows a plan to whoever wants to be asked.
-    async fn ask(&self, key: &Key, planned: &Planned, workspace: &Workspace) -> Result<(), WorkError> {
+    /// Asks for confirmation of a plan; discards the plan if it is declined.
+    async fn confirm_plan(
+        &self,
+        key: &WorkspaceKey,
+        planned: &SavedPlan,
+        workspace: &WorkspaceDir,
+    ) -> Result<(), PipelineError> {
         let refusal = tokio::select! {
-            yes = self.host.confirm(key, &planned.summary) => {
+            yes = self.hooks.confirm_plan(key, &planned.summary) => {
                 if yes {
                     return Ok(());
                 }
-                WorkError::NotConfirmed
+                PipelineError::NotConfirmed
             }
-            () = self.stop.cancelled() => WorkError::Interrupted,
+            () = self.stop.cancelled() => PipelineError::Interrupted,
         };
         Driver::discard_plan(workspace)?;
         Err(refusal)
     }
 
-    /// Applies a plan, alone on its EKS cluster: EKS refuses two changes of Fargate profiles at once.
-    async fn mutate(
+    /// Applies a plan while holding the lock of its EKS cluster: EKS rejects concurrent Fargate profile changes.
+    async fn apply_plan(
         &self,
-        key: &Key,
+        key: &WorkspaceKey,
         cluster: Option<&str>,
-        job: &Job<'_>,
-        planned: &Planned,
-    ) -> Result<(), WorkError> {
-        let turn = match cluster {
-            Some(cluster) => Some(self.turn(key, cluster).await?),
+        job: &StepContext<'_>,
+        plan: ApprovedPlan,
+    ) -> Result<(), PipelineError> {
+        let cluster_lock = match cluster {
+            Some(cluster) => Some(self.lock_cluster(key, cluster).await?),
             None => None,
         };
-        let place = self.place(key).await?;
-        let outcome = self.site.driver.apply(job, planned).await;
-        drop((turn, place));
+        let slot = self.acquire_slot(key).await?;
+        let outcome = self.data_dir.driver.apply(job, plan).await;
+        drop((cluster_lock, slot));
         if outcome.is_err() && job.workspace.has_remote_state() {
-            // What was made is in the backend; the next command wants to see it. If it cannot be read now, it is
-            // read then.
-            let _read_later = self.site.driver.pull(job).await;
+            // Refresh the local copy of the remote state; a failure is harmless because the next run pulls again.
+            let _read_later = self.data_dir.driver.pull_state(job).await;
         }
         Ok(outcome?)
     }
 }
 
-/// How many objects a workspace manages, as far as its state tells.
-pub(super) fn count(workspace: &Workspace) -> Result<usize, WorkError> {
-    Ok(workspace.state()?.map_or(0, |state| state.managed().count()))
+/// Number of managed objects in the state of a workspace.
+pub(super) fn count_managed_objects(workspace: &WorkspaceDir) -> Result<usize, PipelineError> {
+    Ok(workspace.state()?.map_or(0, |state| state.managed_objects().count()))
 }

@@ -1,94 +1,99 @@
-//! What a workspace's directory says about itself, so that it can be destroyed without the files that made it.
+//! The record in a workspace directory, with which it can be destroyed without its manifests.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
 use serde::{Deserialize, Serialize};
 use terraform_driver::{
     command::UserArgs,
-    render::{EffectiveBackend, Rendered},
-    run::{Digests, Run},
+    render::{EffectiveBackend, RenderedWorkspace},
+    run::{ConfigurationDigests, RunHandle},
     state::State,
     workspace::{
-        Workspace,
+        WorkspaceDir,
         files::{FileError, read_json, write_json},
     },
 };
 
-use super::{assignment::Assignment, site::workspace};
-use crate::blueprint::{Key, Role};
+use super::{data_directory::workspace_dir, workspace_job::WorkspaceJob};
+use crate::workspaces::{WorkspaceKey, WorkspaceRole};
 
-/// In `.capt/workspace.json`.
+/// Metadata of a workspace; stored in `.capt/workspace.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Record {
-    /// The object that it was made for.
+pub struct WorkspaceRecord {
+    /// The object that it belongs to.
     pub owner: String,
-    /// What it is for.
-    pub role: Role,
+    /// Purpose of the workspace.
+    pub role: WorkspaceRole,
     /// The EKS cluster that it changes.
     pub eks_cluster: Option<String>,
-    /// Where.
+    /// AWS region.
     pub region: Option<String>,
-    /// What had to be there first, and therefore has to stay until it is gone.
-    pub after: BTreeSet<Key>,
-    /// Where terraform runs, below the workspace.
+    /// Workspaces that it depends on; they must not be destroyed before it.
+    pub after: BTreeSet<WorkspaceKey>,
+    /// Directory of the root module, relative to the workspace.
     pub root: String,
-    /// Whether its state is in a backend that the user chose.
+    /// Whether its state is in a remote backend.
     #[serde(default)]
     pub remote_state: bool,
-    /// Whether an apply was begun and no destroy has ended it; only this tells of a state that is elsewhere.
+    /// Whether an apply started and no destroy completed since; the only evidence of a state in a remote backend.
     #[serde(default)]
     pub begun: bool,
-    /// What its template adds to the commands.
+    /// Extra arguments of its template.
     #[serde(default)]
-    pub args: Args,
-    /// Names of the variables that its template adds to the environment. Their values are not kept.
+    pub args: RecordedArgs,
+    /// Names of the environment variables of its template. Their values are not recorded.
     #[serde(default)]
     pub env: Vec<String>,
-    /// Stays when its object goes.
+    /// Whether its resources are retained when its object is deleted.
     #[serde(default)]
     pub retained: bool,
-    /// Of everything that was rendered.
+    /// Digest of all rendered files.
     pub configuration: String,
-    /// Of what `init` reads.
+    /// Digest of the files that `init` reads.
     pub installation: String,
 }
 
-/// What a template adds to terraform's commands.
+/// Extra arguments of a template for each terraform command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Args {
+pub struct RecordedArgs {
     init: Vec<String>,
     plan: Vec<String>,
     apply: Vec<String>,
     destroy: Vec<String>,
 }
 
-impl From<&UserArgs> for Args {
+impl From<&UserArgs> for RecordedArgs {
     fn from(args: &UserArgs) -> Self {
         let UserArgs { init, plan, apply, destroy } = args.clone();
         Self { init, plan, apply, destroy }
     }
 }
 
-impl From<&Args> for UserArgs {
-    fn from(args: &Args) -> Self {
-        let Args { init, plan, apply, destroy } = args.clone();
+impl From<&RecordedArgs> for UserArgs {
+    fn from(args: &RecordedArgs) -> Self {
+        let RecordedArgs { init, plan, apply, destroy } = args.clone();
         Self { init, plan, apply, destroy }
     }
 }
 
-impl Record {
-    /// Of a task that was rendered, with what was known of it before.
-    pub fn new(task: &Assignment, digests: &Digests, rendered: &Rendered, before: Option<&Self>) -> Self {
+impl WorkspaceRecord {
+    /// Creates the record of a rendered job; `before` is the previous record.
+    pub fn new(
+        task: &WorkspaceJob,
+        digests: &ConfigurationDigests,
+        rendered: &RenderedWorkspace,
+        before: Option<&Self>,
+    ) -> Self {
         Self {
             owner: task.owner.clone(),
             role: task.role.clone(),
             eks_cluster: task.eks_cluster.clone(),
             region: task.region.clone(),
-            after: task.after.clone(),
+            after: task.depends_on.clone(),
             root: rendered.root.clone(),
-            remote_state: is_remote(&rendered.backend),
+            remote_state: is_remote_backend(&rendered.backend),
             begun: before.is_some_and(|before| before.begun),
-            args: Args::default(),
+            args: RecordedArgs::default(),
             env: Vec::new(),
             retained: task.retained,
             configuration: digests.configuration.clone(),
@@ -96,52 +101,57 @@ impl Record {
         }
     }
 
-    /// What the workspace says, if it says anything.
-    pub fn read(workspace: &Workspace) -> Result<Option<Self>, FileError> {
-        read_json(&workspace.meta().join("workspace.json"))
+    /// Reads the record of a workspace; `None` if it was never rendered.
+    pub fn read(workspace: &WorkspaceDir) -> Result<Option<Self>, FileError> {
+        read_json(&workspace.meta_dir().join("workspace.json"))
     }
 
-    /// Writes it down.
-    pub fn write(&self, workspace: &Workspace) -> Result<(), FileError> {
-        write_json(&workspace.meta().join("workspace.json"), self)
+    /// Writes the record.
+    pub fn write(&self, workspace: &WorkspaceDir) -> Result<(), FileError> {
+        write_json(&workspace.meta_dir().join("workspace.json"), self)
     }
 
-    /// The workspace's directory, as terraform uses it.
-    pub fn place(&self, data: &Path, key: &Key) -> Workspace {
-        workspace(data, key).running_in(&self.root).with_remote_state(self.remote_state)
+    /// The workspace directory with its root module and backend kind.
+    pub fn workspace_dir(&self, data: &Path, key: &WorkspaceKey) -> WorkspaceDir {
+        workspace_dir(data, key).with_root(&self.root).with_remote_state(self.remote_state)
     }
 
-    /// The digests of its configuration.
-    pub fn digests(&self) -> Digests {
-        Digests { configuration: self.configuration.clone(), installation: self.installation.clone() }
+    /// Digests of its configuration.
+    pub fn digests(&self) -> ConfigurationDigests {
+        ConfigurationDigests {
+            configuration: self.configuration.clone(),
+            installation: self.installation.clone(),
+        }
     }
 }
 
-/// The state file that we guard ourselves; any other is the business of whoever chose its backend.
-fn is_remote(backend: &EffectiveBackend) -> bool {
+/// Whether a backend is not the default local state file, whose snapshots and recovery are handled here.
+fn is_remote_backend(backend: &EffectiveBackend) -> bool {
     match backend {
         EffectiveBackend::Local { path } => Path::new(path).file_name() != Some("terraform.tfstate".as_ref()),
         EffectiveBackend::Other { .. } => true,
     }
 }
 
-/// Every workspace below a data directory that was ever rendered there.
-pub fn all(data: &Path) -> Result<Vec<(Key, Record)>, FileError> {
+/// All workspaces below a data directory that were ever rendered.
+pub fn list_workspaces(data: &Path) -> Result<Vec<(WorkspaceKey, WorkspaceRecord)>, FileError> {
     let mut found = Vec::new();
-    for key in keys(data)? {
-        if let Some(record) = Record::read(&workspace(data, &key))? {
+    for key in workspace_keys(data)? {
+        if let Some(record) = WorkspaceRecord::read(&workspace_dir(data, &key))? {
             found.push((key, record));
         }
     }
     Ok(found)
 }
 
-/// Those that hold resources, or might.
-pub fn holding(data: &Path) -> Result<Vec<(Key, Record)>, FileError> {
-    let mut found = all(data)?;
+/// Workspaces that hold resources or may hold some.
+pub fn list_workspaces_with_resources(
+    data: &Path,
+) -> Result<Vec<(WorkspaceKey, WorkspaceRecord)>, FileError> {
+    let mut found = list_workspaces(data)?;
     let mut failed = None;
     found.retain(|(key, record)| {
-        might_hold(data, key, record).unwrap_or_else(|error| {
+        may_hold_resources(data, key, record).unwrap_or_else(|error| {
             failed = Some(error);
             true
         })
@@ -149,14 +159,14 @@ pub fn holding(data: &Path) -> Result<Vec<(Key, Record)>, FileError> {
     failed.map_or(Ok(found), Err)
 }
 
-fn might_hold(data: &Path, key: &Key, record: &Record) -> Result<bool, FileError> {
-    let place = record.place(data, key);
+fn may_hold_resources(data: &Path, key: &WorkspaceKey, record: &WorkspaceRecord) -> Result<bool, FileError> {
+    let place = record.workspace_dir(data, key);
     if record.remote_state && record.begun {
         return Ok(true);
     }
-    // A state that cannot be read may hold anything, and so may a run that goes on without its caller, a state
-    // that terraform could not save, and a copy that is further along than the file.
-    let unknown = Run::find_alive(&place)?.is_some() || place.root().join("errored.tfstate").exists();
+    // Assume resources where the state is unreadable, a run is still alive, terraform could not save the state, or a
+    // snapshot is newer than the file.
+    let unknown = RunHandle::find_alive(&place)?.is_some() || place.root().join("errored.tfstate").exists();
     let holds = |state: &State| !state.is_empty();
     let (Ok(file), copy) = (place.state(), place.snapshots().newest_state()?) else { return Ok(true) };
     let behind = |copy: &State| file.as_ref().is_none_or(|file| file.version.serial < copy.version.serial);
@@ -165,17 +175,19 @@ fn might_hold(data: &Path, key: &Key, record: &Record) -> Result<bool, FileError
         || copy.as_ref().is_some_and(|copy| holds(copy) && behind(copy)))
 }
 
-fn keys(data: &Path) -> Result<Vec<Key>, FileError> {
+fn workspace_keys(data: &Path) -> Result<Vec<WorkspaceKey>, FileError> {
     let root = data.join("workspaces");
     let mut keys = Vec::new();
-    for namespace in names(&root)? {
-        keys.extend(names(&root.join(&namespace))?.iter().map(|name| Key::new(&namespace, name)));
+    for namespace in entry_names(&root)? {
+        keys.extend(
+            entry_names(&root.join(&namespace))?.iter().map(|name| WorkspaceKey::new(&namespace, name)),
+        );
     }
     keys.sort();
     Ok(keys)
 }
 
-fn names(dir: &Path) -> Result<Vec<String>, FileError> {
+fn entry_names(dir: &Path) -> Result<Vec<String>, FileError> {
     if !dir.exists() {
         return Ok(Vec::new());
     }

@@ -1,40 +1,40 @@
-//! Who measures the runs.
+//! Metrics hooks of runs; the operator connects them to Prometheus.
 
 use std::time::Duration;
 
-use super::lanes::Lane;
+use super::scheduler::RunPriority;
 use crate::api::{RunOperation, RunPhase};
 
-/// Measures until it is dropped.
-pub type Timer = Box<dyn Send + Sync>;
+/// Measures a phase until dropped.
+pub type PhaseGuard = Box<dyn Send + Sync>;
 
-/// Hears how long things take.
-pub trait Meter: Send + Sync {
-    /// A run waited so long for a free place.
-    fn waited_for_place(&self, lane: Lane, waited: Duration);
+/// Receives the measurements of runs.
+pub trait RunMetrics: Send + Sync {
+    /// Time that a run waited for a slot.
+    fn record_slot_wait(&self, lane: RunPriority, waited: Duration);
 
-    /// A run waited so long for its turn on an EKS cluster.
-    fn waited_for_turn(&self, waited: Duration);
+    /// Time that a run waited for a cluster lock.
+    fn record_cluster_lock_wait(&self, waited: Duration);
 
-    /// A run is in a phase until what is given here is dropped.
-    fn phase(&self, operation: RunOperation, phase: RunPhase) -> Timer;
+    /// A run entered a phase; it leaves the phase when the returned guard is dropped.
+    fn start_phase(&self, operation: RunOperation, phase: RunPhase) -> PhaseGuard;
 
-    /// A command ran without the gateway.
-    fn plain(&self) {}
+    /// A terraform command ran without the provider gateway.
+    fn record_gateway_bypass(&self) {}
 
-    /// A run ended.
-    fn ended(&self, operation: RunOperation, result: &'static str, took: Duration);
+    /// A run finished with `result` after `took`.
+    fn record_run(&self, operation: RunOperation, result: &'static str, took: Duration);
 }
 
-/// Nobody measures.
+/// Discards all measurements.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct NoMeter;
+pub struct NoRunMetrics;
 
-impl Meter for NoMeter {
-    fn waited_for_place(&self, _: Lane, _: Duration) {}
-    fn waited_for_turn(&self, _: Duration) {}
-    fn phase(&self, _: RunOperation, _: RunPhase) -> Timer {
+impl RunMetrics for NoRunMetrics {
+    fn record_slot_wait(&self, _: RunPriority, _: Duration) {}
+    fn record_cluster_lock_wait(&self, _: Duration) {}
+    fn start_phase(&self, _: RunOperation, _: RunPhase) -> PhaseGuard {
         Box::new(())
     }
-    fn ended(&self, _: RunOperation, _: &'static str, _: Duration) {}
+    fn record_run(&self, _: RunOperation, _: &'static str, _: Duration) {}
 }

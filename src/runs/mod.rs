@@ -1,20 +1,22 @@
-//! Runs of terraform, one at a time for each workspace.
+//! Terraform runs of the operator: at most one per workspace, executed in background tasks.
 //!
-//! A reconcile starts a run, or reads its [`View`], and returns; nobody waits for terraform here but the run itself.
-//! Whenever something worth knowing changes, the workspace's key goes to whoever [`Runs::subscribe`]d. A process that
-//! dies leaves its terraforms to their shims; the next one [`Runs::adopt`]s them.
+//! A reconcile starts a run or reads its [`RunSnapshot`] and returns; it never waits for terraform. Every relevant change of a
+//! run sends the key of its object to the receiver returned by [`RunManager::new`], which triggers a reconcile. If the process
+//! dies, the terraform processes continue under their shims and the next process takes them over with [`RunManager::adopt_surviving_runs`].
+//!
+//! This module does not access the Kubernetes API; state backups go through [`BackupStore`].
 
-mod actor;
-mod adopt;
-mod host;
-mod keep;
-mod lanes;
-mod meter;
-mod order;
+mod cluster_lock;
+mod metrics;
 mod retry;
-mod seen;
-mod turns;
-mod view;
+mod run_hooks;
+mod run_request;
+mod run_snapshot;
+mod run_task;
+mod scheduler;
+mod state_backup;
+mod surviving_runs;
+mod workspace_memory;
 
 use std::{
     collections::BTreeMap,
@@ -22,221 +24,236 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub use keep::{Deposit, KeepError, Keeper};
-pub use lanes::{Capacity, Lane};
-pub use meter::{Meter, NoMeter, Timer};
-pub use order::{Order, What};
-pub use retry::{Trouble, pause};
-use seen::Seen;
+pub use metrics::{NoRunMetrics, PhaseGuard, RunMetrics};
+pub use retry::{RunFailure, retry_delay};
+pub use run_request::{RunKind, RunRequest};
+pub use run_snapshot::{RunResult, RunSnapshot};
+pub use scheduler::{RunCapacity, RunPriority};
+pub use state_backup::{BackupStore, BackupStoreError, WorkspaceBackup};
 use terraform_driver::{
     output::Outputs,
     workspace::{WorkspaceError, files::FileError},
 };
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-pub use view::{End, View};
+use workspace_memory::WorkspaceMemory;
 
-use self::{lanes::Lanes, turns::Turns};
+use self::{cluster_lock::ClusterLocks, scheduler::SlotScheduler};
 use crate::{
     api::RunPhase,
-    blueprint::Key,
-    work::{Record, Site},
+    pipeline::{DataDirectory, WorkspaceRecord},
+    workspaces::WorkspaceKey,
 };
 
-/// Between two changes of nothing but progress that are told: the status of an object is written at most so often.
-const PROGRESS: Duration = Duration::from_secs(5);
+/// Minimum interval between two notifications for progress alone. It limits how often the object's status is written.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// All runs of this process.
+/// Starts, tracks and cancels the runs of this process. Cheap to clone.
 #[derive(Clone)]
-pub struct Runs {
+pub struct RunManager {
     inner: Arc<Inner>,
 }
 
 pub(crate) struct Inner {
-    site: Site,
-    lanes: Lanes,
-    turns: Turns,
-    meter: Arc<dyn Meter>,
-    runs: Mutex<BTreeMap<Key, Entry>>,
-    listener: mpsc::UnboundedSender<Key>,
+    data_dir: DataDirectory,
+    scheduler: SlotScheduler,
+    cluster_locks: ClusterLocks,
+    metrics: Arc<dyn RunMetrics>,
+    runs: Mutex<BTreeMap<WorkspaceKey, RunEntry>>,
+    notifier: mpsc::UnboundedSender<WorkspaceKey>,
     tasks: TaskTracker,
-    closed: CancellationToken,
+    closing: CancellationToken,
 }
 
-struct Entry {
-    view: View,
-    object: Key,
-    stop: CancellationToken,
-    seen: Arc<Seen>,
-    told: Instant,
-    timer: Option<Timer>,
+struct RunEntry {
+    snapshot: RunSnapshot,
+    object: WorkspaceKey,
+    cancel: CancellationToken,
+    memory: Arc<WorkspaceMemory>,
+    last_notified: Instant,
+    phase_guard: Option<PhaseGuard>,
 }
 
-impl Entry {
-    /// Measures the phase that the run is in now.
-    fn measure(&mut self, meter: &dyn Meter) {
-        self.timer = None;
-        if !self.view.is_over() {
-            self.timer = Some(meter.phase(self.view.operation, self.view.phase));
+impl RunEntry {
+    /// Stops the timer of the previous phase and starts one for the current phase.
+    fn restart_phase_timer(&mut self, meter: &dyn RunMetrics) {
+        self.phase_guard = None;
+        if !self.snapshot.is_finished() {
+            self.phase_guard = Some(meter.start_phase(self.snapshot.operation, self.snapshot.phase));
         }
     }
 }
 
-impl Runs {
-    /// Runs in this place. The receiver gets the object of each run of which something new is to be told.
+impl RunManager {
+    /// Creates the manager. The receiver gets the key of an object whenever its run changes.
     pub fn new(
-        site: Site,
-        capacity: Capacity,
-        meter: Arc<dyn Meter>,
-    ) -> (Self, mpsc::UnboundedReceiver<Key>) {
+        site: DataDirectory,
+        capacity: RunCapacity,
+        meter: Arc<dyn RunMetrics>,
+    ) -> (Self, mpsc::UnboundedReceiver<WorkspaceKey>) {
         let (listener, changes) = mpsc::unbounded_channel();
         let inner = Inner {
-            site,
-            lanes: Lanes::new(capacity),
-            turns: Turns::default(),
-            meter,
+            data_dir: site,
+            scheduler: SlotScheduler::new(capacity),
+            cluster_locks: ClusterLocks::default(),
+            metrics: meter,
             runs: Mutex::default(),
-            listener,
+            notifier: listener,
             tasks: TaskTracker::new(),
-            closed: CancellationToken::new(),
+            closing: CancellationToken::new(),
         };
         (Self { inner: Arc::new(inner) }, changes)
     }
 
-    /// Where the work is done.
-    pub fn site(&self) -> &Site {
-        &self.inner.site
+    /// Data directory, engine and AWS endpoint that the runs use.
+    pub fn data_dir(&self) -> &DataDirectory {
+        &self.inner.data_dir
     }
 
-    /// Starts a run, unless one is under way for this workspace or no more are to be started; whether it did.
-    pub fn start(&self, order: Order) -> bool {
-        if self.inner.closed.is_cancelled() {
+    /// Starts a run. Returns false if the workspace already has an active run or the manager is closed.
+    pub fn start(&self, order: RunRequest) -> bool {
+        if self.inner.closing.is_cancelled() {
             return false;
         }
-        actor::start(&self.inner, order)
+        run_task::spawn_run(&self.inner, order)
     }
 
-    /// The current or last run of this process.
-    pub fn view(&self, key: &Key) -> Option<View> {
-        self.inner.lock().get(key).map(|entry| entry.view.clone())
+    /// Snapshot of the workspace's active or most recent run in this process.
+    pub fn snapshot(&self, key: &WorkspaceKey) -> Option<RunSnapshot> {
+        self.inner.lock().get(key).map(|entry| entry.snapshot.clone())
     }
 
-    /// Takes a run back that has not begun to change anything; whether there was one.
-    pub fn withdraw(&self, key: &Key) -> bool {
+    /// Cancels an active run that is not yet changing resources. Returns whether it was cancelled.
+    pub fn cancel(&self, key: &WorkspaceKey) -> bool {
         let runs = self.inner.lock();
-        let Some(entry) = runs.get(key).filter(|entry| !entry.view.is_over()) else { return false };
-        let early = !entry.view.is_changing();
+        let Some(entry) = runs.get(key).filter(|entry| !entry.snapshot.is_finished()) else { return false };
+        let early = !entry.snapshot.is_mutating();
         if early {
-            entry.stop.cancel();
+            entry.cancel.cancel();
         }
         early
     }
 
-    /// Forgets a workspace that is gone for good, and removes its directory.
-    pub fn forget(&self, key: &Key) -> Result<(), FileError> {
+    /// Drops a deleted workspace from memory and removes its directory. Does nothing while a run is active.
+    pub fn remove_workspace(&self, key: &WorkspaceKey) -> Result<(), FileError> {
         let mut runs = self.inner.lock();
-        if runs.get(key).is_some_and(|entry| !entry.view.is_over()) {
+        if runs.get(key).is_some_and(|entry| !entry.snapshot.is_finished()) {
             return Ok(());
         }
         runs.remove(key);
         drop(runs);
-        self.inner.site.workspace(key).remove()
+        self.inner.data_dir.workspace_dir(key).remove()
     }
 
-    /// The object that the workspace's directory was made for.
-    pub fn owner(&self, key: &Key) -> Result<Option<String>, FileError> {
-        Ok(Record::read(&self.inner.site.workspace(key))?.map(|record| record.owner))
+    /// The object that owns the workspace's directory, if the directory exists.
+    pub fn owner(&self, key: &WorkspaceKey) -> Result<Option<String>, FileError> {
+        Ok(WorkspaceRecord::read(&self.inner.data_dir.workspace_dir(key))?.map(|record| record.owner))
     }
 
-    /// Whether the last apply was told that its resources stay.
-    pub fn is_retained(&self, key: &Key) -> Result<bool, FileError> {
-        let record = Record::read(&self.inner.site.workspace(key))?;
+    /// The owner of the workspace, if it is not `object`.
+    pub fn other_owner(
+        &self,
+        key: &WorkspaceKey,
+        object: &WorkspaceKey,
+    ) -> Result<Option<String>, FileError> {
+        Ok(self.owner(key)?.filter(|owner| *owner != owner_name(object)))
+    }
+
+    /// Whether the last apply recorded that the resources are retained on deletion.
+    pub fn is_retained(&self, key: &WorkspaceKey) -> Result<bool, FileError> {
+        let record = WorkspaceRecord::read(&self.inner.data_dir.workspace_dir(key))?;
         Ok(record.is_some_and(|record| record.retained))
     }
 
-    /// The outputs in the state of the directory, if it has one.
-    pub fn outputs(&self, key: &Key) -> Result<Option<Outputs>, WorkspaceError> {
-        let workspace = self.inner.site.workspace(key);
-        let Some(record) = Record::read(&workspace)? else { return Ok(None) };
-        let bytes = record.place(&self.inner.site.data, key).state_bytes()?;
+    /// Outputs from the state file in the workspace's directory, if there is one.
+    pub fn outputs(&self, key: &WorkspaceKey) -> Result<Option<Outputs>, WorkspaceError> {
+        let workspace = self.inner.data_dir.workspace_dir(key);
+        let Some(record) = WorkspaceRecord::read(&workspace)? else { return Ok(None) };
+        let bytes = record.workspace_dir(&self.inner.data_dir.path, key).state_bytes()?;
         Ok(bytes.and_then(|bytes| Outputs::from_state(&bytes).ok()))
     }
 
-    /// Finds the runs that an earlier process left, and keeps others off their clusters until they are over.
-    pub fn adopt(&self) -> Result<usize, FileError> {
-        adopt::adopt(&self.inner)
+    /// Finds runs that survived the previous process and holds their cluster locks until they finish. Returns their number.
+    pub fn adopt_surviving_runs(&self) -> Result<usize, FileError> {
+        surviving_runs::lock_clusters(&self.inner)
     }
 
-    /// No more runs. Those under way go on under their shims, and the next process follows them.
+    /// Rejects new runs. Active runs continue under their shims and are taken over by the next process.
     pub fn close(&self) {
-        self.inner.closed.cancel();
+        self.inner.closing.cancel();
     }
 
-    /// No more runs, and the end of those under way. What has not begun to change anything is taken back; what has is
-    /// waited for, and its state is kept, so that whoever works elsewhere next finds it.
+    /// Rejects new runs and waits for the active ones. Runs that are not yet changing resources are cancelled; the others
+    /// finish and back up their state, because a new leader on another disk restores from that backup.
     pub async fn drain(&self) {
         self.close();
-        for entry in self.inner.lock().values().filter(|entry| !entry.view.is_over()) {
-            if !entry.view.is_changing() {
-                entry.stop.cancel();
+        for entry in self.inner.lock().values().filter(|entry| !entry.snapshot.is_finished()) {
+            if !entry.snapshot.is_mutating() {
+                entry.cancel.cancel();
             }
         }
         self.inner.tasks.close();
         self.inner.tasks.wait().await;
     }
 
-    /// How many run or wait to.
-    pub fn active(&self) -> usize {
-        self.inner.lock().values().filter(|entry| !entry.view.is_over()).count()
+    /// Number of runs that are executing or queued.
+    pub fn active_count(&self) -> usize {
+        self.inner.lock().values().filter(|entry| !entry.snapshot.is_finished()).count()
     }
 }
 
 impl Inner {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<WorkspaceKey, RunEntry>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in how far a run is: a new phase is told at once, mere progress now and then.
-    fn hear(&self, key: &Key, phase: RunPhase, change: impl FnOnce(&mut View)) {
+    /// Updates phase and progress. A new phase notifies at once; progress alone is rate limited.
+    fn update_phase(&self, key: &WorkspaceKey, phase: RunPhase, change: impl FnOnce(&mut RunSnapshot)) {
         let tell = {
             let mut runs = self.lock();
             let Some(entry) = runs.get_mut(key) else { return };
-            let before = entry.view.progress.clone();
-            let new = entry.view.phase != phase;
-            entry.view.phase = phase;
-            change(&mut entry.view);
+            let before = entry.snapshot.progress.clone();
+            let new = entry.snapshot.phase != phase;
+            entry.snapshot.phase = phase;
+            change(&mut entry.snapshot);
             if new {
-                entry.measure(self.meter.as_ref());
+                entry.restart_phase_timer(self.metrics.as_ref());
             }
-            let moved = entry.view.progress != before && entry.told.elapsed() >= PROGRESS;
+            let moved =
+                entry.snapshot.progress != before && entry.last_notified.elapsed() >= PROGRESS_INTERVAL;
             if new || moved {
-                entry.told = Instant::now();
+                entry.last_notified = Instant::now();
             }
             new || moved
         };
         if tell {
-            self.tell(key);
+            self.notify(key);
         }
     }
 
-    fn change(&self, key: &Key, tell: bool, change: impl FnOnce(&mut View)) {
+    fn update(&self, key: &WorkspaceKey, tell: bool, change: impl FnOnce(&mut RunSnapshot)) {
         if let Some(entry) = self.lock().get_mut(key) {
-            let before = entry.view.phase;
-            change(&mut entry.view);
-            if entry.view.phase != before {
-                entry.measure(self.meter.as_ref());
+            let before = entry.snapshot.phase;
+            change(&mut entry.snapshot);
+            if entry.snapshot.phase != before {
+                entry.restart_phase_timer(self.metrics.as_ref());
             }
         }
         if tell {
-            self.tell(key);
+            self.notify(key);
         }
     }
 
-    fn tell(&self, key: &Key) {
+    fn notify(&self, key: &WorkspaceKey) {
         let object = self.lock().get(key).map(|entry| entry.object.clone());
         if let Some(object) = object {
-            // Nobody listens while the process ends.
-            let _ended = self.listener.send(object);
+            // The receiver is dropped during shutdown.
+            let _ended = self.notifier.send(object);
         }
     }
+}
+
+/// Name of an object as the owner in the record of its workspace.
+fn owner_name(object: &WorkspaceKey) -> String {
+    format!("WorkspaceTemplateApply {}/{}", object.namespace, object.name)
 }

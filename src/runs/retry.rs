@@ -1,70 +1,72 @@
-//! When a failed run is tried again. Pure.
+//! Failure classification and retry delays of runs. Pure: no I/O.
 
 use std::{error::Error, time::Duration};
 
 use terraform_driver::{
-    classify::{Advice, Class, Failure},
+    classify::{FailureClass, RetryAdvice, TerraformFailure},
     run::StepError,
 };
 
-use crate::work::WorkError;
+use crate::pipeline::PipelineError;
 
 /// Why a run failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trouble {
-    /// What kind of failure it is.
-    pub class: Class,
-    /// AWS's code.
+pub struct RunFailure {
+    /// Failure class, which determines the retry policy.
+    pub class: FailureClass,
+    /// AWS error code.
     pub code: Option<String>,
-    /// Address of the resource.
+    /// Terraform address of the resource.
     pub address: Option<String>,
-    /// In a sentence.
+    /// Error message.
     pub message: String,
 }
 
-impl Trouble {
-    /// Of an error of the work.
-    pub fn of(error: &WorkError) -> Self {
+impl RunFailure {
+    /// Classifies a pipeline error.
+    pub fn from_error(error: &PipelineError) -> Self {
         match error {
-            WorkError::Failed(Failure { class, code, address, message }) => {
+            PipelineError::Failed(TerraformFailure { class, code, address, message }) => {
                 Self { class: *class, code: code.clone(), address: address.clone(), message: message.clone() }
             }
-            other => Self { class: class(other), code: None, address: None, message: whole(other) },
+            other => Self { class: classify(other), code: None, address: None, message: error_chain(other) },
         }
     }
 
-    /// Whether it is no failure but a wait.
+    /// Whether the run only has to wait for AWS; not a failure.
     pub const fn is_wait(&self) -> bool {
-        matches!(self.class, Class::Wait)
+        matches!(self.class, FailureClass::Wait)
     }
 }
 
-/// What kind of failure the driver's own errors are.
-fn class(error: &WorkError) -> Class {
+/// Class of an error that did not come from terraform or AWS.
+fn classify(error: &PipelineError) -> FailureClass {
     match error {
-        WorkError::Keeping { .. } | WorkError::Repair(_) => Class::Network,
-        WorkError::Step(StepError::Killed { .. } | StepError::Hung { .. }) => Class::Interrupted,
-        WorkError::NotEmpty { .. } => Class::Dependency,
-        WorkError::Lock(_) => Class::Lock,
-        WorkError::Step(_) | WorkError::File(_) | WorkError::Workspace(_) | WorkError::Site(_) => {
-            Class::Engine
-        }
-        WorkError::Moved { .. }
-        | WorkError::StateLost
-        | WorkError::NoEnvironment { .. }
-        | WorkError::Resolve(_)
-        | WorkError::Render(_)
-        | WorkError::Fetch(_)
-        | WorkError::Output(_) => Class::UserFix,
-        WorkError::Failed(_)
-        | WorkError::Blocked { .. }
-        | WorkError::Interrupted
-        | WorkError::NotConfirmed => Class::Unknown,
+        PipelineError::StateBackup { .. } | PipelineError::InterruptedResource(_) => FailureClass::Network,
+        PipelineError::Step(StepError::Killed { .. } | StepError::Hung { .. }) => FailureClass::Interrupted,
+        PipelineError::ResourcesRemain { .. } => FailureClass::Dependency,
+        PipelineError::Lock(_) => FailureClass::Lock,
+        PipelineError::Step(_)
+        | PipelineError::File(_)
+        | PipelineError::Workspace(_)
+        | PipelineError::DataDirectory(_) => FailureClass::Engine,
+        PipelineError::LocationChanged { .. }
+        | PipelineError::StateLost
+        | PipelineError::OwnedByOther { .. }
+        | PipelineError::MissingEnvironment { .. }
+        | PipelineError::Resolve(_)
+        | PipelineError::Render(_)
+        | PipelineError::Fetch(_)
+        | PipelineError::Output(_) => FailureClass::UserFix,
+        PipelineError::Failed(_)
+        | PipelineError::Blocked { .. }
+        | PipelineError::Interrupted
+        | PipelineError::NotConfirmed => FailureClass::Unknown,
     }
 }
 
-/// An error with its causes.
-fn whole(error: &WorkError) -> String {
+/// The error message followed by its causes, each once.
+fn error_chain(error: &PipelineError) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
@@ -77,31 +79,36 @@ fn whole(error: &WorkError) -> String {
     text
 }
 
-/// The shortest pause between two runs that nobody asked for.
-const LEAST: Duration = Duration::from_secs(5);
-/// The longest pause.
-const MOST: Duration = Duration::from_mins(10);
+/// Minimum delay before an automatic retry.
+const MIN_DELAY: Duration = Duration::from_secs(5);
+/// Maximum delay before an automatic retry.
+const MAX_DELAY: Duration = Duration::from_mins(10);
 
-/// How long to wait before the next run after `attempts` failures in a row; `jitter` is from 0 to 1. `None`: until
-/// something changes.
-pub fn pause(class: Class, attempts: u32, jitter: f64) -> Option<Duration> {
+/// Delay before the next run after `attempts` consecutive failures; `jitter` is between 0 and 1. `None`: retry only after
+/// the object changes.
+pub fn retry_delay(class: FailureClass, attempts: u32, jitter: f64) -> Option<Duration> {
     let spread = |pause: Duration| pause.mul_f64(1.0 + 0.2 * jitter.clamp(0.0, 1.0));
-    let growing =
-        || spread(LEAST.saturating_mul(2_u32.saturating_pow(attempts.saturating_sub(1).min(10))).min(MOST));
+    let growing = || {
+        spread(
+            MIN_DELAY.saturating_mul(2_u32.saturating_pow(attempts.saturating_sub(1).min(10))).min(MAX_DELAY),
+        )
+    };
     match class.advice() {
-        Advice::RetryWithin { least, most } => {
+        RetryAdvice::RetryWithin { least, most } => {
             Some(least + most.saturating_sub(least).mul_f64(jitter.clamp(0.0, 1.0)))
         }
-        Advice::ShortRetries { span } => Some(if attempts <= 6 { spread(span / 12) } else { spread(MOST) }),
-        Advice::Replan if attempts <= 3 => Some(Duration::from_secs(1)),
-        Advice::Backoff
-        | Advice::Replan
-        | Advice::CleanUp
-        | Advice::ProveLockDead
-        | Advice::RefreshCredentials => Some(growing()),
-        // The world may change without telling us, but rarely: a person who mends a permission should not have to
-        // touch the object.
-        Advice::SlowRetry | Advice::AwaitChange => Some(spread(MOST)),
+        RetryAdvice::ShortRetries { span } => {
+            Some(if attempts <= 6 { spread(span / 12) } else { spread(MAX_DELAY) })
+        }
+        RetryAdvice::Replan if attempts <= 3 => Some(Duration::from_secs(1)),
+        RetryAdvice::Backoff
+        | RetryAdvice::Replan
+        | RetryAdvice::CleanUp
+        | RetryAdvice::ProveLockDead
+        | RetryAdvice::RefreshCredentials => Some(growing()),
+        // A fix outside the cluster, such as an IAM permission, triggers no watch event, so even these are retried at the
+        // maximum delay.
+        RetryAdvice::SlowRetry | RetryAdvice::AwaitChange => Some(spread(MAX_DELAY)),
     }
 }
 
@@ -111,28 +118,31 @@ mod tests {
 
     #[test]
     fn p6_what_only_a_person_can_mend_is_not_tried_more_than_six_times_an_hour() {
-        for class in [Class::UserFix, Class::Credentials, Class::Quota, Class::Protected] {
+        for class in
+            [FailureClass::UserFix, FailureClass::Credentials, FailureClass::Quota, FailureClass::Protected]
+        {
             for attempts in 1..20 {
-                assert!(pause(class, attempts, 0.0) >= Some(Duration::from_mins(10)), "{class:?}");
+                assert!(retry_delay(class, attempts, 0.0) >= Some(Duration::from_mins(10)), "{class:?}");
             }
         }
     }
 
     #[test]
     fn passing_trouble_is_tried_with_growing_pauses_up_to_a_limit() {
-        let pauses: Vec<_> = (1..12).filter_map(|attempts| pause(Class::Throttle, attempts, 0.0)).collect();
+        let pauses: Vec<_> =
+            (1..12).filter_map(|attempts| retry_delay(FailureClass::Throttle, attempts, 0.0)).collect();
         assert!(pauses.windows(2).all(|pair| pair[0] <= pair[1]), "{pauses:?}");
-        assert_eq!(pauses.first(), Some(&LEAST));
-        assert_eq!(pauses.last(), Some(&MOST));
+        assert_eq!(pauses.first(), Some(&MIN_DELAY));
+        assert_eq!(pauses.last(), Some(&MAX_DELAY));
     }
 
     #[test]
     fn a_cluster_that_is_busy_is_asked_again_within_a_minute() {
-        assert!(pause(Class::Wait, 50, 1.0) <= Some(Duration::from_mins(1)));
+        assert!(retry_delay(FailureClass::Wait, 50, 1.0) <= Some(Duration::from_mins(1)));
     }
 
     #[test]
     fn jitter_spreads_and_never_shortens() {
-        assert!(pause(Class::Network, 3, 1.0) > pause(Class::Network, 3, 0.0));
+        assert!(retry_delay(FailureClass::Network, 3, 1.0) > retry_delay(FailureClass::Network, 3, 0.0));
     }
 }

@@ -1,4 +1,4 @@
-//! The surroundings of the work in the operator: a view for the status, lanes, turns, and a keeper of states.
+//! Pipeline hooks of the operator: run snapshots for the status, scheduler slots, cluster locks and state backups.
 
 use std::{
     sync::{Arc, atomic::AtomicBool, atomic::Ordering},
@@ -6,32 +6,37 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use terraform_driver::{clock, events::Progress, plan::Summary, run::Phase, workspace::Workspace};
+use terraform_driver::{
+    clock, events::TerraformProgress, plan::PlanSummary, run::StepPhase, workspace::WorkspaceDir,
+};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{Inner, Seen, keep, keep::Keeper, lanes::Lane, view::plan_status};
+use super::{
+    Inner, WorkspaceMemory, run_snapshot::plan_status, scheduler::RunPriority, state_backup,
+    state_backup::BackupStore,
+};
 use crate::{
     api::{self, RunPhase},
-    blueprint::Key,
-    work::{Guard, Host, Record, WorkError, bundle},
+    pipeline::{HookGuard, PipelineError, RunHooks, WorkspaceRecord, destroy_bundle},
+    workspaces::WorkspaceKey,
 };
 
-/// The host of one run.
-pub(super) struct RunHost {
+/// Hooks of one run.
+pub(super) struct OperatorRunHooks {
     pub(super) inner: Arc<Inner>,
-    pub(super) lane: Lane,
-    pub(super) keeper: Arc<dyn Keeper>,
-    pub(super) seen: Arc<Seen>,
+    pub(super) priority: RunPriority,
+    pub(super) backup_store: Arc<dyn BackupStore>,
+    pub(super) memory: Arc<WorkspaceMemory>,
     pub(super) env: Vec<(String, String)>,
     pub(super) region: Option<String>,
-    pub(super) withdrawn: CancellationToken,
-    /// Whether what a destroy needs was kept in this run.
-    pub(super) sealed: AtomicBool,
+    pub(super) cancelled: CancellationToken,
+    /// Whether this run has already backed up the bundle that a destroy needs.
+    pub(super) bundle_saved: AtomicBool,
 }
 
-impl RunHost {
-    fn waits(&self, key: &Key, on: Option<String>) {
-        self.inner.change(key, true, |view| {
+impl OperatorRunHooks {
+    fn set_waiting_for(&self, key: &WorkspaceKey, on: Option<String>) {
+        self.inner.update(key, true, |view| {
             if on.is_some() {
                 view.phase = RunPhase::Pending;
             }
@@ -39,20 +44,20 @@ impl RunHost {
         });
     }
 
-    /// EKS knows a cluster by name and region.
-    fn cluster(&self, cluster: &str) -> String {
+    /// Cluster names are unique per region only.
+    fn cluster_lock_name(&self, cluster: &str) -> String {
         format!("{}/{cluster}", self.region.as_deref().unwrap_or_default())
     }
 }
 
-impl Host for RunHost {
-    fn hear(&self, key: &Key, phase: Phase, progress: &Progress) {
+impl RunHooks for OperatorRunHooks {
+    fn on_progress(&self, key: &WorkspaceKey, phase: StepPhase, progress: &TerraformProgress) {
         let phase = match phase {
-            Phase::Initialising => RunPhase::Initializing,
-            Phase::Planning => RunPhase::Planning,
-            Phase::Applying => RunPhase::Applying,
-            Phase::Destroying => RunPhase::Destroying,
-            Phase::Resuming | Phase::Settling => RunPhase::Pending,
+            StepPhase::Initialising => RunPhase::Initializing,
+            StepPhase::Planning => RunPhase::Planning,
+            StepPhase::Applying => RunPhase::Applying,
+            StepPhase::Destroying => RunPhase::Destroying,
+            StepPhase::Resuming | StepPhase::Settling => RunPhase::Pending,
         };
         let resumes = phase == RunPhase::Pending;
         let slowest = progress.slowest(clock::now());
@@ -65,105 +70,116 @@ impl Host for RunHost {
                 .map(|it| i64::try_from(it.elapsed.as_secs()).unwrap_or(i64::MAX)),
             slowest: slowest.map(|it| it.address),
         };
-        self.inner.hear(key, phase, |view| {
+        self.inner.update_phase(key, phase, |view| {
             view.progress = (phase == RunPhase::Applying || phase == RunPhase::Destroying).then_some(done);
-            view.waiting_for = resumes.then(|| "a run that an earlier process left".to_owned());
+            view.waiting_for = resumes.then(|| "a run started by a previous process".to_owned());
         });
     }
 
-    fn note(&self, key: &Key, text: &str) {
-        self.inner.change(key, true, |view| view.notes.push(text.to_owned()));
+    fn add_note(&self, key: &WorkspaceKey, text: &str) {
+        self.inner.update(key, true, |view| view.notes.push(text.to_owned()));
     }
 
-    fn plain(&self, key: &Key, why: &str) {
-        tracing::warn!(%key, why, "terraform runs without the gateway");
-        self.inner.meter.plain();
-        self.inner.change(key, true, |view| view.plain = Some(why.to_owned()));
+    fn on_gateway_bypass(&self, key: &WorkspaceKey, why: &str) {
+        tracing::warn!(%key, why, "running terraform without the provider gateway");
+        self.inner.metrics.record_gateway_bypass();
+        self.inner.update(key, true, |view| view.gateway_bypass = Some(why.to_owned()));
     }
 
-    fn place<'a>(&'a self, key: &'a Key) -> BoxFuture<'a, Guard> {
+    fn acquire_slot<'a>(&'a self, key: &'a WorkspaceKey) -> BoxFuture<'a, HookGuard> {
         Box::pin(async move {
             let begun = Instant::now();
-            if self.inner.lanes.is_full(self.lane) {
-                self.waits(key, Some("a free place".to_owned()));
+            if self.inner.scheduler.would_wait(self.priority) {
+                self.set_waiting_for(key, Some("a free run slot".to_owned()));
             }
-            let place = self.inner.lanes.place(self.lane).await;
-            self.inner.meter.waited_for_place(self.lane, begun.elapsed());
-            self.waits(key, None);
-            Box::new(place) as Guard
+            let place = self.inner.scheduler.acquire_slot(self.priority).await;
+            self.inner.metrics.record_slot_wait(self.priority, begun.elapsed());
+            self.set_waiting_for(key, None);
+            Box::new(place) as HookGuard
         })
     }
 
-    fn turn<'a>(&'a self, key: &'a Key, cluster: &'a str) -> BoxFuture<'a, Guard> {
+    fn lock_cluster<'a>(&'a self, key: &'a WorkspaceKey, cluster: &'a str) -> BoxFuture<'a, HookGuard> {
         Box::pin(async move {
-            let (begun, name) = (Instant::now(), self.cluster(cluster));
-            let turn = match self.inner.turns.take_now(&name) {
+            let (begun, name) = (Instant::now(), self.cluster_lock_name(cluster));
+            let turn = match self.inner.cluster_locks.try_lock(&name) {
                 Some(turn) => turn,
                 None => {
-                    self.waits(key, Some(format!("its turn on the EKS cluster {cluster}")));
-                    self.inner.turns.take(&name).await
+                    self.set_waiting_for(key, Some(format!("the lock on EKS cluster {cluster}")));
+                    self.inner.cluster_locks.lock(&name).await
                 }
             };
-            self.inner.meter.waited_for_turn(begun.elapsed());
-            self.waits(key, None);
-            Box::new(turn) as Guard
+            self.inner.metrics.record_cluster_lock_wait(begun.elapsed());
+            self.set_waiting_for(key, None);
+            Box::new(turn) as HookGuard
         })
     }
 
-    /// Nobody is asked: the guard refused what needs a person. But who withdrew the run does not want it any more.
-    fn confirm<'a>(&'a self, key: &'a Key, summary: &'a Summary) -> BoxFuture<'a, bool> {
-        self.inner.change(key, true, |view| view.plan = Some(plan_status(summary)));
-        Box::pin(std::future::ready(!self.withdrawn.is_cancelled()))
+    /// Confirms unless the run was cancelled. Plans that need an approval were already blocked by the guard.
+    fn confirm_plan<'a>(&'a self, key: &'a WorkspaceKey, summary: &'a PlanSummary) -> BoxFuture<'a, bool> {
+        self.inner.update(key, true, |view| view.plan = Some(plan_status(summary)));
+        Box::pin(std::future::ready(!self.cancelled.is_cancelled()))
     }
 
-    fn restore<'a>(&'a self, _: &'a Key, workspace: &'a Workspace) -> BoxFuture<'a, Result<(), WorkError>> {
+    fn restore_state<'a>(
+        &'a self,
+        _: &'a WorkspaceKey,
+        workspace: &'a WorkspaceDir,
+    ) -> BoxFuture<'a, Result<(), PipelineError>> {
         Box::pin(async move {
-            if self.seen.is_restored() {
+            if self.memory.is_restored() {
                 return Ok(());
             }
-            keep::restore(self.keeper.as_ref(), workspace).await?;
-            self.seen.set_restored();
+            state_backup::restore_backup(self.backup_store.as_ref(), workspace).await?;
+            self.memory.set_restored();
             Ok(())
         })
     }
 
-    fn keep<'a>(
+    fn back_up_state<'a>(
         &'a self,
-        key: &'a Key,
-        workspace: &'a Workspace,
-        _: &'a Record,
-    ) -> BoxFuture<'a, Result<(), WorkError>> {
+        key: &'a WorkspaceKey,
+        workspace: &'a WorkspaceDir,
+        _: &'a WorkspaceRecord,
+    ) -> BoxFuture<'a, Result<(), PipelineError>> {
         Box::pin(async move {
-            let bundle = if self.sealed.swap(true, Ordering::Relaxed) {
+            let bundle = if self.bundle_saved.swap(true, Ordering::Relaxed) {
                 None
             } else {
-                bundle::seal_env(workspace, &self.env)?;
-                Some(bundle::pack(workspace)?)
+                destroy_bundle::seal_env(workspace, &self.env)?;
+                Some(destroy_bundle::pack(workspace)?)
             };
             let first = bundle.is_some();
-            keep::keep_surely(self.keeper.as_ref(), workspace, &self.seen, bundle).await?;
+            state_backup::back_up_with_retries(self.backup_store.as_ref(), workspace, &self.memory, bundle)
+                .await?;
             if first {
-                self.follow(key, workspace);
+                self.start_continuous_backup(key, workspace);
             }
             Ok(())
         })
     }
 }
 
-impl RunHost {
-    /// From here on every version of the state is kept, until the run is over.
-    fn follow(&self, key: &Key, workspace: &Workspace) {
-        let over = self.withdrawn_or_over();
-        let (keeper, seen) = (Arc::clone(&self.keeper), Arc::clone(&self.seen));
-        self.inner.tasks.spawn(keep::follow(key.clone(), keeper, workspace.clone(), seen, over));
+impl OperatorRunHooks {
+    /// Backs up every new version of the state until the run finishes.
+    fn start_continuous_backup(&self, key: &WorkspaceKey, workspace: &WorkspaceDir) {
+        let over = self.new_backup_task_token();
+        let (store, seen) = (Arc::clone(&self.backup_store), Arc::clone(&self.memory));
+        self.inner.tasks.spawn(state_backup::back_up_continuously(
+            key.clone(),
+            store,
+            workspace.clone(),
+            seen,
+            over,
+        ));
     }
 
-    fn withdrawn_or_over(&self) -> CancellationToken {
+    fn new_backup_task_token(&self) -> CancellationToken {
         let over = CancellationToken::new();
-        self.seen.set_follower(over.clone().drop_guard());
+        self.memory.set_backup_task(over.clone().drop_guard());
         over
     }
 }
 
-/// Ends a follower when the next one begins or the run is over.
-pub(super) type Follower = DropGuard;
+/// Stops the continuous backup when dropped: on the next run of the workspace, or when the run finishes.
+pub(super) type BackupTaskGuard = DropGuard;

@@ -1,55 +1,55 @@
-//! What a run is asked to do.
+//! The request that starts a run.
 
 use std::sync::Arc;
 
-use super::{keep::Keeper, lanes::Lane};
+use super::{scheduler::RunPriority, state_backup::BackupStore};
 use crate::{
     api::RunOperation,
     aws::Principal,
-    blueprint::Key,
-    work::{Assignment, Goal},
+    pipeline::{Goal, WorkspaceJob},
+    workspaces::WorkspaceKey,
 };
 
-/// A run to start.
-pub struct Order {
-    /// The workspace.
-    pub key: Key,
-    /// The object that it is for, which is told of it.
-    pub object: Key,
-    /// How urgent it is.
-    pub lane: Lane,
-    /// What is to be done.
-    pub what: What,
-    /// Digest of everything that it is made from.
+/// Everything that is needed to start a run.
+pub struct RunRequest {
+    /// Key of the workspace.
+    pub key: WorkspaceKey,
+    /// Key of the owning object, which is reconciled when the run changes.
+    pub object: WorkspaceKey,
+    /// Scheduling priority.
+    pub priority: RunPriority,
+    /// What the run does.
+    pub kind: RunKind,
+    /// Hash of all inputs.
     pub inputs_hash: String,
-    /// Where the state is kept beside the directory.
-    pub keeper: Arc<dyn Keeper>,
+    /// Where the state is backed up.
+    pub backup_store: Arc<dyn BackupStore>,
 }
 
-/// What is to be done with a workspace.
-pub enum What {
-    /// Make it what it should be, or look whether it is.
-    Bring {
-        /// Everything that goes into it.
-        assignment: Box<Assignment>,
-        /// How far to go.
+/// What a run does with its workspace.
+pub enum RunKind {
+    /// Apply the configuration, or check for drift.
+    Converge {
+        /// Resolved configuration, variables and credentials.
+        job: Box<WorkspaceJob>,
+        /// Whether to plan, check, apply or correct drift.
         goal: Goal,
     },
-    /// Destroy it, with what was sealed when it was applied.
+    /// Destroy the resources with the bundle that was sealed at the last apply.
     Destroy {
-        /// As whom it is done; as the operator itself if as nobody else.
+        /// AWS principal; the operator's own credentials if none.
         principal: Option<Principal>,
-        /// Whether it was applied, so that there must be a state somewhere.
-        expected: bool,
+        /// Whether the workspace was applied, so that a missing state is an error.
+        expects_state: bool,
     },
 }
 
-impl What {
-    /// In the words of the status.
+impl RunKind {
+    /// The operation as the status reports it.
     pub const fn operation(&self) -> RunOperation {
         match self {
-            Self::Bring { goal: Goal::Apply { .. } | Goal::Correct, .. } => RunOperation::Apply,
-            Self::Bring { goal: Goal::Plan | Goal::Check, .. } => RunOperation::Check,
+            Self::Converge { goal: Goal::Apply { .. } | Goal::CorrectDrift, .. } => RunOperation::Apply,
+            Self::Converge { goal: Goal::Plan | Goal::DetectDrift, .. } => RunOperation::Check,
             Self::Destroy { .. } => RunOperation::Destroy,
         }
     }

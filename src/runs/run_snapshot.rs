@@ -1,121 +1,125 @@
-//! What is known of a run, for the status of its object.
+//! Snapshot of a run, from which the object's status is written.
 
 use jiff::Timestamp;
 use terraform_driver::{
-    classify::Class,
-    plan::{Counts, Summary},
+    classify::FailureClass,
+    plan::{ChangeCounts, PlanSummary},
 };
 
-use super::retry::Trouble;
+use super::retry::RunFailure;
 use crate::{
     api::{PlanStatus, Progress, RunOperation, RunPhase},
-    work::{Outcome, WorkError},
+    pipeline::{PipelineError, WorkspaceOutcome},
 };
 
-/// A run as others see it.
+/// Snapshot of a run.
 #[derive(Debug, Clone)]
-pub struct View {
-    /// Its id; sorts by time.
+pub struct RunSnapshot {
+    /// Run id; sorts by start time.
     pub id: String,
-    /// What it is for.
+    /// Operation of the run.
     pub operation: RunOperation,
-    /// Where it is.
+    /// Current phase.
     pub phase: RunPhase,
-    /// When it was asked for.
-    pub started: Timestamp,
-    /// When it ended.
-    pub finished: Option<Timestamp>,
-    /// Digest of everything that it is made from.
+    /// When the run was requested.
+    pub started_at: Timestamp,
+    /// When the run finished.
+    pub finished_at: Option<Timestamp>,
+    /// Hash of all inputs.
     pub inputs_hash: String,
-    /// What it waits for, if it waits.
+    /// What the run waits for, such as a slot or a cluster lock.
     pub waiting_for: Option<String>,
-    /// What its plan would do, or did.
+    /// Summary of the plan.
     pub plan: Option<PlanStatus>,
-    /// How far it is.
+    /// Progress of an apply or destroy.
     pub progress: Option<Progress>,
-    /// What a person should know.
+    /// Notes for users.
     pub notes: Vec<String>,
-    /// Why it had to do without the gateway, if it had to.
-    pub plain: Option<String>,
-    /// How it ended.
-    pub end: Option<End>,
+    /// Why terraform ran without the provider gateway, if it did.
+    pub gateway_bypass: Option<String>,
+    /// Result, once the run is finished.
+    pub result: Option<RunResult>,
 }
 
-/// How a run ended.
+/// Result of a finished run.
 #[derive(Debug, Clone)]
-pub enum End {
-    /// Everything was as it should be.
+pub enum RunResult {
+    /// No changes were needed.
     Unchanged,
-    /// It was changed.
+    /// Changes were applied.
     Applied,
-    /// It differs, and was only looked at.
+    /// Drift was found and, as requested, not corrected.
     Differs {
-        /// Addresses of what differs, the first few.
-        what: Vec<String>,
+        /// Addresses of the first few differing resources.
+        addresses: Vec<String>,
     },
-    /// The state is proven empty.
+    /// Everything was destroyed and the state is empty.
     Destroyed,
-    /// The plan would harm what is protected.
+    /// The guard blocked the plan because it would destroy or replace protected resources.
     Blocked {
-        /// What it would do.
+        /// The blocked changes.
         reasons: Vec<String>,
-        /// The plan's hash, which an approval names.
+        /// Hash of the plan, which an approval must name.
         hash: String,
     },
-    /// It failed.
-    Failed(Trouble),
-    /// It was withdrawn or broken off; the next run goes on.
+    /// The run failed.
+    Failed(RunFailure),
+    /// The run was cancelled or interrupted; the next run continues.
     Interrupted,
 }
 
-impl View {
-    /// A run that begins now.
-    pub fn new(id: String, operation: RunOperation, started: Timestamp, inputs_hash: String) -> Self {
+impl RunSnapshot {
+    /// Snapshot of a new run in phase Pending.
+    pub fn new(id: String, operation: RunOperation, started_at: Timestamp, inputs_hash: String) -> Self {
         Self {
             id,
             operation,
             phase: RunPhase::Pending,
-            started,
-            finished: None,
+            started_at,
+            finished_at: None,
             inputs_hash,
             waiting_for: None,
             plan: None,
             progress: None,
             notes: Vec::new(),
-            plain: None,
-            end: None,
+            gateway_bypass: None,
+            result: None,
         }
     }
 
-    /// Whether it is over.
-    pub const fn is_over(&self) -> bool {
-        self.end.is_some()
+    /// Whether the run has finished.
+    pub const fn is_finished(&self) -> bool {
+        self.result.is_some()
     }
 
-    /// Whether it changes the cloud just now, so that it must not be broken off.
-    pub const fn is_changing(&self) -> bool {
+    /// Whether the run is changing resources and must not be cancelled.
+    pub const fn is_mutating(&self) -> bool {
         matches!(self.phase, RunPhase::Applying | RunPhase::Destroying)
     }
 }
 
-impl End {
-    /// Of what the work said.
-    pub fn of(outcome: Result<Outcome, WorkError>) -> Self {
+impl RunResult {
+    /// Converts the outcome of the pipeline.
+    pub fn from_outcome(outcome: Result<WorkspaceOutcome, PipelineError>) -> Self {
         match outcome {
-            Ok(Outcome::Unchanged | Outcome::Kept | Outcome::Later { .. }) => Self::Unchanged,
-            Ok(Outcome::Applied(_)) => Self::Applied,
-            Ok(Outcome::Planned(summary)) => Self::Differs { what: addresses(&summary) },
-            Ok(Outcome::Destroyed { .. }) => Self::Destroyed,
-            Err(WorkError::Blocked { reasons, hash }) => {
+            Ok(
+                WorkspaceOutcome::Unchanged | WorkspaceOutcome::Retained | WorkspaceOutcome::Deferred { .. },
+            ) => Self::Unchanged,
+            Ok(WorkspaceOutcome::Applied(_)) => Self::Applied,
+            Ok(WorkspaceOutcome::Planned(summary)) => Self::Differs { addresses: first_addresses(&summary) },
+            Ok(WorkspaceOutcome::Destroyed { .. }) => Self::Destroyed,
+            Err(PipelineError::Blocked { reasons, hash }) => {
                 Self::Blocked { reasons: reasons.iter().map(ToString::to_string).collect(), hash }
             }
-            Err(WorkError::Interrupted | WorkError::NotConfirmed) => Self::Interrupted,
-            Err(WorkError::Failed(failure)) if failure.class == Class::Interrupted => Self::Interrupted,
-            Err(error) => Self::Failed(Trouble::of(&error)),
+            Err(PipelineError::Interrupted | PipelineError::NotConfirmed) => Self::Interrupted,
+            Err(PipelineError::Failed(failure)) if failure.class == FailureClass::Interrupted => {
+                Self::Interrupted
+            }
+            Err(error) => Self::Failed(RunFailure::from_error(&error)),
         }
     }
 
-    /// In the words of the status.
+    /// The final phase as the status reports it.
     pub const fn phase(&self) -> RunPhase {
         match self {
             Self::Unchanged | Self::Applied | Self::Differs { .. } | Self::Destroyed => RunPhase::Succeeded,
@@ -125,8 +129,8 @@ impl End {
         }
     }
 
-    /// One word for metrics.
-    pub const fn result(&self) -> &'static str {
+    /// Value of the metric label `result`.
+    pub const fn metric_label(&self) -> &'static str {
         match self {
             Self::Unchanged => "unchanged",
             Self::Applied => "applied",
@@ -139,9 +143,9 @@ impl End {
     }
 }
 
-/// A plan in the words of the status.
-pub(super) fn plan_status(summary: &Summary) -> PlanStatus {
-    let Counts { add, change, replace, destroy, .. } = summary.counts;
+/// Plan summary as the status reports it.
+pub(super) fn plan_status(summary: &PlanSummary) -> PlanStatus {
+    let ChangeCounts { add, change, replace, destroy, .. } = summary.counts;
     let small = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     PlanStatus {
         hash: summary.hash.short().to_owned(),
@@ -152,12 +156,12 @@ pub(super) fn plan_status(summary: &Summary) -> PlanStatus {
     }
 }
 
-/// The first few addresses that a plan touches.
-fn addresses(summary: &Summary) -> Vec<String> {
-    const FEW: usize = 5;
+/// Addresses of the first few changes of a plan, and how many more there are.
+fn first_addresses(summary: &PlanSummary) -> Vec<String> {
+    const MAX_ADDRESSES: usize = 5;
     let mut all: Vec<String> = summary.changes.iter().map(|change| change.address.clone()).collect();
-    let more = all.len().saturating_sub(FEW);
-    all.truncate(FEW);
+    let more = all.len().saturating_sub(MAX_ADDRESSES);
+    all.truncate(MAX_ADDRESSES);
     if more > 0 {
         all.push(format!("and {more} more"));
     }

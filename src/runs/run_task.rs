@@ -1,149 +1,172 @@
-//! One run from its start to its end.
+//! The background task of one run: registers it, executes it, backs up its state and records its result.
 
 use std::{
     sync::{Arc, atomic::AtomicBool},
     time::Instant,
 };
 
-use terraform_driver::{classify::Class, clock, run::Driver, workspace::Workspace};
+use terraform_driver::{classify::FailureClass, clock, run::Driver, workspace::WorkspaceDir};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Entry, Inner, Seen,
-    host::RunHost,
-    keep,
-    order::{Order, What},
-    view::{End, View},
+    Inner, RunEntry, WorkspaceMemory,
+    run_hooks::OperatorRunHooks,
+    run_request::{RunKind, RunRequest},
+    run_snapshot::{RunResult, RunSnapshot},
+    state_backup,
 };
 use crate::{
-    blueprint::Key,
-    work::{Destruction, Doom, Outcome, Record, WorkError, Worker, bundle},
+    pipeline::{
+        DestroyReason, DestroyRequest, PipelineError, WorkspaceOutcome, WorkspacePipeline, WorkspaceRecord,
+        destroy_bundle,
+    },
+    workspaces::WorkspaceKey,
 };
 
-/// Starts it, unless one is under way.
-pub(super) fn start(inner: &Arc<Inner>, order: Order) -> bool {
+/// Spawns the run. Returns false if the workspace already has an active run.
+pub(super) fn spawn_run(inner: &Arc<Inner>, order: RunRequest) -> bool {
     let stop = CancellationToken::new();
-    let Some(seen) = enter(inner, &order, &stop) else { return false };
-    inner.tell(&order.key);
+    let Some(seen) = register_run(inner, &order, &stop) else { return false };
+    inner.notify(&order.key);
     let inner = Arc::clone(inner);
     let tasks = inner.tasks.clone();
     tasks.spawn(async move {
-        let (key, begun, operation) = (order.key.clone(), Instant::now(), order.what.operation());
-        // A bug in the work must not leave the workspace busy for ever.
-        let work = tokio::spawn(carry_out(Arc::clone(&inner), order, seen, stop));
+        let (key, begun, operation) = (order.key.clone(), Instant::now(), order.kind.operation());
+        // A panic must not leave the workspace marked as busy, so the pipeline runs in its own task.
+        let work = tokio::spawn(execute_run(Arc::clone(&inner), order, seen, stop));
         let end = match work.await {
             Ok(end) => end,
-            Err(broken) => End::of(Err(WorkError::Keeping {
+            Err(broken) => RunResult::from_outcome(Err(PipelineError::StateBackup {
                 doing: "finish the run; this is a bug in capt",
                 source: broken.into(),
             })),
         };
-        inner.meter.ended(operation, end.result(), begun.elapsed());
-        finish(&inner, &key, end);
+        inner.metrics.record_run(operation, end.metric_label(), begun.elapsed());
+        record_result(&inner, &key, end);
     });
     true
 }
 
-/// Takes the workspace for this run.
-fn enter(inner: &Inner, order: &Order, stop: &CancellationToken) -> Option<Arc<Seen>> {
+/// Registers the run. Returns none if the workspace already has an active run.
+fn register_run(inner: &Inner, order: &RunRequest, stop: &CancellationToken) -> Option<Arc<WorkspaceMemory>> {
     let mut runs = inner.lock();
     let before = runs.get(&order.key);
-    if before.is_some_and(|entry| !entry.view.is_over()) {
+    if before.is_some_and(|entry| !entry.snapshot.is_finished()) {
         return None;
     }
-    let seen = before.map(|entry| Arc::clone(&entry.seen)).unwrap_or_default();
+    let seen = before.map(|entry| Arc::clone(&entry.memory)).unwrap_or_default();
     let now = clock::now();
     let id = now.strftime("%Y%m%dT%H%M%S%3fZ").to_string();
-    let view = View::new(id, order.what.operation(), now, order.inputs_hash.clone());
-    let mut entry = Entry {
-        view,
+    let view = RunSnapshot::new(id, order.kind.operation(), now, order.inputs_hash.clone());
+    let mut entry = RunEntry {
+        snapshot: view,
         object: order.object.clone(),
-        stop: stop.clone(),
-        seen: Arc::clone(&seen),
-        told: Instant::now(),
-        timer: None,
+        cancel: stop.clone(),
+        memory: Arc::clone(&seen),
+        last_notified: Instant::now(),
+        phase_guard: None,
     };
-    entry.measure(inner.meter.as_ref());
+    entry.restart_phase_timer(inner.metrics.as_ref());
     runs.insert(order.key.clone(), entry);
     Some(seen)
 }
 
-fn finish(inner: &Inner, key: &Key, end: End) {
-    inner.change(key, true, |view| {
+fn record_result(inner: &Inner, key: &WorkspaceKey, end: RunResult) {
+    inner.update(key, true, |view| {
         view.phase = end.phase();
-        view.finished = Some(clock::now());
+        view.finished_at = Some(clock::now());
         view.waiting_for = None;
         view.progress = None;
-        view.end = Some(end);
+        view.result = Some(end);
     });
 }
 
-async fn carry_out(inner: Arc<Inner>, order: Order, seen: Arc<Seen>, stop: CancellationToken) -> End {
-    let (env, region) = surroundings(&inner, &order);
-    let host = RunHost {
+async fn execute_run(
+    inner: Arc<Inner>,
+    order: RunRequest,
+    seen: Arc<WorkspaceMemory>,
+    stop: CancellationToken,
+) -> RunResult {
+    let (env, region) = env_and_region(&inner, &order);
+    let host = OperatorRunHooks {
         inner: Arc::clone(&inner),
-        lane: order.lane,
-        keeper: Arc::clone(&order.keeper),
-        seen: Arc::clone(&seen),
+        priority: order.priority,
+        backup_store: Arc::clone(&order.backup_store),
+        memory: Arc::clone(&seen),
         env,
         region,
-        withdrawn: stop.clone(),
-        sealed: AtomicBool::new(false),
+        cancelled: stop.clone(),
+        bundle_saved: AtomicBool::new(false),
     };
-    let worker = Worker { site: &inner.site, host: &host, stop: &stop };
-    let outcome = match &order.what {
-        What::Bring { assignment, goal } => worker.bring(assignment, goal).await,
-        What::Destroy { .. } => destroy(&worker, &host, &order).await,
+    let worker = WorkspacePipeline { data_dir: &inner.data_dir, hooks: &host, stop: &stop };
+    let outcome = match &order.kind {
+        RunKind::Converge { job: assignment, goal } => worker.run(assignment, goal).await,
+        RunKind::Destroy { .. } => destroy_from_bundle(&worker, &host, &order).await,
     };
-    seen.end_follower();
-    let workspace = inner.site.workspace(&order.key);
-    if let Err(WorkError::Failed(failure)) = &outcome
-        && failure.class == Class::Provider
-        && let Err(error) = Driver::forget_init(&workspace)
+    seen.stop_backup_task();
+    let workspace = inner.data_dir.workspace_dir(&order.key);
+    if let Err(PipelineError::Failed(failure)) = &outcome
+        && failure.class == FailureClass::Provider
+        && let Err(error) = Driver::invalidate_init(&workspace)
     {
-        tracing::warn!(key = %order.key, %error, "the next init cannot be made a real one");
+        tracing::warn!(key = %order.key, %error, "failed to invalidate cached init");
     }
-    let kept = keep_all(&order, &workspace, &inner, &seen).await;
-    End::of(outcome.and_then(|outcome| kept.map(|()| outcome)))
+    let kept = back_up_final_state(&order, &workspace, &inner, &seen).await;
+    RunResult::from_outcome(outcome.and_then(|outcome| kept.map(|()| outcome)))
 }
 
-/// Whatever became of the run, its last state is kept.
-async fn keep_all(order: &Order, workspace: &Workspace, inner: &Inner, seen: &Seen) -> Result<(), WorkError> {
-    let Some(record) = Record::read(workspace)? else { return Ok(()) };
-    let place = record.place(&inner.site.data, &order.key);
-    keep::keep_surely(order.keeper.as_ref(), &place, seen, None).await
+/// Backs up the last state, whatever the outcome of the run.
+async fn back_up_final_state(
+    order: &RunRequest,
+    workspace: &WorkspaceDir,
+    inner: &Inner,
+    seen: &WorkspaceMemory,
+) -> Result<(), PipelineError> {
+    let Some(record) = WorkspaceRecord::read(workspace)? else { return Ok(()) };
+    let place = record.workspace_dir(&inner.data_dir.path, &order.key);
+    state_backup::back_up_with_retries(order.backup_store.as_ref(), &place, seen, None).await
 }
 
-/// Destroys with nothing but what was sealed, wherever that was kept.
-async fn destroy(worker: &Worker<'_>, host: &RunHost, order: &Order) -> Result<Outcome, WorkError> {
-    let workspace = worker.site.workspace(&order.key);
-    crate::work::Host::restore(host, &order.key, &workspace).await?;
-    let Some(record) = Record::read(&workspace)? else {
-        return match &order.what {
-            What::Destroy { expected: true, .. } => Err(WorkError::StateLost),
-            _ => Ok(Outcome::Destroyed { objects: 0 }),
+/// Destroys with the sealed bundle of the last apply, restored from the backup if the directory lacks it.
+async fn destroy_from_bundle(
+    worker: &WorkspacePipeline<'_>,
+    host: &OperatorRunHooks,
+    order: &RunRequest,
+) -> Result<WorkspaceOutcome, PipelineError> {
+    let workspace = worker.data_dir.workspace_dir(&order.key);
+    crate::pipeline::RunHooks::restore_state(host, &order.key, &workspace).await?;
+    let Some(record) = WorkspaceRecord::read(&workspace)? else {
+        return match &order.kind {
+            RunKind::Destroy { expects_state: true, .. } => Err(PipelineError::StateLost),
+            _ => Ok(WorkspaceOutcome::Destroyed { objects: 0 }),
         };
     };
-    let env = bundle::sealed_env(&workspace)?;
-    if let Some(name) = record.env.iter().find(|name| !env.iter().any(|(known, _)| known == *name)) {
-        return Err(WorkError::NoEnvironment { name: name.clone() });
+    // On an empty disk the owner is known only after the restore.
+    if record.owner != super::owner_name(&order.object) {
+        return Err(PipelineError::OwnedByOther { owner: record.owner });
     }
-    let principal = match &order.what {
-        What::Destroy { principal, .. } => principal.as_ref(),
-        What::Bring { .. } => None,
+    let env = destroy_bundle::sealed_env(&workspace)?;
+    if let Some(name) = record.env.iter().find(|name| !env.iter().any(|(known, _)| known == *name)) {
+        return Err(PipelineError::MissingEnvironment { name: name.clone() });
+    }
+    let principal = match &order.kind {
+        RunKind::Destroy { principal, .. } => principal.as_ref(),
+        RunKind::Converge { .. } => None,
     };
-    let how = Destruction { intent: &Doom::Asked, env: &env, principal };
+    let how = DestroyRequest { reason: &DestroyReason::Requested, env: &env, principal };
     worker.destroy(&order.key, &record, &how).await
 }
 
-/// The environment to seal, and the region of the cluster's turn.
-fn surroundings(inner: &Inner, order: &Order) -> (Vec<(String, String)>, Option<String>) {
-    match &order.what {
-        What::Bring { assignment, .. } => (assignment.resolved.env.clone(), assignment.region.clone()),
-        What::Destroy { .. } => {
-            let workspace = inner.site.workspace(&order.key);
-            let record = Record::read(&workspace).ok().flatten();
-            let env = bundle::sealed_env(&workspace).unwrap_or_default();
+/// The environment to seal into the bundle, and the region that is part of the cluster lock's name.
+fn env_and_region(inner: &Inner, order: &RunRequest) -> (Vec<(String, String)>, Option<String>) {
+    match &order.kind {
+        RunKind::Converge { job: assignment, .. } => {
+            (assignment.resolved.env.clone(), assignment.region.clone())
+        }
+        RunKind::Destroy { .. } => {
+            let workspace = inner.data_dir.workspace_dir(&order.key);
+            let record = WorkspaceRecord::read(&workspace).ok().flatten();
+            let env = destroy_bundle::sealed_env(&workspace).unwrap_or_default();
             (env, record.and_then(|record| record.region))
         }
     }

@@ -1,7 +1,7 @@
-//! Who may run terraform now: a limit on processes and on memory, and an order of urgency.
+//! Priority scheduler for run slots, limited by processes and memory.
 //!
-//! A change that somebody waits for goes first, then deletions, then what is tried again, then checks for drift. Checks
-//! never take the last place, so that a change does not wait for one.
+//! Order: changes by users, deletions, retries, drift checks; first come, first served within a priority. Drift checks
+//! never take the last slot, so a change does not wait for a check.
 
 use std::{
     collections::BTreeMap,
@@ -10,124 +10,125 @@ use std::{
 
 use tokio::sync::oneshot;
 
-/// How urgent a run is. The first is the most urgent.
+/// Priority of a run, highest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
-pub enum Lane {
-    /// Somebody changed something.
+pub enum RunPriority {
+    /// The inputs changed, or a plan was approved.
     Change,
-    /// Somebody deleted something.
+    /// The object is being deleted.
     Delete,
-    /// An earlier run failed.
+    /// The previous run failed or was interrupted.
     Retry,
-    /// To see whether reality still matches.
+    /// Periodic drift check.
     Drift,
 }
 
-/// How much may run at once.
+/// Limits for concurrent runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Capacity {
-    /// Terraform processes.
-    pub places: usize,
-    /// Megabytes for all of them.
-    pub memory: u64,
-    /// Megabytes that one takes: terraform and its provider.
-    pub each: u64,
+pub struct RunCapacity {
+    /// Maximum number of terraform processes.
+    pub max_processes: usize,
+    /// Memory for all runs, in megabytes.
+    pub memory_mb: u64,
+    /// Memory of one run (terraform and its providers), in megabytes.
+    pub memory_per_run_mb: u64,
 }
 
-impl Capacity {
-    /// How many may run: memory counts as much as places, and one may always.
-    pub fn most(&self) -> usize {
-        let by_memory = usize::try_from(self.memory / self.each.max(1)).unwrap_or(usize::MAX);
-        self.places.min(by_memory).max(1)
+impl RunCapacity {
+    /// Number of slots: the lower of both limits, and at least one.
+    pub fn max_runs(&self) -> usize {
+        let by_memory = usize::try_from(self.memory_mb / self.memory_per_run_mb.max(1)).unwrap_or(usize::MAX);
+        self.max_processes.min(by_memory).max(1)
     }
 }
 
-/// The places, and who waits for one.
+/// The slots and the queue.
 #[derive(Debug, Clone)]
-pub(super) struct Lanes {
-    most: usize,
-    inner: Arc<Mutex<Inner>>,
+pub(super) struct SlotScheduler {
+    slots: usize,
+    state: Arc<Mutex<SchedulerState>>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    taken: usize,
-    next: u64,
-    waiting: BTreeMap<(Lane, u64), oneshot::Sender<Place>>,
+struct SchedulerState {
+    slots_in_use: usize,
+    next_ticket: u64,
+    waiting: BTreeMap<(RunPriority, u64), oneshot::Sender<RunSlot>>,
 }
 
-/// A place to run in; dropping it lets the next one in.
+/// A slot. Dropping it grants the slot to the next run in the queue.
 #[derive(Debug)]
-pub(super) struct Place {
-    lanes: Option<Lanes>,
+pub(super) struct RunSlot {
+    scheduler: Option<SlotScheduler>,
 }
 
-impl Lanes {
-    /// With room for so much.
-    pub(super) fn new(capacity: Capacity) -> Self {
-        Self { most: capacity.most(), inner: Arc::default() }
+impl SlotScheduler {
+    /// Creates a scheduler with the slots that `capacity` allows.
+    pub(super) fn new(capacity: RunCapacity) -> Self {
+        Self { slots: capacity.max_runs(), state: Arc::default() }
     }
 
-    /// Waits for a place.
-    pub(super) async fn place(&self, lane: Lane) -> Place {
+    /// Waits for a slot.
+    pub(super) async fn acquire_slot(&self, priority: RunPriority) -> RunSlot {
         let turn = {
             let mut inner = self.lock();
             let (sender, receiver) = oneshot::channel();
-            let ticket = (lane, inner.next);
-            inner.next += 1;
+            let ticket = (priority, inner.next_ticket);
+            inner.next_ticket += 1;
             inner.waiting.insert(ticket, sender);
             receiver
         };
-        self.let_in();
-        // The sender is dropped only together with the lanes themselves.
-        turn.await.unwrap_or(Place { lanes: None })
+        self.grant_slots();
+        // The sender is dropped only together with the scheduler.
+        turn.await.unwrap_or(RunSlot { scheduler: None })
     }
 
-    /// Whether somebody of this lane would have to wait now.
-    pub(super) fn is_full(&self, lane: Lane) -> bool {
+    /// Whether a run of this priority would have to wait for a slot.
+    pub(super) fn would_wait(&self, priority: RunPriority) -> bool {
         let inner = self.lock();
-        inner.taken >= self.limit(lane) || inner.waiting.range(..=(lane, u64::MAX)).next().is_some()
+        inner.slots_in_use >= self.slot_limit(priority)
+            || inner.waiting.range(..=(priority, u64::MAX)).next().is_some()
     }
 
-    /// How many wait.
+    /// Length of the queue.
     #[cfg(test)]
-    fn waiting(&self) -> usize {
+    fn waiting_count(&self) -> usize {
         self.lock().waiting.len()
     }
 
-    fn let_in(&self) {
+    fn grant_slots(&self) {
         loop {
-            let (sender, place) = {
+            let (sender, slot) = {
                 let mut inner = self.lock();
                 let Some((&ticket, _)) = inner.waiting.first_key_value() else { return };
-                if inner.taken >= self.limit(ticket.0) {
+                if inner.slots_in_use >= self.slot_limit(ticket.0) {
                     return;
                 }
                 let Some(sender) = inner.waiting.remove(&ticket) else { return };
-                inner.taken += 1;
-                (sender, Place { lanes: Some(self.clone()) })
+                inner.slots_in_use += 1;
+                (sender, RunSlot { scheduler: Some(self.clone()) })
             };
-            // One that stopped waiting gives its place back by dropping it.
-            drop(sender.send(place));
+            // If the waiter is gone, `send` returns the slot, and dropping it frees the slot.
+            drop(sender.send(slot));
         }
     }
 
-    /// Checks leave a place free, where there is more than one.
-    fn limit(&self, lane: Lane) -> usize {
-        if lane == Lane::Drift { self.most.saturating_sub(1).max(1) } else { self.most }
+    /// Drift checks leave one slot free if there is more than one.
+    fn slot_limit(&self, priority: RunPriority) -> usize {
+        if priority == RunPriority::Drift { self.slots.saturating_sub(1).max(1) } else { self.slots }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, SchedulerState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Place {
+impl Drop for RunSlot {
     fn drop(&mut self) {
-        if let Some(lanes) = self.lanes.take() {
-            lanes.lock().taken -= 1;
-            lanes.let_in();
+        if let Some(lanes) = self.scheduler.take() {
+            lanes.lock().slots_in_use -= 1;
+            lanes.grant_slots();
         }
     }
 }
@@ -138,32 +139,35 @@ mod tests {
 
     use super::*;
 
-    fn lanes(places: usize) -> Lanes {
-        Lanes::new(Capacity { places, memory: 10_000, each: 100 })
+    fn scheduler(slots: usize) -> SlotScheduler {
+        SlotScheduler::new(RunCapacity { max_processes: slots, memory_mb: 10_000, memory_per_run_mb: 100 })
     }
 
     #[test]
     fn memory_counts_as_much_as_places_and_one_may_always_run() {
-        assert_eq!(Capacity { places: 8, memory: 3_000, each: 900 }.most(), 3);
-        assert_eq!(Capacity { places: 2, memory: 30_000, each: 900 }.most(), 2);
-        assert_eq!(Capacity { places: 8, memory: 100, each: 900 }.most(), 1);
+        assert_eq!(RunCapacity { max_processes: 8, memory_mb: 3_000, memory_per_run_mb: 900 }.max_runs(), 3);
+        assert_eq!(RunCapacity { max_processes: 2, memory_mb: 30_000, memory_per_run_mb: 900 }.max_runs(), 2);
+        assert_eq!(RunCapacity { max_processes: 8, memory_mb: 100, memory_per_run_mb: 900 }.max_runs(), 1);
     }
 
     #[tokio::test]
     async fn the_urgent_go_first_and_among_equals_the_first_who_came() {
-        let lanes = lanes(1);
-        let first = lanes.place(Lane::Change).await;
+        let lanes = scheduler(1);
+        let first = lanes.acquire_slot(RunPriority::Change).await;
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut waiting = Vec::new();
-        for (name, lane) in
-            [("drift", Lane::Drift), ("retry", Lane::Retry), ("a", Lane::Change), ("b", Lane::Change)]
-        {
+        for (name, priority) in [
+            ("drift", RunPriority::Drift),
+            ("retry", RunPriority::Retry),
+            ("a", RunPriority::Change),
+            ("b", RunPriority::Change),
+        ] {
             let (own, order) = (lanes.clone(), Arc::clone(&order));
             waiting.push(tokio::spawn(async move {
-                let _place = own.place(lane).await;
+                let _place = own.acquire_slot(priority).await;
                 order.lock().unwrap().push(name);
             }));
-            while lanes.waiting() < waiting.len() {
+            while lanes.waiting_count() < waiting.len() {
                 tokio::task::yield_now().await;
             }
         }
@@ -176,21 +180,22 @@ mod tests {
 
     #[tokio::test]
     async fn checks_leave_a_place_for_changes() {
-        let lanes = lanes(2);
-        let _check = lanes.place(Lane::Drift).await;
-        assert!(lanes.is_full(Lane::Drift));
-        assert!(!lanes.is_full(Lane::Change));
-        let _change = lanes.place(Lane::Change).await;
-        assert!(lanes.is_full(Lane::Change));
+        let lanes = scheduler(2);
+        let _check = lanes.acquire_slot(RunPriority::Drift).await;
+        assert!(lanes.would_wait(RunPriority::Drift));
+        assert!(!lanes.would_wait(RunPriority::Change));
+        let _change = lanes.acquire_slot(RunPriority::Change).await;
+        assert!(lanes.would_wait(RunPriority::Change));
     }
 
     #[tokio::test]
     async fn one_who_stops_waiting_takes_no_place() {
-        let lanes = lanes(1);
-        let first = lanes.place(Lane::Change).await;
-        let gone = tokio::time::timeout(Duration::from_millis(10), lanes.place(Lane::Change)).await;
+        let lanes = scheduler(1);
+        let first = lanes.acquire_slot(RunPriority::Change).await;
+        let gone =
+            tokio::time::timeout(Duration::from_millis(10), lanes.acquire_slot(RunPriority::Change)).await;
         assert!(gone.is_err());
         drop(first);
-        let _second = lanes.place(Lane::Change).await;
+        let _second = lanes.acquire_slot(RunPriority::Change).await;
     }
 }

@@ -1,5 +1,5 @@
-//! The state beside its directory: every valid version goes to a keeper, and comes back from there when the directory
-//! is gone.
+//! State backup: every valid version of the terraform state is copied to a [`BackupStore`] and restored from there when the
+//! workspace's directory is lost.
 
 use std::{
     error::Error,
@@ -9,91 +9,97 @@ use std::{
 
 use futures::future::BoxFuture;
 use terraform_driver::{
-    state::{Offer, Version},
-    workspace::Workspace,
+    state::{SnapshotOutcome, StateVersion},
+    workspace::WorkspaceDir,
 };
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
-use super::Seen;
+use super::WorkspaceMemory;
 use crate::{
-    blueprint::Key,
-    work::{WorkError, bundle},
+    pipeline::{PipelineError, destroy_bundle},
+    workspaces::WorkspaceKey,
 };
 
-/// How often a running apply is looked at for a new version of its state.
-const LOOK: Duration = Duration::from_millis(200);
+/// Interval at which the state of a running apply is checked for a new version.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// How often keeping is tried again at the end of a run, before the run counts as failed.
-const ATTEMPTS: u32 = 5;
+/// Backup attempts at the end of a run before the run counts as failed.
+const MAX_ATTEMPTS: u32 = 5;
 
-/// What is kept of a workspace.
+/// Backup of one workspace.
 #[derive(Clone, Default)]
-pub struct Deposit {
-    /// The state, as terraform wrote it.
+pub struct WorkspaceBackup {
+    /// The state file, byte for byte.
     pub state: Option<Vec<u8>>,
-    /// What a destroy needs beside it.
+    /// The sealed bundle that a destroy needs in addition to the state.
     pub bundle: Option<Vec<u8>>,
 }
 
-/// Why something could not be kept or found.
-pub type KeepError = Box<dyn Error + Send + Sync>;
+/// Why a backup could not be written or read.
+pub type BackupStoreError = Box<dyn Error + Send + Sync>;
 
-/// Keeps the state of one workspace outside of its directory.
-pub trait Keeper: Send + Sync {
-    /// Keeps what is newer than what it has.
-    fn save(&self, deposit: Deposit) -> BoxFuture<'_, Result<(), KeepError>>;
+/// Stores the backup of one workspace outside its directory.
+pub trait BackupStore: Send + Sync {
+    /// Writes the backup unless the stored one is newer.
+    fn save(&self, backup: WorkspaceBackup) -> BoxFuture<'_, Result<(), BackupStoreError>>;
 
-    /// What it has.
-    fn load(&self) -> BoxFuture<'_, Result<Option<Deposit>, KeepError>>;
+    /// Reads the stored backup, if there is one.
+    fn load(&self) -> BoxFuture<'_, Result<Option<WorkspaceBackup>, BackupStoreError>>;
 }
 
-/// A state of another history than the one that is kept.
+/// The backup and the state file have different lineages.
 #[derive(Debug, Error)]
 #[error(
-    "the kept state belongs to another history than the one in the directory; look at both with \
-     `capt state pull`, and remove the wrong one"
+    "the state backup has a different lineage than the state file in the workspace's directory; compare both, and remove \
+     the wrong one"
 )]
-struct TwoHistories;
+struct LineageMismatch;
 
-/// Brings back what the directory has lost, once for each process: whoever worked on it elsewhere meanwhile is ahead.
-pub(super) async fn restore(keeper: &dyn Keeper, workspace: &Workspace) -> Result<(), WorkError> {
-    let fail = |source: KeepError| WorkError::Keeping { doing: "find the kept state", source };
-    let Some(deposit) = keeper.load().await.map_err(fail)? else { return Ok(()) };
-    if let Some(bundle) = &deposit.bundle {
-        bundle::unpack(workspace, bundle)?;
+/// Restores the directory from the backup, once per process: another leader may have applied newer versions meanwhile.
+pub(super) async fn restore_backup(
+    store: &dyn BackupStore,
+    workspace: &WorkspaceDir,
+) -> Result<(), PipelineError> {
+    let fail =
+        |source: BackupStoreError| PipelineError::StateBackup { doing: "read the state backup", source };
+    let Some(backup) = store.load().await.map_err(fail)? else { return Ok(()) };
+    if let Some(bundle) = &backup.bundle {
+        destroy_bundle::unpack(workspace, bundle)?;
     }
-    if let Some(state) = &deposit.state {
-        match workspace.snapshots().offer(state)? {
-            Offer::Kept(_) | Offer::Known => {}
-            Offer::Torn | Offer::Foreign => return Err(fail(TwoHistories.into())),
+    if let Some(state) = &backup.state {
+        match workspace.snapshots().store_if_newer(state)? {
+            SnapshotOutcome::Stored(_) | SnapshotOutcome::AlreadyStored => {}
+            SnapshotOutcome::Incomplete | SnapshotOutcome::ForeignLineage => {
+                return Err(fail(LineageMismatch.into()));
+            }
         }
     }
     Ok(())
 }
 
-/// Keeps the newest version, if it is not kept yet.
-pub(super) async fn keep(
-    keeper: &dyn Keeper,
-    workspace: &Workspace,
-    seen: &Seen,
+/// Backs up the newest version of the state unless it is already backed up.
+pub(super) async fn back_up(
+    store: &dyn BackupStore,
+    workspace: &WorkspaceDir,
+    seen: &WorkspaceMemory,
     bundle: Option<Vec<u8>>,
-) -> Result<(), KeepError> {
-    let newest = newest(workspace)?;
+) -> Result<(), BackupStoreError> {
+    let newest = newest_state(workspace)?;
     let version = newest.as_ref().map(|(version, _)| version.serial);
-    if bundle.is_none() && (version.is_none() || seen.kept() == version) {
+    if bundle.is_none() && (version.is_none() || seen.backed_up_serial() == version) {
         return Ok(());
     }
-    keeper.save(Deposit { state: newest.map(|(_, bytes)| bytes), bundle }).await?;
-    seen.set_kept(version);
+    store.save(WorkspaceBackup { state: newest.map(|(_, bytes)| bytes), bundle }).await?;
+    seen.set_backed_up_serial(version);
     Ok(())
 }
 
-/// The furthest of the copies and the file.
-fn newest(workspace: &Workspace) -> Result<Option<(Version, Vec<u8>)>, KeepError> {
+/// The newest version among the snapshots and the state file.
+fn newest_state(workspace: &WorkspaceDir) -> Result<Option<(StateVersion, Vec<u8>)>, BackupStoreError> {
     if let Some(bytes) = workspace.state_bytes()? {
-        // A file that is being written does not parse; its copy does.
-        workspace.snapshots().offer(&bytes)?;
+        // A state file that is being written does not parse and is skipped; the newest snapshot is used then.
+        workspace.snapshots().store_if_newer(&bytes)?;
     }
     match workspace.snapshots().newest()? {
         Some((version, path)) => Ok(Some((version, std::fs::read(path)?))),
@@ -101,21 +107,21 @@ fn newest(workspace: &Workspace) -> Result<Option<(Version, Vec<u8>)>, KeepError
     }
 }
 
-/// Tries a few times: an API server that is away for a moment must not fail a run that went well.
-pub(super) async fn keep_surely(
-    keeper: &dyn Keeper,
-    workspace: &Workspace,
-    seen: &Seen,
+/// Backs up with retries: a short outage of the API server must not fail a successful run.
+pub(super) async fn back_up_with_retries(
+    store: &dyn BackupStore,
+    workspace: &WorkspaceDir,
+    seen: &WorkspaceMemory,
     bundle: Option<Vec<u8>>,
-) -> Result<(), WorkError> {
+) -> Result<(), PipelineError> {
     let mut pause = Duration::from_millis(250);
     for attempt in 1.. {
-        match keep(keeper, workspace, seen, bundle.clone()).await {
+        match back_up(store, workspace, seen, bundle.clone()).await {
             Ok(()) => return Ok(()),
-            Err(source) if attempt >= ATTEMPTS => {
-                return Err(WorkError::Keeping { doing: "keep the state", source });
+            Err(source) if attempt >= MAX_ATTEMPTS => {
+                return Err(PipelineError::StateBackup { doing: "back up the state", source });
             }
-            Err(error) => tracing::warn!(%error, attempt, "the state could not be kept; trying again"),
+            Err(error) => tracing::warn!(%error, attempt, "state backup failed, retrying"),
         }
         tokio::time::sleep(pause).await;
         pause *= 2;
@@ -123,25 +129,25 @@ pub(super) async fn keep_surely(
     Ok(())
 }
 
-/// Keeps every version that appears, until `over`.
-pub(super) async fn follow(
-    key: Key,
-    keeper: Arc<dyn Keeper>,
-    workspace: Workspace,
-    seen: Arc<Seen>,
+/// Backs up every new version of the state until `over` is cancelled.
+pub(super) async fn back_up_continuously(
+    key: WorkspaceKey,
+    store: Arc<dyn BackupStore>,
+    workspace: WorkspaceDir,
+    seen: Arc<WorkspaceMemory>,
     over: CancellationToken,
 ) {
     loop {
         tokio::select! {
             () = over.cancelled() => return,
-            () = tokio::time::sleep(LOOK) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
         }
         let begun = Instant::now();
-        match keep(keeper.as_ref(), &workspace, &seen, None).await {
+        match back_up(store.as_ref(), &workspace, &seen, None).await {
             Ok(()) => {}
-            // The next look tries again, and so does the end of the run.
+            // Retried at the next poll, and once more at the end of the run.
             Err(error) => {
-                tracing::warn!(%key, %error, took = ?begun.elapsed(), "a state could not be kept yet");
+                tracing::warn!(%key, %error, took = ?begun.elapsed(), "state backup failed, will retry");
             }
         }
     }

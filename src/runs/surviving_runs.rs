@@ -1,23 +1,23 @@
-//! Runs that outlived the process that started them.
+//! Runs that survived the process that started them.
 //!
-//! Their workspaces follow them when they are next worked on. Until then nobody else may change the same EKS cluster,
-//! so their turns are taken before anything else begins.
+//! A surviving run is resumed by the next run of its workspace. Until it finishes, no other run may change the same EKS
+//! cluster, so the cluster locks are taken before any run starts.
 
 use std::{sync::Arc, time::Duration};
 
-use terraform_driver::{run::Run, workspace::files::FileError};
+use terraform_driver::{run::RunHandle, workspace::files::FileError};
 
 use super::Inner;
-use crate::work::all;
+use crate::pipeline::list_workspaces;
 
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Takes the turns of all runs that still go on; how many there are.
-pub(super) fn adopt(inner: &Arc<Inner>) -> Result<usize, FileError> {
+/// Locks the clusters of all surviving runs. Returns the number of these runs.
+pub(super) fn lock_clusters(inner: &Arc<Inner>) -> Result<usize, FileError> {
     let mut found = 0;
-    for (key, record) in all(&inner.site.data)? {
-        let place = record.place(&inner.site.data, &key);
-        if Run::find_alive(&place)?.is_none() {
+    for (key, record) in list_workspaces(&inner.data_dir.path)? {
+        let place = record.workspace_dir(&inner.data_dir.path, &key);
+        if RunHandle::find_alive(&place)?.is_none() {
             continue;
         }
         found += 1;
@@ -25,11 +25,11 @@ pub(super) fn adopt(inner: &Arc<Inner>) -> Result<usize, FileError> {
         let Some(cluster) = record.eks_cluster.as_ref().map(|name| format!("{region}/{name}")) else {
             continue;
         };
-        // A second one of the same cluster waits for the first, which is all that counts.
-        let Some(turn) = inner.turns.take_now(&cluster) else { continue };
+        // Another surviving run already holds the lock of this cluster; one holder is enough.
+        let Some(turn) = inner.cluster_locks.try_lock(&cluster) else { continue };
         inner.tasks.spawn(async move {
-            while matches!(Run::find_alive(&place), Ok(Some(_))) {
-                tokio::time::sleep(LOOK).await;
+            while matches!(RunHandle::find_alive(&place), Ok(Some(_))) {
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
             drop(turn);
         });

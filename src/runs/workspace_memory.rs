@@ -1,21 +1,21 @@
-//! What this process knows of a workspace beyond a single run.
+//! In-process state of a workspace that outlives a single run.
 
 use std::sync::{
     Mutex, PoisonError,
     atomic::{AtomicBool, Ordering},
 };
 
-use super::host::Follower;
+use super::run_hooks::BackupTaskGuard;
 
-/// What was restored and kept.
+/// Restore and backup state of one workspace.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct WorkspaceMemory {
     restored: AtomicBool,
-    kept: Mutex<Option<u64>>,
-    follower: Mutex<Option<Follower>>,
+    backed_up_serial: Mutex<Option<u64>>,
+    backup_task: Mutex<Option<BackupTaskGuard>>,
 }
 
-impl Seen {
+impl WorkspaceMemory {
     pub(super) fn is_restored(&self) -> bool {
         self.restored.load(Ordering::Acquire)
     }
@@ -24,21 +24,21 @@ impl Seen {
         self.restored.store(true, Ordering::Release);
     }
 
-    /// The serial that was kept last.
-    pub(super) fn kept(&self) -> Option<u64> {
-        *self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Serial of the last state that was backed up.
+    pub(super) fn backed_up_serial(&self) -> Option<u64> {
+        *self.backed_up_serial.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn set_kept(&self, serial: Option<u64>) {
-        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = serial;
+    pub(super) fn set_backed_up_serial(&self, serial: Option<u64>) {
+        *self.backed_up_serial.lock().unwrap_or_else(PoisonError::into_inner) = serial;
     }
 
-    /// An earlier follower ends when another one takes its place.
-    pub(super) fn set_follower(&self, follower: Follower) {
-        *self.follower.lock().unwrap_or_else(PoisonError::into_inner) = Some(follower);
+    /// Replaces the continuous backup task; dropping the old guard stops the previous task.
+    pub(super) fn set_backup_task(&self, follower: BackupTaskGuard) {
+        *self.backup_task.lock().unwrap_or_else(PoisonError::into_inner) = Some(follower);
     }
 
-    pub(super) fn end_follower(&self) {
-        self.follower.lock().unwrap_or_else(PoisonError::into_inner).take();
+    pub(super) fn stop_backup_task(&self) {
+        self.backup_task.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }

@@ -1,4 +1,4 @@
-//! Live and ready, as two truths. Live: the runtime turns. Ready: nothing is waited for any more.
+//! Liveness and readiness. Live: the runtime makes progress. Ready: no pending startup condition.
 
 use std::{
     collections::BTreeSet,
@@ -6,92 +6,97 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often the heart beats.
-const RHYTHM: Duration = Duration::from_secs(1);
-/// A runtime that has not turned for so long will not come back by itself.
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// Heartbeat interval.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
+/// A runtime without a heartbeat for this long is considered dead.
+const MAX_HEARTBEAT_AGE: Duration = Duration::from_mins(1);
 
-/// The handle of those who know whether the process is well. Cheap to clone; all clones are one.
+/// Shared health of the process. Cheap to clone; clones share state.
 #[derive(Clone, Debug)]
 pub struct Health(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    waiting: Mutex<BTreeSet<String>>,
-    last_beat: Mutex<Instant>,
-    longest_pause: Duration,
+    pending: Mutex<BTreeSet<String>>,
+    last_heartbeat: Mutex<Instant>,
+    max_heartbeat_age: Duration,
 }
 
-/// Whether the runtime turns.
+/// State of the heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beat {
-    /// It does.
+pub enum Heartbeat {
+    /// Recent.
     Fresh,
-    /// It has not for so long.
+    /// Older than the limit; its age.
     Stale(Duration),
 }
 
 impl Default for Health {
     fn default() -> Self {
-        Self::with_longest_pause(LONGEST_PAUSE)
+        Self::with_max_heartbeat_age(MAX_HEARTBEAT_AGE)
     }
 }
 
 impl Health {
-    /// Alive, and ready unless somebody says what is waited for.
+    /// Live, and ready until a pending condition is added.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same, dead after another time without a heartbeat.
-    pub fn with_longest_pause(longest_pause: Duration) -> Self {
+    /// With another heartbeat limit.
+    pub fn with_max_heartbeat_age(longest_pause: Duration) -> Self {
         let (waiting, last_beat) = (Mutex::default(), Mutex::new(Instant::now()));
-        Self(Arc::new(Inner { waiting, last_beat, longest_pause }))
+        Self(Arc::new(Inner {
+            pending: waiting,
+            last_heartbeat: last_beat,
+            max_heartbeat_age: longest_pause,
+        }))
     }
 
-    /// The process is not ready before this is: `CRDs`, `cache of CAPTCluster`. Saying it twice is saying it once.
-    pub fn waiting_for(&self, name: impl Into<String>) {
-        held(&self.0.waiting).insert(name.into());
+    /// Adds a pending startup condition, such as `CRDs`. Idempotent.
+    pub fn add_pending(&self, name: impl Into<String>) {
+        lock(&self.0.pending).insert(name.into());
     }
 
-    /// This is not waited for any more.
-    pub fn ready(&self, name: &str) {
-        held(&self.0.waiting).remove(name);
+    /// Marks a startup condition as met.
+    pub fn mark_ready(&self, name: &str) {
+        lock(&self.0.pending).remove(name);
     }
 
-    /// What is still waited for, in order.
-    pub fn waiting(&self) -> Vec<String> {
-        held(&self.0.waiting).iter().cloned().collect()
+    /// The pending conditions, sorted.
+    pub fn pending(&self) -> Vec<String> {
+        lock(&self.0.pending).iter().cloned().collect()
     }
 
-    /// Whether nothing is waited for.
+    /// Whether no condition is pending.
     pub fn is_ready(&self) -> bool {
-        held(&self.0.waiting).is_empty()
+        lock(&self.0.pending).is_empty()
     }
 
-    /// The runtime turned.
-    pub fn beat(&self) {
-        *held(&self.0.last_beat) = Instant::now();
+    /// Records a heartbeat.
+    pub fn record_heartbeat(&self) {
+        *lock(&self.0.last_heartbeat) = Instant::now();
     }
 
-    /// Whether the runtime turned lately.
-    pub fn pulse(&self) -> Beat {
-        let age = held(&self.0.last_beat).elapsed();
-        if age <= self.0.longest_pause { Beat::Fresh } else { Beat::Stale(age) }
+    /// The state of the heartbeat.
+    pub fn heartbeat(&self) -> Heartbeat {
+        let age = lock(&self.0.last_heartbeat).elapsed();
+        if age <= self.0.max_heartbeat_age { Heartbeat::Fresh } else { Heartbeat::Stale(age) }
     }
 
-    /// Beats for ever, as long as the runtime turns it.
-    pub(super) async fn keep_beating(&self) {
-        let mut rhythm =
-            tokio::time::interval(RHYTHM.min(self.0.longest_pause / 4).max(Duration::from_millis(1)));
+    /// Records heartbeats for ever.
+    pub(super) async fn run_heartbeat(&self) {
+        let mut rhythm = tokio::time::interval(
+            HEARTBEAT_INTERVAL.min(self.0.max_heartbeat_age / 4).max(Duration::from_millis(1)),
+        );
         loop {
             rhythm.tick().await;
-            self.beat();
+            self.record_heartbeat();
         }
     }
 }
 
-/// Whoever panicked with the lock left a set of names or a time; both are whole.
-fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+/// A poisoned lock is safe to use: every update of the data is atomic.
+fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }

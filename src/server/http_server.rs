@@ -1,7 +1,7 @@
-//! The listener of both servers: HTTP/1.1, with or without TLS.
+//! HTTP/1.1 server with or without TLS, shared by the status endpoints and the webhook.
 //!
-//! Connections are bounded in number and in time: a handshake, a request's head, its body and the connection as a whole have
-//! deadlines, so that callers who dawdle cannot keep others out. When the server stops, running requests may end.
+//! Connections are limited in number and time: handshake, request head, body and connection have deadlines, so that slow
+//! clients cannot block others. Requests in flight may finish during shutdown.
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -21,27 +21,27 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-const MOST_CONNECTIONS: usize = 512;
+const MAX_CONNECTIONS: usize = 512;
 
-/// An answer that is there as a whole.
-pub(super) type Answer = Response<Full<Bytes>>;
+/// A response with a complete body.
+pub(super) type HttpResponse = Response<Full<Bytes>>;
 
-/// How long slow callers are waited for.
+/// Timeouts of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
-    /// For a TLS handshake.
+pub struct HttpTimeouts {
+    /// TLS handshake.
     pub handshake: Duration,
-    /// For the head of a request, and between requests of one connection.
+    /// Request head, and idle time between requests.
     pub head: Duration,
-    /// For the body of a request.
+    /// Request body.
     pub body: Duration,
-    /// For a connection from its first byte to its last.
+    /// Lifetime of a connection.
     pub connection: Duration,
-    /// For running requests when the server stops or a connection's time is up.
+    /// Grace period of requests in flight during shutdown or at the end of the lifetime.
     pub grace: Duration,
 }
 
-impl Default for Patience {
+impl Default for HttpTimeouts {
     fn default() -> Self {
         Self {
             handshake: Duration::from_secs(10),
@@ -53,35 +53,39 @@ impl Default for Patience {
     }
 }
 
-/// Whoever answers requests.
+/// Handles requests.
 pub(super) trait Handler: Send + Sync + 'static {
-    /// The answer to a request of this caller.
-    fn handle(&self, peer: SocketAddr, request: Request<Incoming>) -> impl Future<Output = Answer> + Send;
+    /// Handles a request of this peer.
+    fn handle(
+        &self,
+        peer: SocketAddr,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = HttpResponse> + Send;
 }
 
-struct Listening<H> {
+struct ConnectionServer<H> {
     tls: Option<TlsAcceptor>,
     handler: Arc<H>,
-    patience: Patience,
+    timeouts: HttpTimeouts,
     stop: CancellationToken,
 }
 
-impl<H> Clone for Listening<H> {
+impl<H> Clone for ConnectionServer<H> {
     fn clone(&self) -> Self {
-        let Self { tls, handler, patience, stop } = self;
-        Self { tls: tls.clone(), handler: Arc::clone(handler), patience: *patience, stop: stop.clone() }
+        let Self { tls, handler, timeouts: patience, stop } = self;
+        Self { tls: tls.clone(), handler: Arc::clone(handler), timeouts: *patience, stop: stop.clone() }
     }
 }
 
-/// Answers until it is told to stop, and returns when the last connection is gone or had its grace.
+/// Serves until `stop` is cancelled; returns when all connections are closed or their grace period is over.
 pub(super) async fn serve<H: Handler>(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
     handler: Arc<H>,
-    (patience, stop): (Patience, CancellationToken),
+    (patience, stop): (HttpTimeouts, CancellationToken),
 ) {
-    let listening = Listening { tls, handler, patience, stop };
-    let (places, tasks) = (Arc::new(Semaphore::new(MOST_CONNECTIONS)), TaskTracker::new());
+    let listening = ConnectionServer { tls, handler, timeouts: patience, stop };
+    let (places, tasks) = (Arc::new(Semaphore::new(MAX_CONNECTIONS)), TaskTracker::new());
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { break };
         let accepted = tokio::select! {
@@ -90,11 +94,11 @@ pub(super) async fn serve<H: Handler>(
         };
         match accepted {
             Ok((stream, peer)) => {
-                tasks.spawn(listening.clone().connection(stream, peer, place));
+                tasks.spawn(listening.clone().serve_connection(stream, peer, place));
             }
             Err(why) => {
-                // Out of descriptors, most likely: give others time to close theirs.
-                tracing::warn!(%why, "a connection was not accepted");
+                // Most likely out of file descriptors; wait until other connections close.
+                tracing::warn!(%why, "cannot accept a connection");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
@@ -103,17 +107,17 @@ pub(super) async fn serve<H: Handler>(
     tasks.wait().await;
 }
 
-impl<H: Handler> Listening<H> {
-    async fn connection(self, stream: TcpStream, peer: SocketAddr, _place: OwnedSemaphorePermit) {
-        // Answers are small and go out at once.
+impl<H: Handler> ConnectionServer<H> {
+    async fn serve_connection(self, stream: TcpStream, peer: SocketAddr, _place: OwnedSemaphorePermit) {
+        // Responses are small; send them without delay.
         let _ = stream.set_nodelay(true);
-        let Some(tls) = &self.tls else { return self.requests(stream, peer).await };
-        if let Ok(Ok(stream)) = tokio::time::timeout(self.patience.handshake, tls.accept(stream)).await {
-            self.requests(stream, peer).await;
+        let Some(tls) = &self.tls else { return self.serve_requests(stream, peer).await };
+        if let Ok(Ok(stream)) = tokio::time::timeout(self.timeouts.handshake, tls.accept(stream)).await {
+            self.serve_requests(stream, peer).await;
         }
     }
 
-    async fn requests(&self, stream: impl AsyncRead + AsyncWrite + Unpin, peer: SocketAddr) {
+    async fn serve_requests(&self, stream: impl AsyncRead + AsyncWrite + Unpin, peer: SocketAddr) {
         let handler = &self.handler;
         let service =
             service_fn(
@@ -121,64 +125,65 @@ impl<H: Handler> Listening<H> {
             );
         let serving = http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(self.patience.head)
+            .header_read_timeout(self.timeouts.head)
             .max_headers(64)
             .serve_connection(TokioIo::new(stream), service);
         tokio::pin!(serving);
         let ended = tokio::select! {
             ended = serving.as_mut() => Some(ended),
-            () = self.over() => {
+            () = self.expired() => {
                 serving.as_mut().graceful_shutdown();
-                tokio::time::timeout(self.patience.grace, serving).await.ok()
+                tokio::time::timeout(self.timeouts.grace, serving).await.ok()
             }
         };
         if let Some(Err(why)) = ended {
-            tracing::debug!(%why, %peer, "a connection ended");
+            tracing::debug!(%why, %peer, "connection closed with an error");
         }
     }
 
-    /// The connection's time is up.
-    async fn over(&self) {
+    /// Resolves at shutdown or at the end of the connection's lifetime.
+    async fn expired(&self) {
         tokio::select! {
             () = self.stop.cancelled() => {}
-            () = tokio::time::sleep(self.patience.connection) => {}
+            () = tokio::time::sleep(self.timeouts.connection) => {}
         }
     }
 }
 
-/// The whole body, or the answer to one that is too long, too slow or broken off.
-pub(super) async fn body(
+/// Reads the whole body, or returns the error response if it is too large, too slow or incomplete.
+pub(super) async fn read_body(
     request: Request<Incoming>,
     longest: usize,
     patience: Duration,
-) -> Result<Bytes, Answer> {
+) -> Result<Bytes, HttpResponse> {
     let reading = Limited::new(request.into_body(), longest).collect();
     match tokio::time::timeout(patience, reading).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => {
-            Err(text(StatusCode::PAYLOAD_TOO_LARGE, &format!("the body is longer than {longest} bytes")))
-        }
-        Ok(Err(_)) => Err(text(StatusCode::BAD_REQUEST, "the body broke off")),
-        Err(_) => Err(text(StatusCode::REQUEST_TIMEOUT, "the body did not come in time")),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(text_response(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            &format!("the request body is larger than {longest} bytes"),
+        )),
+        Ok(Err(_)) => Err(text_response(StatusCode::BAD_REQUEST, "the request body is incomplete")),
+        Err(_) => Err(text_response(StatusCode::REQUEST_TIMEOUT, "timed out reading the request body")),
     }
 }
 
-/// An answer of this type.
-pub(super) fn answer(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Answer {
+/// A response with this content type.
+pub(super) fn response(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> HttpResponse {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     answer
 }
 
-/// An answer for people: text, ended by a line break.
-pub(super) fn text(status: StatusCode, body: &str) -> Answer {
-    answer(status, "text/plain; charset=utf-8", format!("{body}\n"))
+/// A plain text response with a trailing line break.
+pub(super) fn text_response(status: StatusCode, body: &str) -> HttpResponse {
+    response(status, "text/plain; charset=utf-8", format!("{body}\n"))
 }
 
-/// The answer to a method that the path does not know.
-pub(super) fn allow(methods: &'static str) -> Answer {
-    let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, &format!("use {methods}"));
+/// The 405 response.
+pub(super) fn method_not_allowed(methods: &'static str) -> HttpResponse {
+    let mut answer = text_response(StatusCode::METHOD_NOT_ALLOWED, &format!("use {methods}"));
     answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
     answer
 }

@@ -24,14 +24,14 @@ const PATIENCE: Duration = Duration::from_mins(2);
 /// Longer than any test waits.
 const NEVER: Duration = Duration::from_hours(1);
 
-async fn start(change: impl FnOnce(Server) -> Server) -> Running {
+async fn start(change: impl FnOnce(StatusServer) -> StatusServer) -> Running {
     start_at("127.0.0.1:0", change).await
 }
 
-async fn start_at(address: &str, change: impl FnOnce(Server) -> Server) -> Running {
+async fn start_at(address: &str, change: impl FnOnce(StatusServer) -> StatusServer) -> Running {
     let listener = TcpListener::bind(address).await.unwrap();
     let address = listener.local_addr().unwrap();
-    let server = change(Server::new(Health::new(), Metrics::new("9.9.9"), "9.9.9"));
+    let server = change(StatusServer::new(Health::new(), Metrics::new("9.9.9"), "9.9.9"));
     let (health, metrics, stop) = (server.health.clone(), server.metrics.clone(), CancellationToken::new());
     let task = tokio::spawn(server.serve(listener, stop.clone()));
     Running { address, health, metrics, stop, task }
@@ -66,21 +66,21 @@ impl Running {
 #[tokio::test]
 async fn a_process_that_turns_is_alive_and_one_that_stands_still_is_not() {
     let fresh = start(|it| it).await;
-    fresh.health.waiting_for("everything");
+    fresh.health.add_pending("everything");
     assert_eq!(fresh.get("/livez").await, (200, "ok\n".to_owned()), "life does not depend on readiness");
-    let still = Health::with_longest_pause(Duration::ZERO);
+    let still = Health::with_max_heartbeat_age(Duration::ZERO);
     tokio::time::sleep(Duration::from_millis(2)).await;
-    assert!(matches!(still.pulse(), Beat::Stale(_)));
-    still.beat();
-    let quick = Health::with_longest_pause(Duration::from_mins(1));
-    assert_eq!(quick.pulse(), Beat::Fresh);
+    assert!(matches!(still.heartbeat(), Heartbeat::Stale(_)));
+    still.record_heartbeat();
+    let quick = Health::with_max_heartbeat_age(Duration::from_mins(1));
+    assert_eq!(quick.heartbeat(), Heartbeat::Fresh);
 }
 
 #[tokio::test]
 async fn the_server_keeps_the_heart_beating() {
     let longest = Duration::from_millis(200);
     let begun = Instant::now();
-    let running = start(|it| Server { health: Health::with_longest_pause(longest), ..it }).await;
+    let running = start(|it| StatusServer { health: Health::with_max_heartbeat_age(longest), ..it }).await;
     // Without a beat it would be dead for ever after that time. With it, it is only now and then, on a machine that is busy.
     let alive = async {
         while running.get("/livez").await.0 != 200 || begun.elapsed() < longest * 2 {
@@ -91,7 +91,7 @@ async fn the_server_keeps_the_heart_beating() {
     running.stop.cancel();
     running.task.await.unwrap();
     let dead = async {
-        while running.health.pulse() == Beat::Fresh {
+        while running.health.heartbeat() == Heartbeat::Fresh {
             tokio::time::sleep(longest / 10).await;
         }
     };
@@ -101,13 +101,13 @@ async fn the_server_keeps_the_heart_beating() {
 #[tokio::test]
 async fn not_ready_lists_what_is_waited_for_one_a_line() {
     let running = start(|it| it).await;
-    running.health.waiting_for("leadership");
-    running.health.waiting_for("CRDs");
-    running.health.waiting_for("CRDs");
+    running.health.add_pending("leadership");
+    running.health.add_pending("CRDs");
+    running.health.add_pending("CRDs");
     assert_eq!(running.get("/readyz").await, (503, "CRDs\nleadership\n".to_owned()));
-    running.health.ready("CRDs");
+    running.health.mark_ready("CRDs");
     assert_eq!(running.get("/readyz").await, (503, "leadership\n".to_owned()));
-    running.health.ready("leadership");
+    running.health.mark_ready("leadership");
     assert_eq!(running.get("/readyz").await, (200, "ok\n".to_owned()));
     assert!(running.health.is_ready());
 }
@@ -150,7 +150,7 @@ async fn unknown_paths_and_methods_are_refused() {
 
 #[tokio::test]
 async fn the_log_level_can_be_changed_by_a_caller_of_this_machine() {
-    let (_log, level) = telemetry::log(LogFormat::Text, "info", std::io::sink).unwrap();
+    let (_log, level) = telemetry::build_subscriber(LogFormat::Text, "info", std::io::sink).unwrap();
     let running = start(|it| it.with_log_level(level)).await;
     let (status, _, body) = running.ask("PUT", "/log-level", "info,capt=debug\n").await;
     assert_eq!((status, body.as_str()), (200, "ok\n"));
@@ -182,10 +182,10 @@ async fn a_log_that_cannot_be_changed_says_so() {
 }
 
 /// With no patience for one thing, and all for the others: what ends is ended by that one.
-fn patient(server: Server, change: impl FnOnce(&mut Patience)) -> Server {
-    let mut patience = Patience { head: NEVER, body: NEVER, connection: NEVER, ..server.patience };
+fn patient(server: StatusServer, change: impl FnOnce(&mut HttpTimeouts)) -> StatusServer {
+    let mut patience = HttpTimeouts { head: NEVER, body: NEVER, connection: NEVER, ..server.timeouts };
     change(&mut patience);
-    Server { patience, ..server }
+    StatusServer { timeouts: patience, ..server }
 }
 
 #[tokio::test]
@@ -197,8 +197,8 @@ async fn a_caller_who_never_ends_the_head_is_let_go() {
 
 #[tokio::test]
 async fn a_body_that_does_not_come_is_not_waited_for() {
-    let (_log, level) = telemetry::log(LogFormat::Text, "info", std::io::sink).unwrap();
-    let hasty = |it: Server| patient(it, |it| it.body = Duration::from_millis(200));
+    let (_log, level) = telemetry::build_subscriber(LogFormat::Text, "info", std::io::sink).unwrap();
+    let hasty = |it: StatusServer| patient(it, |it| it.body = Duration::from_millis(200));
     let running = start(|it| hasty(it.with_log_level(level))).await;
     let answer = running.raw("PUT /log-level HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\nin");
     let answer = tokio::time::timeout(PATIENCE, answer).await.expect("it is not waited for");

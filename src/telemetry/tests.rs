@@ -30,7 +30,7 @@ impl Write for Page {
 fn page(format: LogFormat, filter: &str) -> (Page, Dispatch, LogLevel) {
     let page = Page::default();
     let writer = page.clone();
-    let (log, level) = log(format, filter, move || writer.clone()).unwrap();
+    let (log, level) = build_subscriber(format, filter, move || writer.clone()).unwrap();
     (page, log, level)
 }
 
@@ -70,7 +70,7 @@ fn a_sensitive_value_is_not_in_the_log() {
 #[test]
 fn a_filter_that_means_nothing_is_refused_with_an_example() {
     for filter in ["", "  ", "capt=loud", "a=b=c", "info,[[["] {
-        let error = parse(filter).unwrap_err();
+        let error = parse_filter(filter).unwrap_err();
         assert!(error.to_string().contains("capt=debug"), "{filter:?}: {error}");
     }
     let (_page, _log, level) = page(LogFormat::Text, "info");

@@ -1,17 +1,17 @@
-//! The name of a Fargate profile in EKS. Pure.
+//! Chooses the name of a Fargate profile in EKS. Pure: no I/O.
 //!
-//! EKS can change nothing of a profile but its tags, and two profiles cannot have one name. So a profile
-//! that must become another one gets another name, is made first, and the old one goes afterwards. The first
-//! one has the plain name; later ones carry a hash of what they are and of how often it was tried.
+//! EKS profiles are immutable except for their tags, and names are unique. A changed profile is therefore created under a new
+//! name before the old profile is deleted. The first profile has the plain name; later ones have a suffix that is a hash of
+//! the immutable fields and the attempt.
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use terraform_driver::{hex::hex, state::State};
 
-/// Longest name that we give.
-const MAX: usize = 100;
+/// Maximum length of a profile name.
+const MAX_NAME_LEN: usize = 100;
 
-/// What cannot be changed in place.
+/// The immutable fields of a profile. Its `Debug` text is hashed into profile names: renaming it or its fields changes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
     selectors: Vec<(String, Vec<(String, String)>)>,
@@ -19,16 +19,16 @@ pub struct Shape {
     role: String,
 }
 
-/// A profile that exists.
+/// A profile that exists in the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Existing {
+pub struct ExistingProfile {
     name: String,
     shape: Shape,
     tainted: bool,
 }
 
 impl Shape {
-    /// From selectors, subnets and role as the module's variables hold them. Order means nothing to EKS.
+    /// From selectors, subnets and role in the form of the module's variables. Sorted, because EKS ignores their order.
     pub fn new(selectors: Option<&Value>, subnets: Option<&Value>, role: Option<&Value>) -> Self {
         let list = |value: Option<&Value>| value.and_then(Value::as_array).cloned().unwrap_or_default();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -54,15 +54,15 @@ impl Shape {
     }
 }
 
-impl Existing {
-    /// The profile in a workspace's state.
-    pub fn of(state: &State) -> Option<Self> {
+impl ExistingProfile {
+    /// Reads the profile from the state of a workspace.
+    pub fn from_state(state: &State) -> Option<Self> {
         let object = state
-            .managed()
+            .managed_objects()
             .find(|object| object.kind == "aws_eks_fargate_profile" && object.instance.deposed.is_none())?;
         let attribute = |name| object.instance.attribute(name);
         Some(Self {
-            name: object.instance.text("fargate_profile_name")?,
+            name: object.instance.string_attribute("fargate_profile_name")?,
             shape: Shape::new(
                 attribute("selector").as_ref(),
                 attribute("subnet_ids").as_ref(),
@@ -73,19 +73,19 @@ impl Existing {
     }
 }
 
-/// The name for a profile of this shape, given the one that exists.
-pub fn profile_name(plain: &str, wanted: &Shape, existing: Option<&Existing>) -> String {
+/// Name of a profile with these fields: the existing name unless the fields differ or the existing profile is tainted.
+pub fn choose_profile_name(plain: &str, wanted: &Shape, existing: Option<&ExistingProfile>) -> String {
     let Some(existing) = existing else { return plain.to_owned() };
     if existing.shape == *wanted && !existing.tainted {
         return existing.name.clone();
     }
     let revision = |attempt| {
         let hash = wanted.hash6(attempt);
-        let kept: String = plain.chars().take(MAX - hash.len() - 1).collect();
+        let kept: String = plain.chars().take(MAX_NAME_LEN - hash.len() - 1).collect();
         format!("{kept}-{hash}")
     };
     let first = revision(0);
-    // Only a failed profile of the same shape has this name already.
+    // Only a failed profile with the same fields has this name already.
     if first == existing.name { revision(1) } else { first }
 }
 
@@ -103,16 +103,16 @@ mod tests {
         )
     }
 
-    fn existing(name: &str, namespace: &str, tainted: bool) -> Existing {
-        Existing { name: name.into(), shape: shape(namespace), tainted }
+    fn existing(name: &str, namespace: &str, tainted: bool) -> ExistingProfile {
+        ExistingProfile { name: name.into(), shape: shape(namespace), tainted }
     }
 
     #[test]
     fn the_first_profile_has_the_plain_name_and_keeps_it_while_nothing_changes() {
-        assert_eq!(profile_name("apps", &shape("x"), None), "apps");
-        assert_eq!(profile_name("apps", &shape("x"), Some(&existing("apps", "x", false))), "apps");
+        assert_eq!(choose_profile_name("apps", &shape("x"), None), "apps");
+        assert_eq!(choose_profile_name("apps", &shape("x"), Some(&existing("apps", "x", false))), "apps");
         assert_eq!(
-            profile_name("apps", &shape("x"), Some(&existing("apps-0a0b0c", "x", false))),
+            choose_profile_name("apps", &shape("x"), Some(&existing("apps-0a0b0c", "x", false))),
             "apps-0a0b0c"
         );
     }
@@ -131,24 +131,24 @@ mod tests {
 
     #[test]
     fn another_shape_gets_another_name() {
-        let name = profile_name("apps", &shape("y"), Some(&existing("apps", "x", false)));
+        let name = choose_profile_name("apps", &shape("y"), Some(&existing("apps", "x", false)));
         assert!(name.starts_with("apps-") && name.len() == "apps-".len() + 6, "{name}");
-        let third = profile_name("apps", &shape("w"), Some(&existing(&name, "y", false)));
+        let third = choose_profile_name("apps", &shape("w"), Some(&existing(&name, "y", false)));
         assert_ne!(name, third);
     }
 
     #[test]
     fn a_failed_profile_is_replaced_under_another_name_every_time() {
-        let second = profile_name("apps", &shape("x"), Some(&existing("apps", "x", true)));
-        let third = profile_name("apps", &shape("x"), Some(&existing(&second, "x", true)));
+        let second = choose_profile_name("apps", &shape("x"), Some(&existing("apps", "x", true)));
+        let third = choose_profile_name("apps", &shape("x"), Some(&existing(&second, "x", true)));
         assert_ne!(second, "apps");
         assert_ne!(third, second);
-        assert_ne!(profile_name("apps", &shape("x"), Some(&existing(&third, "x", true))), third);
+        assert_ne!(choose_profile_name("apps", &shape("x"), Some(&existing(&third, "x", true))), third);
     }
 
     #[test]
     fn a_long_name_stays_within_the_limit() {
         let long = "a".repeat(100);
-        assert_eq!(profile_name(&long, &shape("y"), Some(&existing(&long, "x", false))).len(), 100);
+        assert_eq!(choose_profile_name(&long, &shape("y"), Some(&existing(&long, "x", false))).len(), 100);
     }
 }

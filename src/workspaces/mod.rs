@@ -1,114 +1,117 @@
-//! From objects to workspaces: which there are, what goes into each, and what each one waits for. Pure.
+//! Desired workspaces: derives them, their inputs and their dependencies from validated objects. Pure: no I/O.
 
-mod fill;
-mod inputs;
-mod key;
+mod cluster;
+mod fargate_profile_name;
+mod module_inputs;
 mod resolve;
-mod rotation;
-mod unit;
-mod users;
+mod template;
+mod user_templates;
+mod workspace_key;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
 };
 
-pub use fill::{FillError, fill, template_request};
-pub use inputs::{EKS_FROM_VPC, FARGATE_FROM_EKS, FARGATE_FROM_VPC, Inputs, eks, fargate, vpc};
-pub use key::Key;
-pub use resolve::{Known, Place, ResolveError, Resolved, resolve};
-pub use rotation::{Existing, Shape, profile_name};
+pub use cluster::{eks_template_variables, fargate_template_variables};
+pub use fargate_profile_name::{ExistingProfile, Shape, choose_profile_name};
+pub use module_inputs::{
+    EKS_INPUTS_FROM_VPC, FARGATE_INPUT_FROM_EKS, FARGATE_INPUT_FROM_VPC, ModuleInputs, eks_inputs,
+    fargate_inputs, vpc_inputs,
+};
+pub use resolve::{AppliedOutputs, ProviderDefaults, ResolveError, ResolvedWorkspace, resolve_references};
 use serde::{Deserialize, Serialize};
+pub use template::{TemplateError, instantiate_template, template_request};
 use thiserror::Error;
-pub use unit::{eks_variables, fargate_variables};
+pub use workspace_key::WorkspaceKey;
 
 use crate::{
     manifest::ValidatedManifests,
     model::{ObjectKey, template::ValidatedTemplate},
-    modules::Builtin,
+    modules::EmbeddedModule,
 };
 
-/// What a workspace is for.
+/// Purpose of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Role {
-    /// The network.
+pub enum WorkspaceRole {
+    /// The VPC.
     Vpc,
     /// The EKS cluster.
     Eks,
     /// One Fargate profile.
     Fargate {
-        /// Its name in the spec.
+        /// Name of the profile in the spec.
         profile: String,
     },
-    /// A user's own.
+    /// A user's template.
     Custom,
 }
 
-/// What is rendered.
+/// The root module of a workspace.
 #[derive(Debug, Clone)]
-pub enum Body {
-    /// A module of ours with the variables that the spec gives.
+pub enum WorkspaceSource {
+    /// A built-in module.
     Module {
-        /// Which.
-        module: Builtin,
-        /// Its variables.
-        inputs: Inputs,
+        /// The module.
+        module: EmbeddedModule,
+        /// Variables from the spec.
+        inputs: ModuleInputs,
     },
     /// A user's template.
     Template {
-        /// With its placeholders filled in.
+        /// The template with its placeholders substituted.
         template: Box<ValidatedTemplate>,
-        /// What was filled in; also the variables that the template may declare.
+        /// Values of the placeholders; also passed as variables that the template declares.
         variables: BTreeMap<String, String>,
-        /// The file that it stands in; a relative path of a module starts there.
+        /// The manifest of the template; relative module paths start at its directory.
         file: String,
     },
 }
 
-/// A value that comes from another workspace; output and variable have the same name.
+/// A variable that is set from an output of the same name of another workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Handed {
-    /// Whose output.
-    pub from: Key,
-    /// Its name.
+pub struct OutputRef {
+    /// The workspace that has the output.
+    pub from: WorkspaceKey,
+    /// Name of the output and of the variable.
     pub name: &'static str,
 }
 
-/// One workspace.
+/// A workspace that should exist.
 #[derive(Debug, Clone)]
-pub struct Blueprint {
-    /// Its name.
-    pub key: Key,
-    /// What it is for.
-    pub role: Role,
-    /// The object that it was made for, as people write it: `CAPTControlPlane default/demo`.
+pub struct DesiredWorkspace {
+    /// Namespace and name.
+    pub key: WorkspaceKey,
+    /// Purpose.
+    pub role: WorkspaceRole,
+    /// The object that it belongs to, for messages: `CAPTControlPlane default/demo`.
     pub owner: String,
-    /// The EKS cluster that it changes, which allows one change at a time.
+    /// The EKS cluster that it changes; changes of one cluster are serialized.
     pub eks_cluster: Option<String>,
-    /// Where.
+    /// AWS region.
     pub region: Option<String>,
-    /// What is rendered.
-    pub body: Body,
-    /// What comes from others.
-    pub handed: Vec<Handed>,
-    /// What has to be there first.
-    pub after: BTreeSet<Key>,
-    /// The Secret that its outputs make.
+    /// The root module.
+    pub source: WorkspaceSource,
+    /// Variables that are set from outputs of other workspaces.
+    pub output_refs: Vec<OutputRef>,
+    /// Workspaces that must be applied first.
+    pub depends_on: BTreeSet<WorkspaceKey>,
+    /// The Secret that receives its outputs.
     pub connection_secret: Option<ObjectKey>,
-    /// Stays when its object goes.
+    /// Whether its resources are retained when its object is deleted.
     pub retained: bool,
 }
 
-/// Why a workspace cannot be made from what the files say.
+/// Why a workspace cannot be derived from the manifests.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("{0}")]
-pub struct BlueprintError(String);
+pub struct DesiredWorkspaceError(String);
 
-impl BlueprintError {
-    fn no_template(workspace: &Key, template: &ObjectKey) -> Self {
+impl DesiredWorkspaceError {
+    fn missing_template(workspace: &WorkspaceKey, template: &ObjectKey) -> Self {
         Self(format!(
-            "{workspace}: WorkspaceTemplate {template} is in none of the files; add its file, or correct the reference"
+            "{workspace}: WorkspaceTemplate {template} not found in the manifests; add it, or correct the reference"
         ))
     }
 
@@ -117,27 +120,29 @@ impl BlueprintError {
     }
 }
 
-/// Every workspace that the files ask for, or everything that is wrong with them.
-pub fn blueprints(manifests: &ValidatedManifests) -> Result<Vec<Blueprint>, Vec<BlueprintError>> {
+/// All workspaces of the manifests, or all errors in them.
+pub fn desired_workspaces(
+    manifests: &ValidatedManifests,
+) -> Result<Vec<DesiredWorkspace>, Vec<DesiredWorkspaceError>> {
     let (mut all, mut errors) = (Vec::new(), Vec::new());
-    for unit in manifests.units.iter().filter(|unit| !unit.paused) {
-        match unit::workspaces(unit, manifests) {
+    for unit in manifests.clusters.iter().filter(|unit| !unit.paused) {
+        match cluster::cluster_workspaces(unit, manifests) {
             Ok(more) => all.extend(more),
             Err(more) => errors.extend(more),
         }
     }
-    match users::workspaces(manifests) {
+    match user_templates::template_apply_workspaces(manifests) {
         Ok(more) => all.extend(more),
         Err(more) => errors.extend(more),
     }
     if !errors.is_empty() {
         return Err(errors);
     }
-    users::wait_for_secrets(&mut all, manifests);
+    user_templates::add_secret_dependencies(&mut all, manifests);
     Ok(all)
 }
 
-/// The directory of a file, in which a relative path of a template starts.
-fn directory_of(file: &str) -> &Path {
+/// Directory of a manifest, to which relative module paths refer.
+fn parent_dir(file: &str) -> &Path {
     Path::new(file).parent().unwrap_or_else(|| Path::new(""))
 }

@@ -1,7 +1,7 @@
-//! The variables of the built-in modules, from validated specs. Pure.
+//! Variables of the built-in modules, from validated specs. Pure: no I/O.
 //!
-//! Every variable of a module is a field here or is handed over from another workspace; a test compares
-//! both with the module's `variables.tf`.
+//! Each variable of a module is either a field here or an output of another workspace; a test compares both with the
+//! module's `variables.tf`.
 
 use std::collections::BTreeMap;
 
@@ -18,20 +18,20 @@ use crate::{
         fargate::ValidatedProfile,
         names,
         network::{ExistingVpc, NetworkSource, NewVpc, ValidatedNetwork, Zones},
-        tags::Tags,
-        text::{
+        newtypes::{
             AccessPolicyArn, AddonName, ClusterName, KeyArn, PodRoleArn, PrincipalArn, ProfileName, RoleArn,
             SelectorLabelKey, SelectorLabelValue, SelectorNamespace, SubnetId, VpcId, Zone,
         },
+        tags::Tags,
     },
 };
 
-/// Variables as they go into `terraform.tfvars.json`.
-pub type Inputs = Map<String, Value>;
+/// Variables in the form of `terraform.tfvars.json`.
+pub type ModuleInputs = Map<String, Value>;
 
 /// Variables of `terraform/modules/vpc`.
 #[derive(Serialize)]
-struct Vpc<'a> {
+struct VpcInputs<'a> {
     name: String,
     cluster_name: &'a ClusterName,
     cidr: String,
@@ -46,16 +46,17 @@ struct Vpc<'a> {
     tags: &'a Tags,
 }
 
-/// Variables of the VPC module; `None` where a template makes the network.
-pub fn vpc(network: &ValidatedNetwork, cluster: &ClusterName) -> Option<Inputs> {
-    let name = network.vpc_name.as_ref().map_or_else(|| names::vpc(cluster.as_str()), ToString::to_string);
-    let mut vpc = Vpc {
+/// Variables of the VPC module; `None` if a template creates the network.
+pub fn vpc_inputs(network: &ValidatedNetwork, cluster: &ClusterName) -> Option<ModuleInputs> {
+    let name =
+        network.vpc_name.as_ref().map_or_else(|| names::vpc_name(cluster.as_str()), ToString::to_string);
+    let mut vpc = VpcInputs {
         name,
         cluster_name: cluster,
         cidr: "10.0.0.0/16".to_owned(),
         availability_zones: &[],
         az_count: 3,
-        nat: nat(NatGateways::default()),
+        nat: nat_mode(NatGateways::default()),
         flow_logs_enabled: false,
         flow_logs_retention_days: 30,
         existing_vpc_id: None,
@@ -71,7 +72,7 @@ pub fn vpc(network: &ValidatedNetwork, cluster: &ClusterName) -> Option<Inputs> 
                 Zones::Named(named) => vpc.availability_zones = named,
                 Zones::First(count) => vpc.az_count = *count,
             }
-            vpc.nat = nat(*wanted);
+            vpc.nat = nat_mode(*wanted);
             vpc.flow_logs_enabled = flow_log_days.is_some();
             vpc.flow_logs_retention_days = flow_log_days.unwrap_or(vpc.flow_logs_retention_days);
         }
@@ -81,10 +82,10 @@ pub fn vpc(network: &ValidatedNetwork, cluster: &ClusterName) -> Option<Inputs> 
             vpc.existing_public_subnet_ids = public_subnets;
         }
     }
-    Some(map(&vpc))
+    Some(to_inputs(&vpc))
 }
 
-const fn nat(gateways: NatGateways) -> &'static str {
+const fn nat_mode(gateways: NatGateways) -> &'static str {
     match gateways {
         NatGateways::None => "none",
         NatGateways::Single => "single",
@@ -92,10 +93,10 @@ const fn nat(gateways: NatGateways) -> &'static str {
     }
 }
 
-/// Variables of `terraform/modules/eks`, but for those handed over from the VPC.
+/// Variables of `terraform/modules/eks`, except those set from outputs of the VPC workspace.
 #[derive(Serialize)]
-#[expect(clippy::struct_excessive_bools, reason = "it mirrors the variables of the module")]
-struct Eks<'a> {
+#[expect(clippy::struct_excessive_bools, reason = "mirrors the variables of the module")]
+struct EksInputs<'a> {
     cluster_name: &'a ClusterName,
     kubernetes_version: &'a KubernetesVersion,
     endpoint_public_access: bool,
@@ -115,8 +116,8 @@ struct Eks<'a> {
     tags: &'a Tags,
 }
 
-/// What the EKS module takes from the VPC's workspace: variable and output have the same name.
-pub const EKS_FROM_VPC: [&str; 2] = ["vpc_id", "private_subnets"];
+/// Variables of the EKS module that are outputs of the VPC workspace.
+pub const EKS_INPUTS_FROM_VPC: [&str; 2] = ["vpc_id", "private_subnets"];
 
 #[derive(Serialize)]
 struct AccessEntry<'a> {
@@ -142,9 +143,9 @@ struct Addon<'a> {
     service_account_role_arn: Option<&'a RoleArn>,
 }
 
-/// Variables of the EKS module. What the spec says and Terraform does not need is named here too, so that
-/// a new field cannot be forgotten.
-pub fn eks(control_plane: &ValidatedControlPlane, cluster: &ClusterName) -> Inputs {
+/// Variables of the EKS module. Spec fields that Terraform does not need are listed in the pattern as well, so that a new
+/// field cannot be forgotten.
+pub fn eks_inputs(control_plane: &ValidatedControlPlane, cluster: &ClusterName) -> ModuleInputs {
     let ValidatedControlPlane {
         version,
         template: _,
@@ -165,16 +166,12 @@ pub fn eks(control_plane: &ValidatedControlPlane, cluster: &ClusterName) -> Inpu
         identity: _,
         timeouts: _,
     } = control_plane;
-    map(&Eks {
+    to_inputs(&EksInputs {
         cluster_name: cluster,
         kubernetes_version: version,
         endpoint_public_access: *public,
         endpoint_private_access: *private,
-        endpoint_public_cidrs: if public_cidrs.is_empty() {
-            vec![Cidr::EVERYTHING]
-        } else {
-            public_cidrs.clone()
-        },
+        endpoint_public_cidrs: if public_cidrs.is_empty() { vec![Cidr::ANY] } else { public_cidrs.clone() },
         access_entries: access_entries.iter().map(access_entry).collect(),
         bootstrap_creator_admin: *creator_is_admin,
         encryption_enabled: *encryption != Encryption::Off,
@@ -215,8 +212,7 @@ fn access_entry(entry: &ValidatedAccessEntry) -> AccessEntry<'_> {
     }
 }
 
-/// A cluster of which nothing is said still needs a DNS, and EKS installs none by itself where it is told to
-/// leave its self-managed addons out.
+/// A cluster without `addons` in its spec still needs DNS, and EKS installs no `coredns` when self-managed addons are disabled.
 fn default_addons(system_profile: bool) -> Vec<Addon<'static>> {
     static COREDNS: std::sync::LazyLock<Option<AddonName>> =
         std::sync::LazyLock::new(|| AddonName::parse("coredns").ok());
@@ -235,9 +231,9 @@ fn addon(addon: &ValidatedAddon) -> Addon<'_> {
     }
 }
 
-/// Variables of `terraform/modules/fargate`; those left out are handed over.
+/// Variables of `terraform/modules/fargate`; omitted ones are set from outputs of other workspaces.
 #[derive(Serialize)]
-struct Fargate<'a> {
+struct FargateInputs<'a> {
     cluster_name: &'a ClusterName,
     profile_name: &'a ProfileName,
     selectors: Vec<Selector<'a>>,
@@ -254,15 +250,15 @@ struct Selector<'a> {
     labels: &'a BTreeMap<SelectorLabelKey, SelectorLabelValue>,
 }
 
-/// What a profile takes from the VPC's workspace unless the profile says otherwise.
-pub const FARGATE_FROM_VPC: &str = "private_subnets";
-/// What a profile takes from the EKS workspace unless the profile says otherwise.
-pub const FARGATE_FROM_EKS: &str = "pod_execution_role_arn";
+/// Variable of a profile that defaults to an output of the VPC workspace.
+pub const FARGATE_INPUT_FROM_VPC: &str = "private_subnets";
+/// Variable of a profile that defaults to an output of the EKS workspace.
+pub const FARGATE_INPUT_FROM_EKS: &str = "pod_execution_role_arn";
 
 /// Variables of the Fargate module.
-pub fn fargate(profile: &ValidatedProfile, cluster: &ClusterName) -> Inputs {
+pub fn fargate_inputs(profile: &ValidatedProfile, cluster: &ClusterName) -> ModuleInputs {
     let ValidatedProfile { name, selectors, template: _, subnets, pod_execution_role, tags } = profile;
-    map(&Fargate {
+    to_inputs(&FargateInputs {
         cluster_name: cluster,
         profile_name: name,
         selectors: selectors
@@ -275,10 +271,10 @@ pub fn fargate(profile: &ValidatedProfile, cluster: &ClusterName) -> Inputs {
     })
 }
 
-/// Structs with named fields and string keys always make an object.
-fn map(inputs: &impl Serialize) -> Inputs {
+/// Serializes to a map; structs with named fields always serialize to an object.
+fn to_inputs(inputs: &impl Serialize) -> ModuleInputs {
     match serde_json::to_value(inputs) {
         Ok(Value::Object(map)) => map,
-        _ => Inputs::new(),
+        _ => ModuleInputs::new(),
     }
 }

@@ -1,4 +1,5 @@
-//! From a blueprint and what is known of other workspaces to what the driver renders. Pure.
+//! Resolves the references of a workspace (outputs of other workspaces, Secrets, config maps) into a render request. Pure: no
+//! I/O.
 
 use std::collections::BTreeMap;
 
@@ -6,139 +7,142 @@ use serde_json::{Map, Value};
 use terraform_driver::{
     command::UserArgs,
     output::Outputs,
-    render::{LocalEndpoint, ProviderBlock, Request, Source, VarFile},
+    render::{LocalEndpoint, ProviderBlock, RenderRequest, RootSource, VarFile},
 };
 use thiserror::Error;
 
 use super::{
-    Blueprint, Body, Handed, Key,
-    fill::{language, template_request},
+    DesiredWorkspace, OutputRef, WorkspaceKey, WorkspaceSource,
+    template::{inline_format, template_request},
 };
 use crate::{
     manifest::ValidatedManifests,
     model::template::{DataSource, EnvValue, ExtraArgs, ValidatedTemplate},
 };
 
-/// What is known while the work goes on.
+/// Outputs of the workspaces that are applied so far.
 #[derive(Debug, Default)]
-pub struct Known {
-    /// The outputs of the workspaces that are there.
-    pub outputs: BTreeMap<Key, Outputs>,
+pub struct AppliedOutputs {
+    /// Outputs by workspace.
+    pub by_workspace: BTreeMap<WorkspaceKey, Outputs>,
 }
 
-/// Where the work goes on.
+/// Defaults of the AWS provider block.
 #[derive(Debug, Clone)]
-pub struct Place {
-    /// The local AWS; none for the real one.
+pub struct ProviderDefaults {
+    /// Endpoint of the local AWS; `None` for the real AWS.
     pub local_endpoint: Option<String>,
-    /// The region of objects that name none.
+    /// Region of objects that do not set one.
     pub default_region: String,
 }
 
-/// A value that is not there.
+/// A reference that cannot be resolved.
 #[derive(Debug, Clone, Error, PartialEq, Eq)]
 pub enum ResolveError {
-    /// It comes from a workspace that has not been applied.
+    /// The workspace that has the output is not applied.
     #[error("{variable} comes from {from}, which has not been applied yet")]
-    NotYet {
+    NotApplied {
         /// The variable.
         variable: String,
-        /// Whose output it is.
-        from: Key,
+        /// The workspace that has the output.
+        from: WorkspaceKey,
     },
-    /// The workspace is there and has no such output.
+    /// The workspace is applied and has no such output.
     #[error("{from} has no output `{output}`; add it to its template, or set the value in the spec")]
-    NoOutput {
+    MissingOutput {
         /// The output.
         output: String,
-        /// Whose it should be.
-        from: Key,
+        /// The workspace.
+        from: WorkspaceKey,
     },
-    /// A Secret or `ConfigMap` that nobody knows.
+    /// A Secret or `ConfigMap` that does not exist.
     #[error(
-        "{what} is in none of the files and no workspace writes it; add its file, or correct the reference"
+        "{what} is neither in the manifests nor written by a workspace; add it, or correct the reference"
     )]
-    NoData {
-        /// Object and key.
+    MissingData {
+        /// The object and its key.
         what: String,
     },
 }
 
-/// What the driver needs.
+/// Input of the driver.
 #[derive(Debug, Clone)]
-pub struct Resolved {
-    /// What is rendered.
-    pub request: Request,
-    /// The template's additions to the environment.
+pub struct ResolvedWorkspace {
+    /// Render request.
+    pub request: RenderRequest,
+    /// Environment variables of the template.
     pub env: Vec<(String, String)>,
-    /// The template's additions to the commands.
+    /// Extra arguments of the template.
     pub args: UserArgs,
-    /// What is left out because the workspace that it comes from is not there yet.
+    /// References that were left out because their workspace is not applied yet.
     pub missing: Vec<ResolveError>,
 }
 
-/// Fills in everything that comes from elsewhere.
-pub fn resolve(
-    blueprint: &Blueprint,
-    known: &Known,
+/// Resolves all references of a workspace. `secrets` maps connection Secrets to the workspaces that write them.
+pub fn resolve_references(
+    blueprint: &DesiredWorkspace,
+    known: &AppliedOutputs,
     manifests: &ValidatedManifests,
-    secrets: &BTreeMap<String, Key>,
-    place: &Place,
-) -> Result<Resolved, ResolveError> {
-    let mut finder = Finder { known, manifests, secrets, missing: Vec::new() };
-    let (mut request, env, args) = match &blueprint.body {
-        Body::Module { module, inputs } => {
+    secrets: &BTreeMap<String, WorkspaceKey>,
+    place: &ProviderDefaults,
+) -> Result<ResolvedWorkspace, ResolveError> {
+    let mut finder =
+        ReferenceResolver { applied: known, manifests, secret_producers: secrets, missing: Vec::new() };
+    let (mut request, env, args) = match &blueprint.source {
+        WorkspaceSource::Module { module, inputs } => {
             let key = &blueprint.key;
-            let mut request = Request::new(&key.namespace, &key.name, Source::Module(module.files()));
+            let mut request =
+                RenderRequest::new(&key.namespace, &key.name, RootSource::Module(module.files()));
             request.variables.clone_from(inputs);
             (request, Vec::new(), UserArgs::default())
         }
-        Body::Template { template, variables, file } => {
+        WorkspaceSource::Template { template, variables, file } => {
             let mut request = template_request(&blueprint.key, template, variables, file);
             request.var_files = finder.var_files(template)?;
-            (request, finder.env(template)?, args(&template.args))
+            (request, finder.env(template)?, user_args(&template.args))
         }
     };
-    request.upstream = finder.upstream(blueprint)?;
+    request.upstream_outputs = finder.upstream_values(blueprint)?;
     request.provider = Some(ProviderBlock {
         region: blueprint.region.clone().unwrap_or_else(|| place.default_region.clone()),
         local: place.local_endpoint.clone().map(|url| LocalEndpoint { url }),
         ..ProviderBlock::default()
     });
-    Ok(Resolved { request, env, args, missing: finder.missing })
+    Ok(ResolvedWorkspace { request, env, args, missing: finder.missing })
 }
 
-fn args(extra: &ExtraArgs) -> UserArgs {
+fn user_args(extra: &ExtraArgs) -> UserArgs {
     let ExtraArgs { init, plan, apply, destroy } = extra.clone();
     UserArgs { init, plan, apply, destroy }
 }
 
-/// Looks values up: in the files, or among what other workspaces make.
-struct Finder<'a> {
-    known: &'a Known,
+/// Looks up references in the manifests and in the outputs of other workspaces.
+struct ReferenceResolver<'a> {
+    applied: &'a AppliedOutputs,
     manifests: &'a ValidatedManifests,
-    secrets: &'a BTreeMap<String, Key>,
+    secret_producers: &'a BTreeMap<String, WorkspaceKey>,
     missing: Vec<ResolveError>,
 }
 
-impl Finder<'_> {
-    /// The values that come from other workspaces, in the order of the blueprint.
-    fn upstream(&mut self, blueprint: &Blueprint) -> Result<Map<String, Value>, ResolveError> {
+impl ReferenceResolver<'_> {
+    /// Variables from outputs of other workspaces, in declaration order.
+    fn upstream_values(&mut self, blueprint: &DesiredWorkspace) -> Result<Map<String, Value>, ResolveError> {
         let mut values = Map::new();
-        for Handed { from, name } in &blueprint.handed {
-            let Some(outputs) = self.outputs(from, name) else { continue };
-            let output = outputs
-                .get(name)
-                .ok_or_else(|| ResolveError::NoOutput { output: (*name).to_owned(), from: from.clone() })?;
+        for OutputRef { from, name } in &blueprint.output_refs {
+            let Some(outputs) = self.outputs_of(from, name) else { continue };
+            let output = outputs.get(name).ok_or_else(|| ResolveError::MissingOutput {
+                output: (*name).to_owned(),
+                from: from.clone(),
+            })?;
             values.insert((*name).to_owned(), output.expose().clone());
         }
         Ok(values)
     }
 
-    fn outputs(&mut self, from: &Key, variable: &str) -> Option<&Outputs> {
-        let outputs = self.known.outputs.get(from);
+    fn outputs_of(&mut self, from: &WorkspaceKey, variable: &str) -> Option<&Outputs> {
+        let outputs = self.applied.by_workspace.get(from);
         if outputs.is_none() {
-            self.missing.push(ResolveError::NotYet { variable: variable.to_owned(), from: from.clone() });
+            self.missing.push(ResolveError::NotApplied { variable: variable.to_owned(), from: from.clone() });
         }
         outputs
     }
@@ -146,8 +150,8 @@ impl Finder<'_> {
     fn var_files(&mut self, template: &ValidatedTemplate) -> Result<Vec<VarFile>, ResolveError> {
         let mut files = Vec::new();
         for file in &template.var_files {
-            if let Some((origin, text)) = self.text(&file.from)? {
-                files.push(VarFile { origin, format: language(file.format), text });
+            if let Some((origin, text)) = self.read_data_source(&file.from)? {
+                files.push(VarFile { origin, format: inline_format(file.format), text });
             }
         }
         Ok(files)
@@ -158,21 +162,21 @@ impl Finder<'_> {
         for variable in &template.env {
             let value = match &variable.value {
                 EnvValue::Literal(text) => Some(text.clone()),
-                EnvValue::From(source) => self.text(source)?.map(|(_, text)| text),
+                EnvValue::From(source) => self.read_data_source(source)?.map(|(_, text)| text),
             };
             env.extend(value.map(|value| (variable.name.clone(), value)));
         }
         Ok(env)
     }
 
-    /// Where it is, and what it says; nothing if the workspace that makes it is not there yet.
-    fn text(&mut self, source: &DataSource) -> Result<Option<(String, String)>, ResolveError> {
+    /// Description and text of a Secret or `ConfigMap` key; `None` if the workspace that writes it is not applied yet.
+    fn read_data_source(&mut self, source: &DataSource) -> Result<Option<(String, String)>, ResolveError> {
         let (kind, reference) = match source {
             DataSource::ConfigMap(reference) => ("ConfigMap", reference),
             DataSource::Secret(reference) => ("Secret", reference),
         };
         let what = format!("{kind} {}/{} key {}", reference.namespace, reference.name, reference.key);
-        let missing = || ResolveError::NoData { what: what.clone() };
+        let missing = || ResolveError::MissingData { what: what.clone() };
         let data = source.resolve().map_err(|_| missing())?;
         let text = match source {
             DataSource::ConfigMap(_) => {
@@ -184,8 +188,9 @@ impl Finder<'_> {
                     secret.value(&data.key).map(|value| String::from_utf8_lossy(value.reveal()).into_owned())
                 }
                 None => {
-                    let maker = self.secrets.get(&data.object.to_string()).cloned().ok_or_else(missing)?;
-                    let Some(outputs) = self.outputs(&maker, &what) else { return Ok(None) };
+                    let maker =
+                        self.secret_producers.get(&data.object.to_string()).cloned().ok_or_else(missing)?;
+                    let Some(outputs) = self.outputs_of(&maker, &what) else { return Ok(None) };
                     outputs.connection_strings().get(&data.key).map(|value| value.expose().clone())
                 }
             },

@@ -1,15 +1,15 @@
-//! A template with its placeholders filled in, and what the driver renders of it. Pure.
+//! Instantiates a `WorkspaceTemplate`: substitutes its placeholders and builds its render request. Pure: no I/O.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 use terraform_driver::{
-    render::{InlineFormat, Request, Source, Var},
-    substitute::{SubstituteError, Values, substitute},
+    render::{InlineFormat, RenderRequest, RootSource, TemplateVar},
+    substitute::{PlaceholderValues, SubstituteError, substitute_placeholders},
 };
 use thiserror::Error;
 
-use super::{Key, directory_of};
+use super::{WorkspaceKey, parent_dir};
 use crate::{
     api::{FileFormat, WorkspaceSpec, WorkspaceTemplateSpec},
     model::{
@@ -18,45 +18,45 @@ use crate::{
     },
 };
 
-/// Why a template cannot be filled in.
+/// Why a template cannot be instantiated.
 #[derive(Debug, Clone, Error, PartialEq, Eq)]
-pub enum FillError {
-    /// A placeholder that no variable fills, or not so.
+pub enum TemplateError {
+    /// A placeholder is unresolved or its value is not allowed there.
     #[error(transparent)]
     Placeholder(#[from] SubstituteError),
-    /// A field that is wrong once it is filled in.
+    /// A field is invalid after substitution.
     #[error("{}: {}", .0.path, .0.message)]
     Field(Problem),
-    /// No template any more once it is filled in.
+    /// The result is not a valid template spec.
     #[error("{0}")]
-    Shape(String),
+    Invalid(String),
 }
 
-/// Fills in the placeholders of a template for this workspace, and looks at the result.
-pub fn fill(
+/// Substitutes the placeholders of a template for a workspace and validates the result.
+pub fn instantiate_template(
     spec: &WorkspaceTemplateSpec,
     workspace: &str,
     variables: &BTreeMap<String, String>,
-) -> Result<ValidatedTemplate, Vec<FillError>> {
-    let shape = |error: serde_json::Error| vec![FillError::Shape(error.to_string())];
+) -> Result<ValidatedTemplate, Vec<TemplateError>> {
+    let shape = |error: serde_json::Error| vec![TemplateError::Invalid(error.to_string())];
     let inner = serde_json::to_value(&spec.template.spec).map_err(shape)?;
-    let filled = substitute(&inner, &Values::new(workspace, variables))
-        .map_err(|errors| errors.into_iter().map(FillError::from).collect::<Vec<_>>())?;
+    let filled = substitute_placeholders(&inner, &PlaceholderValues::new(workspace, variables))
+        .map_err(|errors| errors.into_iter().map(TemplateError::from).collect::<Vec<_>>())?;
     let filled: WorkspaceSpec = serde_json::from_value(filled).map_err(shape)?;
     let mut whole = spec.clone();
     whole.template.spec = filled;
-    template::validate(&whole).map_err(|problems| problems.into_iter().map(FillError::Field).collect())
+    template::validate(&whole).map_err(|problems| problems.into_iter().map(TemplateError::Field).collect())
 }
 
-/// What the driver renders of a template, as far as the template itself says it: what comes out of Secrets and config maps
-/// is not there yet. `file` is the file that it stands in; a relative path of a module starts there.
+/// Render request of a template, without the values from Secrets and config maps. `file` is the manifest of the template;
+/// relative module paths start at its directory.
 pub fn template_request(
-    key: &Key,
+    key: &WorkspaceKey,
     template: &ValidatedTemplate,
     variables: &BTreeMap<String, String>,
     file: &str,
-) -> Request {
-    let mut request = Request::new(&key.namespace, &key.name, source(template, file));
+) -> RenderRequest {
+    let mut request = RenderRequest::new(&key.namespace, &key.name, render_source(template, file));
     request.entrypoint.clone_from(&template.entrypoint);
     request.variables =
         variables.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect();
@@ -65,33 +65,33 @@ pub fn template_request(
     request
 }
 
-fn source(template: &ValidatedTemplate, file: &str) -> Source {
+fn render_source(template: &ValidatedTemplate, file: &str) -> RootSource {
     match &template.source {
         TemplateSource::Inline { format, text } => {
-            Source::Inline { format: language(*format), text: text.clone() }
+            RootSource::Inline { format: inline_format(*format), text: text.clone() }
         }
         TemplateSource::Remote { address } if address.starts_with('.') => {
-            let address = directory_of(file).join(address).display().to_string();
-            Source::Remote { address: explicit(address), fetched: None }
+            let address = parent_dir(file).join(address).display().to_string();
+            RootSource::Remote { address: explicit_local_path(address), fetched: None }
         }
-        TemplateSource::Remote { address } => Source::Remote { address: address.clone(), fetched: None },
+        TemplateSource::Remote { address } => RootSource::Remote { address: address.clone(), fetched: None },
     }
 }
 
-/// Terraform takes a path for one only if it begins like one.
-fn explicit(path: String) -> String {
+/// Terraform recognises a local path only by a leading `/` or `.`.
+fn explicit_local_path(path: String) -> String {
     if path.starts_with(['/', '.']) { path } else { format!("./{path}") }
 }
 
-pub(super) const fn language(format: FileFormat) -> InlineFormat {
+pub(super) const fn inline_format(format: FileFormat) -> InlineFormat {
     match format {
         FileFormat::Hcl => InlineFormat::Hcl,
         FileFormat::Json => InlineFormat::Json,
     }
 }
 
-fn vars(template: &ValidatedTemplate) -> Vec<Var> {
-    template.vars.iter().map(|(key, value)| Var { key: key.clone(), value: value.clone() }).collect()
+fn vars(template: &ValidatedTemplate) -> Vec<TemplateVar> {
+    template.vars.iter().map(|(key, value)| TemplateVar { key: key.clone(), value: value.clone() }).collect()
 }
 
 fn varmap(template: &ValidatedTemplate) -> Map<String, Value> {

@@ -1,25 +1,29 @@
-//! What users bring: templates, and objects that apply them.
+//! Workspaces of `WorkspaceTemplateApply` objects, and dependencies through connection Secrets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Blueprint, BlueprintError, Body, FillError, Inputs, Key, Role, fill};
+use super::{
+    DesiredWorkspace, DesiredWorkspaceError, ModuleInputs, TemplateError, WorkspaceKey, WorkspaceRole,
+    WorkspaceSource, template::instantiate_template,
+};
 use crate::{
     api::{BuiltInModule, DeletionPolicy, WorkspaceTemplateApply},
-    manifest::{Checked, ValidatedManifests},
+    manifest::{ValidatedManifests, ValidatedObject},
     model::{
-        ObjectKey,
-        apply::{ValidatedApply, Work},
-        names,
+        ObjectKey, names,
         template::{DataSource, EnvValue, ValidatedTemplate, resolve_secret},
+        workspace_apply::{TerraformSource, ValidatedApply},
     },
-    modules::Builtin,
+    modules::EmbeddedModule,
 };
 
 /// One workspace for each `WorkspaceTemplateApply`.
-pub(super) fn workspaces(manifests: &ValidatedManifests) -> Result<Vec<Blueprint>, Vec<BlueprintError>> {
+pub(super) fn template_apply_workspaces(
+    manifests: &ValidatedManifests,
+) -> Result<Vec<DesiredWorkspace>, Vec<DesiredWorkspaceError>> {
     let (mut all, mut errors) = (Vec::new(), Vec::new());
     for apply in manifests.applies.values() {
-        match workspace(apply, manifests) {
+        match template_apply_workspace(apply, manifests) {
             Ok(blueprint) => all.push(blueprint),
             Err(more) => errors.extend(more),
         }
@@ -27,102 +31,113 @@ pub(super) fn workspaces(manifests: &ValidatedManifests) -> Result<Vec<Blueprint
     if errors.is_empty() { Ok(all) } else { Err(errors) }
 }
 
-type Apply = Checked<WorkspaceTemplateApply, ValidatedApply>;
+type CheckedApply = ValidatedObject<WorkspaceTemplateApply, ValidatedApply>;
 
-fn workspace(apply: &Apply, manifests: &ValidatedManifests) -> Result<Blueprint, Vec<BlueprintError>> {
-    let key = Key::new(apply.key.namespace.as_str(), names::workspace(apply.key.name.as_str()));
+fn template_apply_workspace(
+    apply: &CheckedApply,
+    manifests: &ValidatedManifests,
+) -> Result<DesiredWorkspace, Vec<DesiredWorkspaceError>> {
+    let key = WorkspaceKey::new(apply.key.namespace.as_str(), names::workspace_name(apply.key.name.as_str()));
     let owner = format!("WorkspaceTemplateApply {}", apply.key);
-    let (role, body) = match &apply.valid.work {
-        Work::Template { template, variables } => {
-            (Role::Custom, template_body(&key, template, variables.clone(), manifests)?)
+    let (role, body) = match &apply.valid.source {
+        TerraformSource::Template { template, variables } => {
+            (WorkspaceRole::Custom, template_source(&key, template, variables.clone(), manifests)?)
         }
-        Work::Module { module, inputs, from: _ } => {
+        TerraformSource::Module { module, inputs, from: _ } => {
             let (role, module) = match module {
-                BuiltInModule::Vpc => (Role::Vpc, Builtin::Vpc),
-                BuiltInModule::Eks => (Role::Eks, Builtin::Eks),
-                BuiltInModule::Fargate => (Role::Custom, Builtin::Fargate),
+                BuiltInModule::Vpc => (WorkspaceRole::Vpc, EmbeddedModule::Vpc),
+                BuiltInModule::Eks => (WorkspaceRole::Eks, EmbeddedModule::Eks),
+                BuiltInModule::Fargate => (WorkspaceRole::Custom, EmbeddedModule::Fargate),
             };
-            (role, Body::Module { module, inputs: inputs.clone().into_iter().collect() })
+            (role, WorkspaceSource::Module { module, inputs: inputs.clone().into_iter().collect() })
         }
     };
     let waits = apply.valid.wait_for_workspaces.iter();
-    Ok(Blueprint {
+    Ok(DesiredWorkspace {
         role,
         owner,
-        eks_cluster: changed_cluster(&body),
+        eks_cluster: target_eks_cluster(&body),
         region: apply.valid.region.as_ref().map(ToString::to_string),
-        handed: Vec::new(),
-        after: waits
-            .map(|key| Key::new(key.namespace.as_str(), names::workspace(key.name.as_str())))
+        output_refs: Vec::new(),
+        depends_on: waits
+            .map(|key| WorkspaceKey::new(key.namespace.as_str(), names::workspace_name(key.name.as_str())))
             .collect(),
-        connection_secret: apply.valid.connection_secret.clone().or_else(|| own_secret(&body)),
-        retained: apply.valid.retain || is_orphaned(&body),
+        connection_secret: apply
+            .valid
+            .connection_secret
+            .clone()
+            .or_else(|| template_connection_secret(&body)),
+        retained: apply.valid.retain || has_orphan_policy(&body),
         key,
-        body,
+        source: body,
     })
 }
 
-/// The EKS cluster that a built-in module changes; for a template nobody can tell.
-fn changed_cluster(body: &Body) -> Option<String> {
-    let name = |inputs: &Inputs| inputs.get("cluster_name").and_then(|name| name.as_str()).map(str::to_owned);
+/// The EKS cluster that a built-in module changes; unknown for a template.
+fn target_eks_cluster(body: &WorkspaceSource) -> Option<String> {
+    let name =
+        |inputs: &ModuleInputs| inputs.get("cluster_name").and_then(|name| name.as_str()).map(str::to_owned);
     match body {
-        Body::Module { module: Builtin::Eks | Builtin::Fargate, inputs } => name(inputs),
-        Body::Module { .. } | Body::Template { .. } => None,
+        WorkspaceSource::Module { module: EmbeddedModule::Eks | EmbeddedModule::Fargate, inputs } => {
+            name(inputs)
+        }
+        WorkspaceSource::Module { .. } | WorkspaceSource::Template { .. } => None,
     }
 }
 
-/// The Secret that a template's own spec names.
-pub(super) fn own_secret(body: &Body) -> Option<ObjectKey> {
+/// The connection Secret in a template's spec.
+pub(super) fn template_connection_secret(body: &WorkspaceSource) -> Option<ObjectKey> {
     match body {
-        Body::Template { template, .. } => {
+        WorkspaceSource::Template { template, .. } => {
             template.connection_secret.as_ref().and_then(|reference| resolve_secret(reference).ok())
         }
-        Body::Module { .. } => None,
+        WorkspaceSource::Module { .. } => None,
     }
 }
 
-pub(super) fn is_orphaned(body: &Body) -> bool {
-    matches!(body, Body::Template { template, .. } if template.deletion_policy == DeletionPolicy::Orphan)
+pub(super) fn has_orphan_policy(body: &WorkspaceSource) -> bool {
+    matches!(body, WorkspaceSource::Template { template, .. } if template.deletion_policy == DeletionPolicy::Orphan)
 }
 
-/// A template with its placeholders filled in.
-pub(super) fn template_body(
-    workspace: &Key,
+/// Instantiates a template of the manifests.
+pub(super) fn template_source(
+    workspace: &WorkspaceKey,
     template: &ObjectKey,
     variables: BTreeMap<String, String>,
     manifests: &ValidatedManifests,
-) -> Result<Body, Vec<BlueprintError>> {
-    let missing = || vec![BlueprintError::no_template(workspace, template)];
+) -> Result<WorkspaceSource, Vec<DesiredWorkspaceError>> {
+    let missing = || vec![DesiredWorkspaceError::missing_template(workspace, template)];
     let found = manifests.templates.get(template).ok_or_else(missing)?;
-    let says =
-        |error: FillError| BlueprintError::in_template(&found.origin.file, template, &error.to_string());
-    let valid = fill(&found.object.spec, &workspace.name, &variables)
+    let says = |error: TemplateError| {
+        DesiredWorkspaceError::in_template(&found.origin.file, template, &error.to_string())
+    };
+    let valid = instantiate_template(&found.object.spec, &workspace.name, &variables)
         .map_err(|errors| errors.into_iter().map(says).collect::<Vec<_>>())?;
-    Ok(Body::Template { template: Box::new(valid), variables, file: found.origin.file.clone() })
+    Ok(WorkspaceSource::Template { template: Box::new(valid), variables, file: found.origin.file.clone() })
 }
 
-/// What reads the Secret that another workspace makes, waits for it.
-pub(super) fn wait_for_secrets(all: &mut [Blueprint], manifests: &ValidatedManifests) {
-    let makers: BTreeMap<ObjectKey, Key> =
+/// Adds a dependency on the workspace that writes a Secret to each workspace that reads it.
+pub(super) fn add_secret_dependencies(all: &mut [DesiredWorkspace], manifests: &ValidatedManifests) {
+    let makers: BTreeMap<ObjectKey, WorkspaceKey> =
         all.iter().filter_map(|it| Some((it.connection_secret.clone()?, it.key.clone()))).collect();
     for blueprint in all {
-        let mut wanted: BTreeSet<ObjectKey> = waited_for(blueprint, manifests);
-        if let Body::Template { template, .. } = &blueprint.body {
-            wanted.extend(secrets_read(template));
+        let mut wanted: BTreeSet<ObjectKey> = awaited_secrets(blueprint, manifests);
+        if let WorkspaceSource::Template { template, .. } = &blueprint.source {
+            wanted.extend(referenced_secrets(template));
         }
         let found = wanted.iter().filter(|secret| !manifests.secrets.contains_key(*secret));
-        let needs: Vec<Key> = found.filter_map(|secret| makers.get(secret)).cloned().collect();
-        blueprint.after.extend(needs.into_iter().filter(|need| *need != blueprint.key));
+        let needs: Vec<WorkspaceKey> = found.filter_map(|secret| makers.get(secret)).cloned().collect();
+        blueprint.depends_on.extend(needs.into_iter().filter(|need| *need != blueprint.key));
     }
 }
 
-fn waited_for(blueprint: &Blueprint, manifests: &ValidatedManifests) -> BTreeSet<ObjectKey> {
-    let mine = |apply: &&Apply| blueprint.owner == format!("WorkspaceTemplateApply {}", apply.key);
+fn awaited_secrets(blueprint: &DesiredWorkspace, manifests: &ValidatedManifests) -> BTreeSet<ObjectKey> {
+    let mine = |apply: &&CheckedApply| blueprint.owner == format!("WorkspaceTemplateApply {}", apply.key);
     let apply = manifests.applies.values().find(mine);
     apply.map(|apply| apply.valid.wait_for_secrets.iter().cloned().collect()).unwrap_or_default()
 }
 
-fn secrets_read(template: &ValidatedTemplate) -> impl Iterator<Item = ObjectKey> + '_ {
+fn referenced_secrets(template: &ValidatedTemplate) -> impl Iterator<Item = ObjectKey> + '_ {
     let files = template.var_files.iter().map(|file| &file.from);
     let env = template.env.iter().filter_map(|variable| match &variable.value {
         EnvValue::From(source) => Some(source),

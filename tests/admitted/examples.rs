@@ -1,14 +1,14 @@
-//! The examples: each is whole in itself, and becomes the workspaces that its first lines promise.
+//! The examples: each is self-contained, and results in the expected workspaces.
 
 use std::fs;
 
 use capt::{
-    blueprint::blueprints,
-    manifest::{self, Source},
+    manifest::{self, ManifestSource},
     model::Limits,
+    workspaces::desired_workspaces,
 };
 
-use super::server::{apply, is_kept, objects, root, server};
+use super::server::{apply, is_preserved, parse_objects, repository_root, start_server};
 
 /// Every example, and its workspaces.
 const EXAMPLES: [(&str, &[&str]); 7] = [
@@ -45,14 +45,14 @@ const EXAMPLES: [(&str, &[&str]); 7] = [
     ),
 ];
 
-fn text(example: &str) -> String {
-    fs::read_to_string(root().join("examples").join(example)).unwrap()
+fn read_example(example: &str) -> String {
+    fs::read_to_string(repository_root().join("examples").join(example)).unwrap()
 }
 
 #[test]
 fn every_example_is_in_the_list() {
     // A directory is a tour of its own, with its own test.
-    let mut found: Vec<String> = fs::read_dir(root().join("examples"))
+    let mut found: Vec<String> = fs::read_dir(repository_root().join("examples"))
         .unwrap()
         .map(|entry| entry.unwrap())
         .filter(|entry| entry.file_type().unwrap().is_file())
@@ -65,31 +65,34 @@ fn every_example_is_in_the_list() {
 #[test]
 fn each_becomes_its_workspaces_without_a_word_of_warning() {
     for (name, expected) in EXAMPLES {
-        let loaded = manifest::load(&[Source { name: name.to_owned(), text: text(name) }]).unwrap();
+        let loaded =
+            manifest::load(&[ManifestSource { name: name.to_owned(), text: read_example(name) }]).unwrap();
         assert!(loaded.warnings.is_empty(), "{name}: {:?}", loaded.warnings);
         let valid = manifest::validate(&loaded, &Limits::default()).unwrap();
         assert!(valid.warnings.is_empty(), "{name}: {:?}", valid.warnings);
-        let found: Vec<String> = blueprints(&valid).unwrap().iter().map(|it| it.key.to_string()).collect();
+        let found: Vec<String> =
+            desired_workspaces(&valid).unwrap().iter().map(|it| it.key.to_string()).collect();
         assert_eq!(found, expected.iter().map(|it| format!("default/{it}")).collect::<Vec<_>>(), "{name}");
     }
 }
 
 #[tokio::test]
 async fn each_is_admitted_and_kept_whole() {
-    let kube = server().await;
+    let kube = start_server().await;
     for (name, _) in EXAMPLES {
-        for object in objects(&text(name)) {
+        for object in parse_objects(&read_example(name)) {
             let title = format!("{name}: {} {}", object["kind"], object["metadata"]["name"]);
             let kept =
                 apply(&kube.client(), &object).await.unwrap_or_else(|error| panic!("{title}: {error}"));
-            assert!(is_kept(&object["spec"], &kept["spec"]), "{title}: {kept:#}");
+            assert!(is_preserved(&object["spec"], &kept["spec"]), "{title}: {kept:#}");
         }
     }
 }
 
 #[test]
 fn all_examples_can_be_used_side_by_side() {
-    let sources = EXAMPLES.map(|(name, _)| Source { name: name.to_owned(), text: text(name) });
+    let sources =
+        EXAMPLES.map(|(name, _)| ManifestSource { name: name.to_owned(), text: read_example(name) });
     let loaded = manifest::load(&sources).unwrap();
     manifest::validate(&loaded, &Limits::default()).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Manifests that must be taken: by an API server with our CRDs, strictly and whole, and by the command line.
+//! Manifests that must be accepted: by an API server with our CRDs and strict field validation, and by the command line.
 
 #![allow(
     clippy::unwrap_used,

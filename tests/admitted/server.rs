@@ -1,4 +1,4 @@
-//! An API server with our CRDs, and how a user applies something to it.
+//! An embedded API server with our CRDs, and strict server-side apply.
 
 use std::{fs, path::PathBuf};
 
@@ -11,19 +11,20 @@ use kube::{
 };
 use serde_json::Value;
 
-pub(crate) fn root() -> PathBuf {
+pub(crate) fn repository_root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-pub(crate) fn objects(text: &str) -> Vec<Value> {
+pub(crate) fn parse_objects(text: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(text).unwrap()
 }
 
 /// A server that knows our kinds, and the Cluster as `capt kube` brings it.
-pub(crate) async fn server() -> EmbeddedKube {
+pub(crate) async fn start_server() -> EmbeddedKube {
     let kube = EmbeddedKube::builder().in_memory().start().await.unwrap();
     let crds: Api<CustomResourceDefinition> = Api::all(kube.client());
-    let cluster = fs::read_to_string(root().join("crds/standalone/cluster.x-k8s.io_clusters.yaml")).unwrap();
+    let cluster =
+        fs::read_to_string(repository_root().join("crds/standalone/cluster.x-k8s.io_clusters.yaml")).unwrap();
     let cluster: CustomResourceDefinition = serde_saphyr::from_str(&cluster).unwrap();
     for crd in capt::api::crds().into_iter().chain([cluster]) {
         let name = crd.metadata.name.clone().unwrap();
@@ -58,13 +59,13 @@ pub(crate) async fn apply(client: &Client, object: &Value) -> Result<Value, kube
 }
 
 /// Everything of `asked` is in `kept`, which may hold more.
-pub(crate) fn is_kept(asked: &Value, kept: &Value) -> bool {
+pub(crate) fn is_preserved(asked: &Value, kept: &Value) -> bool {
     match (asked, kept) {
         (Value::Object(asked), Value::Object(kept)) => {
-            asked.iter().all(|(name, value)| kept.get(name).is_some_and(|kept| is_kept(value, kept)))
+            asked.iter().all(|(name, value)| kept.get(name).is_some_and(|kept| is_preserved(value, kept)))
         }
         (Value::Array(asked), Value::Array(kept)) => {
-            asked.len() == kept.len() && asked.iter().zip(kept).all(|(asked, kept)| is_kept(asked, kept))
+            asked.len() == kept.len() && asked.iter().zip(kept).all(|(asked, kept)| is_preserved(asked, kept))
         }
         (asked, kept) => asked == kept,
     }

@@ -1,4 +1,4 @@
-//! What an API server does with an object: nulls dropped, unknown fields refused, defaults filled in, schema, lists, CEL.
+//! Admission as in an API server: drops nulls, refuses unknown fields, applies defaults, checks schema, list types and CEL rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,10 +30,10 @@ impl Crds {
         let mut object = object.clone();
         drop_nulls(schema, &mut object);
         let mut problems = Vec::new();
-        unknown(schema, &object, "", &mut problems);
+        find_unknown_fields(schema, &object, "", &mut problems);
         let object = apply_defaults(schema, &object);
         let old = old.map(|old| apply_defaults(schema, old));
-        structural(schema, &object, "", &mut problems);
+        validate_schema(schema, &object, "", &mut problems);
         if problems.is_empty()
             && let Err(errors) = Validator::new().validate(schema, &object, old.as_ref())
         {
@@ -43,7 +43,7 @@ impl Crds {
     }
 
     /// CEL rules that do not compile.
-    pub(super) fn broken_rules(&self) -> Vec<String> {
+    pub(super) fn rules_that_fail_to_compile(&self) -> Vec<String> {
         let broken = |(kind, schema): (&String, &Value)| {
             compile_schema(schema)
                 .compilation_errors()
@@ -55,7 +55,7 @@ impl Crds {
     }
 
     /// The messages of all CEL rules.
-    pub(super) fn messages(&self) -> BTreeSet<String> {
+    pub(super) fn rule_messages(&self) -> BTreeSet<String> {
         fn collect(schema: &Value, found: &mut BTreeSet<String>) {
             match schema {
                 Value::Object(fields) => {
@@ -76,21 +76,21 @@ impl Crds {
     }
 }
 
-fn free_form(schema: &Value) -> bool {
+fn preserves_unknown_fields(schema: &Value) -> bool {
     schema["x-kubernetes-preserve-unknown-fields"] == true
 }
 
 /// The schema of a field or of a map's value.
-fn below<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
+fn property_schema<'a>(schema: &'a Value, name: &str) -> Option<&'a Value> {
     schema["properties"].get(name).or_else(|| schema.get("additionalProperties"))
 }
 
 fn drop_nulls(schema: &Value, value: &mut Value) {
     match value {
-        Value::Object(fields) if !free_form(schema) => {
-            fields.retain(|name, value| !(value.is_null() && below(schema, name).is_some()));
+        Value::Object(fields) if !preserves_unknown_fields(schema) => {
+            fields.retain(|name, value| !(value.is_null() && property_schema(schema, name).is_some()));
             for (name, value) in fields {
-                if let Some(schema) = below(schema, name) {
+                if let Some(schema) = property_schema(schema, name) {
                     drop_nulls(schema, value);
                 }
             }
@@ -100,26 +100,26 @@ fn drop_nulls(schema: &Value, value: &mut Value) {
     }
 }
 
-fn unknown(schema: &Value, value: &Value, path: &str, problems: &mut Vec<String>) {
+fn find_unknown_fields(schema: &Value, value: &Value, path: &str, problems: &mut Vec<String>) {
     match value {
-        Value::Object(fields) if !free_form(schema) => {
+        Value::Object(fields) if !preserves_unknown_fields(schema) => {
             for (name, value) in fields {
-                match below(schema, name) {
-                    Some(schema) => unknown(schema, value, &format!("{path}.{name}"), problems),
+                match property_schema(schema, name) {
+                    Some(schema) => find_unknown_fields(schema, value, &format!("{path}.{name}"), problems),
                     None => problems.push(format!("{path}.{name}: unknown field")),
                 }
             }
         }
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                unknown(&schema["items"], item, &format!("{path}[{index}]"), problems);
+                find_unknown_fields(&schema["items"], item, &format!("{path}[{index}]"), problems);
             }
         }
         _ => {}
     }
 }
 
-fn structural(schema: &Value, value: &Value, path: &str, problems: &mut Vec<String>) {
+fn validate_schema(schema: &Value, value: &Value, path: &str, problems: &mut Vec<String>) {
     let mut check = |good: bool, rule: &str| {
         if !good {
             problems.push(format!("{path}: {rule}"));
@@ -145,9 +145,9 @@ fn structural(schema: &Value, value: &Value, path: &str, problems: &mut Vec<Stri
         }
         Value::Array(items) => {
             check(at_least("minItems", size(items.len())) && at_most("maxItems", size(items.len())), "items");
-            check(!has_twins(schema, items), "twice in the list");
+            check(!has_duplicates(schema, items), "twice in the list");
             for (index, item) in items.iter().enumerate() {
-                structural(&schema["items"], item, &format!("{path}[{index}]"), problems);
+                validate_schema(&schema["items"], item, &format!("{path}[{index}]"), problems);
             }
         }
         Value::Object(fields) => {
@@ -155,10 +155,10 @@ fn structural(schema: &Value, value: &Value, path: &str, problems: &mut Vec<Stri
             for name in schema["required"].as_array().into_iter().flatten() {
                 check(fields.contains_key(name.as_str().unwrap()), "required");
             }
-            if !free_form(schema) {
+            if !preserves_unknown_fields(schema) {
                 for (name, value) in fields {
-                    if let Some(schema) = below(schema, name) {
-                        structural(schema, value, &format!("{path}.{name}"), problems);
+                    if let Some(schema) = property_schema(schema, name) {
+                        validate_schema(schema, value, &format!("{path}.{name}"), problems);
                     }
                 }
             }
@@ -179,7 +179,7 @@ fn has_type(value: &Value, kind: &str) -> bool {
     }
 }
 
-fn has_twins(schema: &Value, items: &[Value]) -> bool {
+fn has_duplicates(schema: &Value, items: &[Value]) -> bool {
     let keys = |item: &Value| -> Value {
         match schema["x-kubernetes-list-type"].as_str() {
             Some("map") => {

@@ -2,16 +2,16 @@
 
 use std::{fs::File, os::unix::fs::PermissionsExt, path::Path};
 
-use super::capt::{Ground, QUICKSTART, engine};
+use super::harness::{CliHarness, QUICKSTART, engine_script};
 
-fn ground() -> Ground {
-    let ground = Ground::new();
+fn harness_with_quickstart() -> CliHarness {
+    let ground = CliHarness::new();
     ground.write("demo.yaml", QUICKSTART);
     ground
 }
 
 /// Holds the lock of `data` as another capt would.
-fn hold(ground: &Ground) -> File {
+fn lock_data_dir(ground: &CliHarness) -> File {
     ground.write("data/lock", "another capt (process 4711)");
     let lock = File::options().read(true).write(true).open(ground.path("data/lock")).unwrap();
     lock.lock().unwrap();
@@ -20,53 +20,53 @@ fn hold(ground: &Ground) -> File {
 
 #[test]
 fn a_data_directory_in_use_is_refused_before_an_aws_is_started_for_it() {
-    let ground = ground();
-    let held = hold(&ground);
+    let ground = harness_with_quickstart();
+    let held = lock_data_dir(&ground);
     let data = ground.path("data").display().to_string();
     for command in ["plan", "apply"] {
-        let said = ground.capt_ready(&[command, "demo.yaml", "--data", "data"]).run();
+        let said = ground.capt_with_engine(&[command, "demo.yaml", "--data", "data"]).run();
         let in_use = format!("the data directory {data} is in use by another capt (process 4711)");
-        said.refused(&[&in_use, "wait until it is done", "use another one with --data"]);
+        said.assert_refused(&[&in_use, "wait until it is done", "use another one with --data"]);
     }
     assert!(!ground.has("data/local-aws") && !ground.has("cache"), "something was started");
     drop(held);
-    let said = ground.capt_ready(&["plan", "demo.yaml", "--data", "data"]).run();
-    said.refused(&["the local AWS needs python3"]);
+    let said = ground.capt_with_engine(&["plan", "demo.yaml", "--data", "data"]).run();
+    said.assert_refused(&["the local AWS needs python3"]);
 }
 
 #[test]
 fn a_data_directory_in_use_is_not_taken_for_one_with_nothing_to_destroy() {
-    let ground = ground();
-    let _held = hold(&ground);
-    let said = ground.capt_ready(&["destroy", "demo.yaml", "--data", "data"]).run();
-    said.refused(&["data is in use by another capt", "wait until it is done", "--data"]);
+    let ground = harness_with_quickstart();
+    let _held = lock_data_dir(&ground);
+    let said = ground.capt_with_engine(&["destroy", "demo.yaml", "--data", "data"]).run();
+    said.assert_refused(&["data is in use by another capt", "wait until it is done", "--data"]);
 }
 
 #[test]
 fn a_data_directory_in_use_is_not_reset() {
-    let ground = ground();
-    let _held = hold(&ground);
+    let ground = harness_with_quickstart();
+    let _held = lock_data_dir(&ground);
     ground.write("data/workspaces/default/demo-vpc/terraform.tfstate", "{}");
     let said = ground.capt(&["aws", "reset", "--data", "data"]).run();
-    said.refused(&["data is in use by another capt", "wait until it is done"]);
+    said.assert_refused(&["data is in use by another capt", "wait until it is done"]);
     assert!(ground.has("data/workspaces/default/demo-vpc/terraform.tfstate"));
 }
 
 #[test]
 fn a_lock_that_its_owner_left_behind_is_nothing_to_wait_for() {
-    let ground = ground();
-    drop(hold(&ground));
-    let said = ground.capt(&["destroy", "demo.yaml", "--data", "data"]).run().done();
-    assert_eq!(said.stderr, "nothing is there to destroy\n");
+    let ground = harness_with_quickstart();
+    drop(lock_data_dir(&ground));
+    let said = ground.capt(&["destroy", "demo.yaml", "--data", "data"]).run().assert_success();
+    assert_eq!(said.stderr, "nothing to destroy\n");
 }
 
 #[test]
 fn a_data_directory_that_cannot_be_made_is_named_with_the_flag() {
-    let ground = ground();
+    let ground = harness_with_quickstart();
     ground.write("file", "");
     for data in ["file", "file/below", "/proc/capt"] {
-        let said = ground.capt_ready(&["plan", "demo.yaml", "--data", data]).run();
-        said.refused(&["the data directory", data, "cannot be used", "--data"]);
+        let said = ground.capt_with_engine(&["plan", "demo.yaml", "--data", data]).run();
+        said.assert_refused(&["cannot use the data directory", data, "--data"]);
         assert!(!ground.has("cache"), "something was started");
     }
 }
@@ -74,29 +74,29 @@ fn a_data_directory_that_cannot_be_made_is_named_with_the_flag() {
 /// Root may write anywhere, so this one can only be seen by others.
 #[test]
 fn a_data_directory_without_the_right_to_write_is_named_with_the_flag() {
-    let ground = ground();
+    let ground = harness_with_quickstart();
     std::fs::create_dir(ground.path("data")).unwrap();
     std::fs::set_permissions(ground.path("data"), PermissionsExt::from_mode(0o555)).unwrap();
     if File::create(ground.path("data/probe")).is_ok() {
         return;
     }
-    let said = ground.capt_ready(&["plan", "demo.yaml", "--data", "data"]).run();
-    said.refused(&["the data directory", "data", "cannot be used", "Permission denied", "--data"]);
+    let said = ground.capt_with_engine(&["plan", "demo.yaml", "--data", "data"]).run();
+    said.assert_refused(&["cannot use the data directory", "data", "Permission denied", "--data"]);
 }
 
 #[test]
 fn an_output_directory_that_cannot_be_made_is_named_with_the_flag() {
-    let ground = ground();
+    let ground = harness_with_quickstart();
     ground.write("out", "a file");
-    ground.render().refused(&["out", "name another directory with --output"]);
+    ground.render().assert_refused(&["out", "choose another directory with --output"]);
     std::fs::remove_file(ground.path("out")).unwrap();
-    ground.render().done();
+    ground.render().assert_success();
 }
 
 /// Runs a script in a mount namespace of its own, where `full` is a file system of a few pages; nothing if this
 /// machine does not let us have one.
 #[expect(clippy::print_stderr, reason = "whoever reads the test's words should know what was not tested")]
-fn on_a_small_disk(ground: &Ground, script: &str) -> Option<String> {
+fn run_on_small_disk(ground: &CliHarness, script: &str) -> Option<String> {
     std::fs::create_dir(ground.path("full")).unwrap();
     let mount = "mount -t tmpfs -o size=16k none full";
     let unshare = Path::new("/usr/bin/unshare");
@@ -115,21 +115,21 @@ fn on_a_small_disk(ground: &Ground, script: &str) -> Option<String> {
 
 #[test]
 fn a_full_disk_stops_render_and_the_same_command_goes_on_when_there_is_space() {
-    let ground = ground();
+    let ground = harness_with_quickstart();
     let render = "\"$CAPT\" render demo.yaml -o full/out";
     let script = format!(
         "{render} >/dev/null; echo \"first $?\"; find full -name '.capt-*'; \
          mount -o remount,size=64m full && {render} && cp -r full/out complete"
     );
-    let Some(said) = on_a_small_disk(&ground, &script) else { return };
+    let Some(said) = run_on_small_disk(&ground, &script) else { return };
     let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("error: ")).collect();
     assert_eq!(errors.len(), 1, "{said}");
-    for text in ["full/out", "no space left on the disk", "free some space and run the same command again"] {
+    for text in ["full/out", "no space left on the disk", "free some space and retry"] {
         assert!(errors[0].contains(text), "{said}");
     }
     assert!(said.contains("first 1\n"), "{said}");
     assert!(!said.contains(".capt-"), "a temporary file was left behind: {said}");
-    ground.render().done();
+    ground.render().assert_success();
     for file in ["default/demo-vpc/main.tf", "default/demo-jobs-fargate/terraform.tfvars.json"] {
         assert_eq!(ground.read(&format!("complete/{file}")), ground.read(&format!("out/{file}")));
     }
@@ -137,17 +137,17 @@ fn a_full_disk_stops_render_and_the_same_command_goes_on_when_there_is_space() {
 
 #[test]
 fn a_full_disk_stops_plan_before_an_aws_is_started() {
-    let ground = ground();
-    let (new, mirror) = (engine("new"), ground.mirror("6.0.0"));
+    let ground = harness_with_quickstart();
+    let (new, mirror) = (engine_script("new"), ground.create_provider_mirror("6.0.0"));
     let plan = format!("\"$CAPT\" plan demo.yaml --data full/data --engine {new} --provider-mirror {mirror}");
     let fill = "head -c 1m /dev/zero > full/filler 2>/dev/null";
     let script = format!(
         "mkdir full/data; {fill}; {plan}; echo \"first $?\"; rm full/filler; {plan}; echo \"second $?\""
     );
-    let Some(said) = on_a_small_disk(&ground, &script) else { return };
+    let Some(said) = run_on_small_disk(&ground, &script) else { return };
     let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("error: ")).collect();
     assert_eq!(errors.len(), 2, "{said}");
-    for text in ["full/data", "no space left on the disk", "free some space and run the same command again"] {
+    for text in ["full/data", "no space left on the disk", "free some space and retry"] {
         assert!(errors[0].contains(text), "{said}");
     }
     assert!(errors[1].contains("python3"), "with space it goes on to what it needs next: {said}");

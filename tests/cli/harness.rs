@@ -1,4 +1,4 @@
-//! One command in a directory of its own, and what it must look like from outside.
+//! Test harness: runs `capt` in its own directory and checks output and exit code.
 
 use std::{
     fs::{self, File},
@@ -11,14 +11,14 @@ use std::{
 
 use tempfile::TempDir;
 
-/// The manifests that every test starts from: everything in them is right.
+/// Valid manifests that the tests modify.
 pub(crate) const QUICKSTART: &str = include_str!("../../examples/quickstart.yaml");
 
-/// No command of this suite has anything to wait for.
+/// Deadline of every command; only reached by a hang.
 const DEADLINE: Duration = Duration::from_mins(5);
 
-/// Words that only a bug, or a derived `Debug`, prints.
-const NEVER: [&str; 11] = [
+/// Text that only a bug or a derived `Debug` prints.
+const FORBIDDEN_OUTPUT: [&str; 11] = [
     "panicked",
     "RUST_BACKTRACE",
     "a bug in capt",
@@ -39,16 +39,16 @@ pub(crate) fn quickstart_with(old: &str, new: &str) -> String {
 }
 
 /// A script that answers `version -json`.
-pub(crate) fn engine(name: &str) -> String {
+pub(crate) fn engine_script(name: &str) -> String {
     format!("{}/tests/cli/engines/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// A directory in which commands run.
-pub(crate) struct Ground {
+pub(crate) struct CliHarness {
     dir: TempDir,
 }
 
-impl Ground {
+impl CliHarness {
     pub(crate) fn new() -> Self {
         let ground = Self { dir: tempfile::tempdir().unwrap() };
         for dir in ["bin", "home"] {
@@ -75,8 +75,8 @@ impl Ground {
         self.path(name).exists()
     }
 
-    /// A mirror that holds this version of the AWS provider, as far as looking at directories can tell.
-    pub(crate) fn mirror(&self, version: &str) -> &'static str {
+    /// Creates the directories of a provider mirror with this version of the AWS provider; no binaries.
+    pub(crate) fn create_provider_mirror(&self, version: &str) -> &'static str {
         let platform = terraform_driver::providers::platform();
         let dir = format!("mirror/registry.terraform.io/hashicorp/aws/{version}/{platform}");
         fs::create_dir_all(self.path(&dir)).unwrap();
@@ -84,19 +84,19 @@ impl Ground {
     }
 
     /// `capt` with these arguments.
-    pub(crate) fn capt(&self, args: &[&str]) -> Run<'_> {
+    pub(crate) fn capt(&self, args: &[&str]) -> CommandBuilder<'_> {
         self.program(Path::new(env!("CARGO_BIN_EXE_capt")), args)
     }
 
-    /// `capt` with the engine and the mirror that make it go on to the data directory and the AWS.
-    pub(crate) fn capt_ready(&self, args: &[&str]) -> Run<'_> {
-        let mirror = self.mirror("6.0.0");
-        self.capt(&[args, &["--engine", &engine("new"), "--provider-mirror", mirror]].concat())
+    /// `capt` with a usable engine and mirror, so that it gets to the data directory and the AWS.
+    pub(crate) fn capt_with_engine(&self, args: &[&str]) -> CommandBuilder<'_> {
+        let mirror = self.create_provider_mirror("6.0.0");
+        self.capt(&[args, &["--engine", &engine_script("new"), "--provider-mirror", mirror]].concat())
     }
 
     /// `PATH` is empty, there is no python, and IMDS is not asked.
     #[expect(clippy::disallowed_methods, reason = "the one place of this suite that starts processes")]
-    pub(crate) fn program(&self, program: &Path, args: &[&str]) -> Run<'_> {
+    pub(crate) fn program(&self, program: &Path, args: &[&str]) -> CommandBuilder<'_> {
         let mut command = Command::new(program);
         command
             .args(args)
@@ -107,23 +107,23 @@ impl Ground {
             .env("CAPT_CACHE", self.path("cache"))
             .env("CAPT_PYTHON", "/nonexistent/python3")
             .env("AWS_EC2_METADATA_DISABLED", "true");
-        Run { ground: self, command, stdin: Vec::new() }
+        CommandBuilder { harness: self, command, stdin: Vec::new() }
     }
 
     /// Renders `demo.yaml`.
-    pub(crate) fn render(&self) -> Said {
+    pub(crate) fn render(&self) -> CommandOutput {
         self.capt(&["render", "demo.yaml", "-o", "out"]).run()
     }
 }
 
 /// A command that is about to run.
-pub(crate) struct Run<'a> {
-    ground: &'a Ground,
+pub(crate) struct CommandBuilder<'a> {
+    harness: &'a CliHarness,
     command: Command,
     stdin: Vec<u8>,
 }
 
-impl Run<'_> {
+impl CommandBuilder<'_> {
     pub(crate) fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
         self.command.env(name, value);
         self
@@ -134,13 +134,13 @@ impl Run<'_> {
         self
     }
 
-    pub(crate) fn run(self) -> Said {
-        self.start().end()
+    pub(crate) fn run(self) -> CommandOutput {
+        self.start().wait()
     }
 
-    /// Its words go to files: no pipe fills up, and a deadline can be kept.
-    pub(crate) fn start(mut self) -> Going {
-        let words = tempfile::tempdir_in(self.ground.dir.path()).unwrap();
+    /// Output goes to files, so that no pipe fills up and the deadline can be enforced.
+    pub(crate) fn start(mut self) -> RunningCommand {
+        let words = tempfile::tempdir_in(self.harness.dir.path()).unwrap();
         let file = |name: &str| File::create(words.path().join(name)).unwrap();
         let mut stdin = tempfile::tempfile().unwrap();
         stdin.write_all(&self.stdin).unwrap();
@@ -148,57 +148,62 @@ impl Run<'_> {
         self.command.stdin(Stdio::from(stdin)).stdout(file("out")).stderr(file("err"));
         let begun = Instant::now();
         let child = self.command.spawn().unwrap();
-        Going { shown: format!("{:?}", self.command), child, words, begun }
+        RunningCommand {
+            command_line: format!("{:?}", self.command),
+            child,
+            output_dir: words,
+            started: begun,
+        }
     }
 }
 
 /// A command that runs.
-pub(crate) struct Going {
-    shown: String,
+pub(crate) struct RunningCommand {
+    command_line: String,
     child: Child,
-    words: TempDir,
-    begun: Instant,
+    output_dir: TempDir,
+    started: Instant,
 }
 
-impl Going {
+impl RunningCommand {
     /// `out` or `err`, as far as it is written.
-    pub(crate) fn words(&self, name: &str) -> String {
-        fs::read_to_string(self.words.path().join(name)).unwrap()
+    pub(crate) fn read_stream(&self, name: &str) -> String {
+        fs::read_to_string(self.output_dir.path().join(name)).unwrap()
     }
 
     /// Waits until its standard output holds a text.
     #[track_caller]
-    pub(crate) fn until_it_says(&self, text: &str) {
-        self.until(&format!("it says {text:?}"), || self.words("out").contains(text));
+    pub(crate) fn wait_for_stdout(&self, text: &str) {
+        self.wait_until(&format!("it says {text:?}"), || self.read_stream("out").contains(text));
     }
 
     /// Waits until its standard error holds a text.
     #[track_caller]
-    pub(crate) fn until_it_tells(&self, text: &str) {
-        self.until(&format!("it tells {text:?}"), || self.words("err").contains(text));
+    pub(crate) fn wait_for_stderr(&self, text: &str) {
+        self.wait_until(&format!("it tells {text:?}"), || self.read_stream("err").contains(text));
     }
 
-    /// Waits until something is so.
+    /// Waits until the condition is true.
     #[track_caller]
-    pub(crate) fn until(&self, what: &str, is: impl Fn() -> bool) {
+    pub(crate) fn wait_until(&self, what: &str, is: impl Fn() -> bool) {
         while !is() {
-            let (out, err) = (self.words("out"), self.words("err"));
-            assert!(self.begun.elapsed() < DEADLINE, "not after {DEADLINE:?}: {what}:\n{out}\n{err}");
+            let (out, err) = (self.read_stream("out"), self.read_stream("err"));
+            assert!(self.started.elapsed() < DEADLINE, "not after {DEADLINE:?}: {what}:\n{out}\n{err}");
             thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// Sends a signal to it, and to nobody else.
+    /// Sends a signal to this process only.
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
-    pub(crate) fn end(mut self) -> Said {
+    pub(crate) fn wait(mut self) -> CommandOutput {
         let status = loop {
             match self.child.try_wait().unwrap() {
                 Some(status) => break Some(status),
-                None if self.begun.elapsed() > DEADLINE => break None,
+                None if self.started.elapsed() > DEADLINE => break None,
                 None => thread::sleep(Duration::from_millis(5)),
             }
         };
@@ -206,32 +211,32 @@ impl Going {
             self.child.kill().unwrap();
             self.child.wait().unwrap();
         }
-        let (stdout, stderr) = (self.words("out"), self.words("err"));
-        assert!(status.is_some(), "no end after {DEADLINE:?}: {}\n{stdout}\n{stderr}", self.shown);
-        Said { code: status.and_then(|it| it.code()), stdout, stderr }
+        let (stdout, stderr) = (self.read_stream("out"), self.read_stream("err"));
+        assert!(status.is_some(), "no end after {DEADLINE:?}: {}\n{stdout}\n{stderr}", self.command_line);
+        CommandOutput { code: status.and_then(|it| it.code()), stdout, stderr }
     }
 }
 
-/// What a command said.
+/// Output of a command.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Said {
-    /// It did what it was asked to.
+impl CommandOutput {
+    /// Asserts success.
     #[track_caller]
-    pub(crate) fn done(self) -> Self {
+    pub(crate) fn assert_success(self) -> Self {
         assert_eq!(self.code, Some(0), "{self:#?}");
         assert!(!self.stderr.contains("error:"), "{self:#?}");
-        self.decent()
+        self.without_debug_output()
     }
 
-    /// It refused with exit code 1 and one message of one line that holds all these texts.
+    /// Asserts exit code 1 and a one-line message that contains all these texts.
     #[track_caller]
-    pub(crate) fn refused(self, texts: &[&str]) -> Self {
+    pub(crate) fn assert_refused(self, texts: &[&str]) -> Self {
         let problems = self.problems();
         assert_eq!(problems.len(), 1, "one message, please: {self:#?}");
         for text in texts {
@@ -240,12 +245,12 @@ impl Said {
         self
     }
 
-    /// The problems that it names, one a line, after refusing with exit code 1.
+    /// The reported problems, one per line, of a command with exit code 1.
     #[track_caller]
     pub(crate) fn problems(&self) -> Vec<String> {
         assert_eq!(self.code, Some(1), "{self:#?}");
         assert_eq!(self.stdout, "", "a refusal is not data");
-        self.decent_words();
+        self.assert_no_debug_output();
         let lines: Vec<&str> = self.stderr.lines().skip_while(|line| !line.starts_with("error: ")).collect();
         assert!(!lines.is_empty(), "it does not say why: {self:#?}");
         let (first, rest) = lines.split_first().unwrap();
@@ -257,26 +262,26 @@ impl Said {
         rest.iter().map(|line| line.trim().to_owned()).collect()
     }
 
-    /// A mistake in the arguments.
+    /// Asserts a usage error.
     #[track_caller]
-    pub(crate) fn misused(self, texts: &[&str]) {
+    pub(crate) fn assert_usage_error(self, texts: &[&str]) {
         assert_eq!(self.code, Some(2), "{self:#?}");
         assert_eq!(self.stdout, "");
-        self.decent_words();
+        self.assert_no_debug_output();
         for text in texts {
             assert!(self.stderr.contains(text), "the message lacks {text:?}: {self:#?}");
         }
     }
 
     #[track_caller]
-    fn decent(self) -> Self {
-        self.decent_words();
+    fn without_debug_output(self) -> Self {
+        self.assert_no_debug_output();
         self
     }
 
     #[track_caller]
-    fn decent_words(&self) {
-        for word in NEVER {
+    fn assert_no_debug_output(&self) {
+        for word in FORBIDDEN_OUTPUT {
             assert!(!self.stderr.contains(word), "{word:?} is not for people: {self:#?}");
         }
     }
@@ -285,12 +290,12 @@ impl Said {
 /// `demo.yaml` is refused with one message that holds `texts`, writes nothing, and nothing is in the way of the
 /// same command once the file is right.
 #[track_caller]
-pub(crate) fn refused_until_corrected(bad: impl AsRef<[u8]>, texts: &[&str]) {
-    let ground = Ground::new();
+pub(crate) fn assert_refused_until_corrected(bad: impl AsRef<[u8]>, texts: &[&str]) {
+    let ground = CliHarness::new();
     ground.write("demo.yaml", bad);
-    ground.render().refused(&[&["demo.yaml"], texts].concat());
+    ground.render().assert_refused(&[&["demo.yaml"], texts].concat());
     assert!(!ground.has("out"), "a refused file left something behind");
     ground.write("demo.yaml", QUICKSTART);
-    ground.render().done();
+    ground.render().assert_success();
     assert!(ground.has("out/default/demo-vpc/main.tf"));
 }

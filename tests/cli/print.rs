@@ -4,9 +4,9 @@ use std::{collections::BTreeSet, fs, fs::OpenOptions, path::Path};
 
 use serde_json::Value;
 
-use super::capt::{Ground, QUICKSTART, engine};
+use super::harness::{CliHarness, QUICKSTART, engine_script};
 
-fn committed() -> Vec<(String, String)> {
+fn committed_crds() -> Vec<(String, String)> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
     let files = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     files
@@ -20,7 +20,7 @@ fn committed() -> Vec<(String, String)> {
 
 #[test]
 fn crds_prints_ten_kinds_as_yaml_documents() {
-    let said = Ground::new().capt(&["crds"]).run().done();
+    let said = CliHarness::new().capt(&["crds"]).run().assert_success();
     let documents: Vec<Value> = serde_saphyr::from_multiple(&said.stdout).unwrap();
     let kinds: BTreeSet<&str> =
         documents.iter().map(|it| it["spec"]["names"]["kind"].as_str().unwrap()).collect();
@@ -43,9 +43,9 @@ fn crds_prints_ten_kinds_as_yaml_documents() {
 
 #[test]
 fn crds_prints_what_the_directory_holds() {
-    let said = Ground::new().capt(&["crds"]).run().done();
+    let said = CliHarness::new().capt(&["crds"]).run().assert_success();
     let mut printed: Vec<&str> = said.stdout.split("\n---\n").map(str::trim_end).collect();
-    let committed = committed();
+    let committed = committed_crds();
     let mut wanted: Vec<&str> = committed.iter().map(|(_, text)| text.trim_end()).collect();
     printed.sort_unstable();
     wanted.sort_unstable();
@@ -54,9 +54,9 @@ fn crds_prints_what_the_directory_holds() {
 
 #[test]
 fn crds_writes_the_same_into_a_directory_that_need_not_exist() {
-    let ground = Ground::new();
-    ground.capt(&["crds", "--write", "new/crds"]).run().done();
-    let committed = committed();
+    let ground = CliHarness::new();
+    ground.capt(&["crds", "--write", "new/crds"]).run().assert_success();
+    let committed = committed_crds();
     for (name, text) in &committed {
         assert!(ground.read(&format!("new/crds/{name}")) == *text, "{name}");
     }
@@ -65,33 +65,33 @@ fn crds_writes_the_same_into_a_directory_that_need_not_exist() {
 
 #[test]
 fn crds_that_cannot_be_written_are_refused() {
-    let ground = Ground::new();
+    let ground = CliHarness::new();
     ground.write("file", "");
-    ground.capt(&["crds", "--write", "file/crds"]).run().refused(&["writing the CRDs", "file/crds"]);
+    ground.capt(&["crds", "--write", "file/crds"]).run().assert_refused(&["writing the CRDs", "file/crds"]);
 }
 
 #[test]
 fn a_standard_output_that_takes_nothing_is_an_error() {
-    let ground = Ground::new();
+    let ground = CliHarness::new();
     let capt = env!("CARGO_BIN_EXE_capt");
     assert!(OpenOptions::new().write(true).open("/dev/full").is_ok());
     let said = ground.program(Path::new("/bin/sh"), &["-c", &format!("{capt} crds > /dev/full")]).run();
-    said.refused(&["cannot write to standard output", "No space left"]);
+    said.assert_refused(&["cannot write to standard output", "No space left"]);
 }
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
-    let ground = Ground::new();
+    let ground = CliHarness::new();
     let capt = env!("CARGO_BIN_EXE_capt");
     let script = format!("{{ {capt} crds; echo $? > code; }} | read line");
-    ground.program(Path::new("/bin/sh"), &["-c", &script]).run().done();
+    ground.program(Path::new("/bin/sh"), &["-c", &script]).run().assert_success();
     assert_eq!(ground.read("code").trim(), "0");
 }
 
 #[test]
 fn completions_know_the_subcommands_and_flags() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let said = Ground::new().capt(&["completions", shell]).run().done();
+        let said = CliHarness::new().capt(&["completions", shell]).run().assert_success();
         for word in ["render", "completions", "inventory", "provider-mirror"] {
             assert!(said.stdout.contains(word), "{shell} does not know {word}");
         }
@@ -100,19 +100,19 @@ fn completions_know_the_subcommands_and_flags() {
 
 #[test]
 fn version_is_json_when_asked() {
-    let ground = Ground::new();
-    let said = ground.capt_ready(&["version", "-o", "json"]).run().done();
+    let ground = CliHarness::new();
+    let said = ground.capt_with_engine(&["version", "-o", "json"]).run().assert_success();
     let version: Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(version["capt"], env!("CARGO_PKG_VERSION"));
     assert_eq!(version["engine"], "Terraform 1.11.4");
-    assert_eq!(version["enginePath"], engine("new"));
+    assert_eq!(version["enginePath"], engine_script("new"));
     assert_eq!(version["providers"], serde_json::json!(["registry.terraform.io/hashicorp/aws 6.0.0"]));
     assert_eq!(version["problem"], Value::Null);
 }
 
 #[test]
 fn version_tells_what_is_wrong_with_what_it_found_and_still_is_json() {
-    let said = Ground::new().capt(&["version", "-o", "json"]).run();
+    let said = CliHarness::new().capt(&["version", "-o", "json"]).run();
     assert_eq!(said.code, Some(1), "{said:?}");
     let version: Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(version["capt"], env!("CARGO_PKG_VERSION"));
@@ -121,9 +121,9 @@ fn version_tells_what_is_wrong_with_what_it_found_and_still_is_json() {
 
 #[test]
 fn version_for_people_shows_the_engine_and_the_providers() {
-    let ground = Ground::new();
-    let said = ground.capt_ready(&["version"]).run().done();
-    for text in ["Terraform 1.11.4", &engine("new"), "hashicorp/aws 6.0.0", "mirror"] {
+    let ground = CliHarness::new();
+    let said = ground.capt_with_engine(&["version"]).run().assert_success();
+    for text in ["Terraform 1.11.4", &engine_script("new"), "hashicorp/aws 6.0.0", "mirror"] {
         assert!(said.stdout.contains(text), "{said:?}");
     }
 }
@@ -131,23 +131,23 @@ fn version_for_people_shows_the_engine_and_the_providers() {
 #[test]
 fn every_subcommand_explains_itself() {
     let commands = ["render", "plan", "apply", "destroy", "aws", "crds", "version", "completions"];
-    let all = Ground::new().capt(&["--help"]).run().done();
+    let all = CliHarness::new().capt(&["--help"]).run().assert_success();
     for command in commands {
         assert!(
             all.stdout.lines().any(|line| line.trim_start().starts_with(&format!("{command} "))),
             "{command}"
         );
-        let said = Ground::new().capt(&[command, "--help"]).run().done();
+        let said = CliHarness::new().capt(&[command, "--help"]).run().assert_success();
         assert!(said.stdout.contains(&format!("Usage: capt {command}")), "{said:?}");
     }
-    assert!(all.stdout.contains("Exit codes: 0 done, 1 refused"));
+    assert!(all.stdout.contains("Exit codes: 0 success, 1 invalid input"));
 }
 
 #[test]
 fn a_mistake_in_the_arguments_is_exit_code_2() {
-    let ground = Ground::new();
+    let ground = CliHarness::new();
     ground.write("demo.yaml", QUICKSTART);
-    let misused = |args: &[&str], texts: &[&str]| ground.capt(args).run().misused(texts);
+    let misused = |args: &[&str], texts: &[&str]| ground.capt(args).run().assert_usage_error(texts);
     misused(&[], &["Usage: capt <COMMAND>"]);
     misused(&["rendre"], &["'rendre'", "similar", "render"]);
     misused(&["apply"], &["<FILE>...", "Usage: capt apply"]);

@@ -13,21 +13,21 @@ use nix::{
     unistd::Pid,
 };
 
-use super::server::PATIENCE;
+use super::test_kube::TIMEOUT;
 
-/// How many of the last lines are shown of a test that failed.
-const LAST: usize = 40;
+/// Number of output lines that a failed test prints.
+const TAIL_LINES: usize = 40;
 
-pub(crate) struct Agent {
-    /// What it was started with.
+pub(crate) struct CaptProcess {
+    /// Its arguments.
     args: String,
     process: Child,
-    heard: Arc<Mutex<String>>,
-    /// Ends when the process has said everything.
-    listening: Option<JoinHandle<()>>,
+    stderr: Arc<Mutex<String>>,
+    /// Reads standard error until it is closed.
+    reader: Option<JoinHandle<()>>,
 }
 
-impl Agent {
+impl CaptProcess {
     #[expect(clippy::disallowed_methods, reason = "the binary that is tested")]
     pub(crate) fn start(args: &[&str], home: &std::path::Path) -> Self {
         let mut process = Command::new(env!("CARGO_BIN_EXE_capt"))
@@ -40,8 +40,8 @@ impl Agent {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let heard = Arc::new(Mutex::new(String::new()));
-        let (lines, ear) = (BufReader::new(process.stderr.take().unwrap()).lines(), Arc::clone(&heard));
+        let stderr = Arc::new(Mutex::new(String::new()));
+        let (lines, ear) = (BufReader::new(process.stderr.take().unwrap()).lines(), Arc::clone(&stderr));
         let listening = std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
                 let mut heard = ear.lock().unwrap();
@@ -49,49 +49,49 @@ impl Agent {
                 heard.push('\n');
             }
         });
-        Self { args: args.join(" "), process, heard, listening: Some(listening) }
+        Self { args: args.join(" "), process, stderr, reader: Some(listening) }
     }
 
-    pub(crate) fn said(&self) -> String {
-        self.heard.lock().unwrap().clone()
+    pub(crate) fn output(&self) -> String {
+        self.stderr.lock().unwrap().clone()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.process.id().try_into().unwrap()), signal).unwrap();
     }
 
-    pub(crate) async fn says(&mut self, words: &str) {
+    pub(crate) async fn wait_for_output(&mut self, words: &str) {
         let begun = Instant::now();
-        while !self.said().contains(words) {
-            assert!(begun.elapsed() < PATIENCE, "it does not say {words:?}");
+        while !self.output().contains(words) {
+            assert!(begun.elapsed() < TIMEOUT, "it does not say {words:?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
-    /// Its exit code, and everything it said is heard.
-    pub(crate) async fn ends(&mut self) -> Option<i32> {
+    /// Waits for the exit and for all of its output; returns the exit code.
+    pub(crate) async fn wait_for_exit(&mut self) -> Option<i32> {
         let begun = Instant::now();
         loop {
             if let Some(status) = self.process.try_wait().unwrap() {
-                // Its last words may still be in the pipe.
-                self.listening.take().map(JoinHandle::join).transpose().unwrap();
+                // The pipe may still contain output.
+                self.reader.take().map(JoinHandle::join).transpose().unwrap();
                 return status.code();
             }
-            assert!(begun.elapsed() < PATIENCE, "it goes on");
+            assert!(begun.elapsed() < TIMEOUT, "it goes on");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 }
 
-impl Drop for Agent {
+impl Drop for CaptProcess {
     fn drop(&mut self) {
         // It may have ended already.
         let _ended = self.process.kill();
         self.process.wait().unwrap();
         if std::thread::panicking() {
-            let said = self.said();
+            let said = self.output();
             let lines: Vec<&str> = said.lines().collect();
-            let last = lines[lines.len().saturating_sub(LAST)..].join("\n");
+            let last = lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n");
             eprintln!("`capt {}` said last:\n{last}", self.args);
         }
     }

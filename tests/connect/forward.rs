@@ -3,13 +3,13 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use capt::sandbox::connect::PortForward;
+use capt::dataplane::connect::PortForward;
 use futures::{SinkExt as _, StreamExt as _};
 use http_body_util::{BodyExt as _, Full};
 use sandbox_router::tunnel::{
-    PORT, Times, Workload,
-    agent::{Agent, Config, State, Tokens},
-    gateway::{Authority, Gateway, Grant, Refused},
+    DEFAULT_PORT, TunnelTimeouts, WorkloadName,
+    agent::{Agent, AgentConfig, AgentState, TokenSource},
+    gateway::{AuthorizeError, Authorizer, Gateway, SessionGrant},
 };
 use serde_json::json;
 use tokio::{
@@ -22,25 +22,27 @@ use tokio_tungstenite::tungstenite::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{rig::app, server::PATIENCE};
+use super::{harness::start_app, test_kube::TIMEOUT};
 
 const MIB: usize = 1024 * 1024;
 
-struct Anybody;
+struct AllowAll;
 
-impl Authority for Anybody {
-    fn check(
+impl Authorizer for AllowAll {
+    fn authorize(
         &self,
         token: String,
-        _: Workload,
-    ) -> std::pin::Pin<Box<dyn Future<Output = Result<Grant, Refused>> + Send>> {
-        Box::pin(async move { Ok(Grant { user: token, grace: Duration::ZERO, epoch: 0, holder: None }) })
+        _: WorkloadName,
+    ) -> std::pin::Pin<Box<dyn Future<Output = Result<SessionGrant, AuthorizeError>> + Send>> {
+        Box::pin(
+            async move { Ok(SessionGrant { user: token, grace: Duration::ZERO, epoch: 0, holder: None }) },
+        )
     }
 }
 
-struct Ann;
+struct FixedToken;
 
-impl Tokens for Ann {
+impl TokenSource for FixedToken {
     fn token(&self) -> std::pin::Pin<Box<dyn Future<Output = Result<String, String>> + Send>> {
         Box::pin(async { Ok("ann".to_owned()) })
     }
@@ -48,38 +50,38 @@ impl Tokens for Ann {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_go_through_a_port_forward_of_the_api_server() {
-    let gateway = Gateway::new(Arc::new(Anybody), Times::default());
+    let gateway = Gateway::new(Arc::new(AllowAll), TunnelTimeouts::default());
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let router = listener.local_addr().unwrap();
     tokio::spawn(Arc::clone(&gateway).serve(listener, None, CancellationToken::new()));
-    let server = api_server(router).await;
+    let server = start_fake_api_server(router).await;
     let client =
         kube::Client::try_from(kube::Config::new(format!("http://{server}").parse().unwrap())).unwrap();
-    let workload = Workload::new("shop", "cart-local");
-    let config = Config {
+    let workload = WorkloadName::new("shop", "cart-local");
+    let config = AgentConfig {
         workload: workload.clone(),
         version: "test".to_owned(),
         session: "one".to_owned(),
         takeover: false,
-        mappings: vec![format!("8080={}", app("mine").await).parse().unwrap()],
-        times: Times::default(),
+        mappings: vec![format!("8080={}", start_app("mine").await).parse().unwrap()],
+        times: TunnelTimeouts::default(),
     };
-    let agent = Agent::new(config, Arc::new(PortForward::new(client, "shop")), Arc::new(Ann));
+    let agent = Agent::new(config, Arc::new(PortForward::new(client, "shop")), Arc::new(FixedToken));
     let mut view = agent.watch();
     tokio::spawn(async move { agent.run(CancellationToken::new()).await });
-    let connected = view.wait_for(|it| it.state == State::Connected);
-    tokio::time::timeout(PATIENCE, connected).await.expect("it does not connect").unwrap();
+    let connected = view.wait_for(|it| it.state == AgentState::Connected);
+    tokio::time::timeout(TIMEOUT, connected).await.expect("it does not connect").unwrap();
     for size in [0, 1, MIB] {
         let body = Full::new(bytes::Bytes::from(vec![1; size]));
         let request = http::Request::post("http://cart/").body(body).unwrap();
         let asked = gateway.request(&workload, 8080, request);
-        let answer = tokio::time::timeout(PATIENCE, asked).await.expect("it is stuck").unwrap();
+        let answer = tokio::time::timeout(TIMEOUT, asked).await.expect("it is stuck").unwrap();
         assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "mine");
     }
 }
 
 /// Lists one router, and forwards to it.
-async fn api_server(router: SocketAddr) -> SocketAddr {
+async fn start_fake_api_server(router: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -89,7 +91,7 @@ async fn api_server(router: SocketAddr) -> SocketAddr {
                 let mut first = [0; 512];
                 let seen = socket.peek(&mut first).await.unwrap();
                 if String::from_utf8_lossy(&first[..seen]).contains("/pods/router-0/portforward") {
-                    return forward(socket, router).await;
+                    return serve_port_forward(socket, router).await;
                 }
                 let read = socket.read(&mut [0; 4096]).await.unwrap();
                 assert!(read > 0);
@@ -109,7 +111,7 @@ async fn api_server(router: SocketAddr) -> SocketAddr {
 }
 
 /// The kubelet's part: channel 0 is data, channel 1 is errors, and each begins with the port.
-async fn forward(socket: TcpStream, router: SocketAddr) {
+async fn serve_port_forward(socket: TcpStream, router: SocketAddr) {
     #[expect(clippy::result_large_err, reason = "the shape of the callback is not ours")]
     let choose = |_: &Request, mut answer: Response| {
         answer.headers_mut().insert("sec-websocket-protocol", "v4.channel.k8s.io".parse().unwrap());
@@ -117,7 +119,7 @@ async fn forward(socket: TcpStream, router: SocketAddr) {
     };
     let socket = tokio_tungstenite::accept_hdr_async(socket, choose).await.unwrap();
     let (mut to_agent, mut from_agent) = socket.split();
-    let [low, high] = PORT.to_le_bytes();
+    let [low, high] = DEFAULT_PORT.to_le_bytes();
     for channel in [0, 1] {
         to_agent.send(Message::binary(vec![channel, low, high])).await.unwrap();
     }

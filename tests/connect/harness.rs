@@ -1,15 +1,15 @@
-//! The gateway of a router in this process, on a Kubernetes API.
+//! Test harness: the tunnel gateway of a router in this process, on a Kubernetes API.
 
 use std::{net::SocketAddr, ops::Deref, sync::Arc, time::Duration};
 
 use capt::{
-    k8s::Kube,
-    sandbox::tunnel::{ApiServer, Router, report},
+    dataplane::tunnel::{ApiServerAuthority, RouterIdentity, report_sessions},
+    k8s::KubeClient,
 };
 use http_body_util::{BodyExt as _, Empty};
 use sandbox_router::tunnel::{
-    Times, Workload,
-    gateway::{Failure, Gateway},
+    TunnelTimeouts, WorkloadName,
+    gateway::{Gateway, TunnelError},
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -18,66 +18,73 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    agent::Agent,
-    cluster::{Cluster, HOME, NAME},
+    capt_process::CaptProcess,
+    cluster::{ConnectCluster, NAMESPACE, WORKLOAD},
 };
 
-pub(crate) struct Rig {
-    cluster: Cluster,
+pub(crate) struct GatewayHarness {
+    cluster: ConnectCluster,
     gateway: Arc<Gateway>,
     address: SocketAddr,
     _stop: DropGuard,
 }
 
-impl Deref for Rig {
-    type Target = Cluster;
+impl Deref for GatewayHarness {
+    type Target = ConnectCluster;
 
-    fn deref(&self) -> &Cluster {
+    fn deref(&self) -> &ConnectCluster {
         &self.cluster
     }
 }
 
-impl Rig {
+impl GatewayHarness {
     pub(crate) async fn start() -> Self {
-        let cluster = Cluster::start().await;
-        let kube = Kube::new(cluster.server.client("router"));
-        let times = Times { probe: Duration::from_millis(100), ..Times::default() };
-        let gateway = Gateway::new(Arc::new(ApiServer::new(kube.clone())), times);
+        let cluster = ConnectCluster::start().await;
+        let kube = KubeClient::new(cluster.server.client("router"));
+        let times =
+            TunnelTimeouts { probe_interval: Duration::from_millis(100), ..TunnelTimeouts::default() };
+        let gateway = Gateway::new(Arc::new(ApiServerAuthority::new(kube.clone())), times);
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
         tokio::spawn(Arc::clone(&gateway).serve(listener, None, stop.clone()));
-        let me = Router { name: "router-0".to_owned(), address: Some("127.0.0.1".to_owned()) };
-        tokio::spawn(report(kube, Some(HOME.to_owned()), Arc::clone(&gateway), me, stop.clone()));
+        let me = RouterIdentity { name: "router-0".to_owned(), address: Some("127.0.0.1".to_owned()) };
+        tokio::spawn(report_sessions(
+            kube,
+            Some(NAMESPACE.to_owned()),
+            Arc::clone(&gateway),
+            me,
+            stop.clone(),
+        ));
         Self { cluster, gateway, address, _stop: stop.drop_guard() }
     }
 
     /// A developer runs `capt connect`.
-    pub(crate) fn connect(&self, user: &str, more: &[&str]) -> Agent {
+    pub(crate) fn connect(&self, user: &str, more: &[&str]) -> CaptProcess {
         let address = self.address.to_string();
         self.run_connect(user, &[&["--address", &address, "--plain"], more].concat())
     }
 
     /// What the local application answers.
-    pub(crate) async fn get(&self) -> Result<String, Failure> {
-        self.get_at(8080).await
+    pub(crate) async fn request(&self) -> Result<String, TunnelError> {
+        self.request_port(8080).await
     }
 
-    pub(crate) async fn get_at(&self, port: u16) -> Result<String, Failure> {
+    pub(crate) async fn request_port(&self, port: u16) -> Result<String, TunnelError> {
         let request = http::Request::get("http://cart/").body(Empty::new()).unwrap();
-        let answer = self.gateway.request(&Workload::new(HOME, NAME), port, request).await?;
+        let answer = self.gateway.request(&WorkloadName::new(NAMESPACE, WORKLOAD), port, request).await?;
         let body = answer.into_body().collect().await.unwrap().to_bytes();
         Ok(String::from_utf8(body.to_vec()).unwrap())
     }
 }
 
-/// An application that answers every request with these words.
-pub(crate) async fn app(words: &'static str) -> SocketAddr {
-    app_at(SocketAddr::from(([127, 0, 0, 1], 0)), words).await
+/// Starts an application that answers every request with this text.
+pub(crate) async fn start_app(words: &'static str) -> SocketAddr {
+    start_app_at(SocketAddr::from(([127, 0, 0, 1], 0)), words).await
 }
 
 /// The same at an address.
-pub(crate) async fn app_at(at: SocketAddr, words: &'static str) -> SocketAddr {
+pub(crate) async fn start_app_at(at: SocketAddr, words: &'static str) -> SocketAddr {
     let listener = TcpListener::bind(at).await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! Two routers, as `deploy/router` has them: whoever is connected to one is known to the other, and goes there when it stops.
+//! Two routers, as in `deploy/router`: sessions of one are known to the other, and agents move there when a router stops.
 
 use std::{net::SocketAddr, time::Instant};
 
@@ -10,23 +10,23 @@ use tokio::{
 };
 
 use super::{
-    agent::Agent,
+    capt_process::CaptProcess,
+    end_to_end::{KEY, LOCAL, RouterHarness, request, start_router, wait_for_answer_from},
+    harness::start_app,
     network::{in_own_network, ports},
-    rig::app,
-    whole::{KEY, LOCAL, Whole, ask, router, until_answered},
 };
 
-/// What a caller hears who has waited long enough.
-const AGAIN: &str = "503 local/shop/cart-local reconnecting";
+/// The response after the wait for a reconnecting agent.
+const RECONNECTING: &str = "503 local/shop/cart-local reconnecting";
 
-/// The address of the tunnel, which leads to one router or the other.
-struct Door {
+/// A TCP proxy for the tunnel whose target router can be switched.
+struct SwitchableProxy {
     address: SocketAddr,
-    to: watch::Sender<SocketAddr>,
+    target: watch::Sender<SocketAddr>,
 }
 
-impl Door {
-    async fn to(first: SocketAddr) -> Self {
+impl SwitchableProxy {
+    async fn start(first: SocketAddr) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let to = watch::Sender::new(first);
@@ -42,60 +42,60 @@ impl Door {
                 });
             }
         });
-        Self { address, to }
+        Self { address, target: to }
     }
 }
 
 /// The second router: itself, where it serves the service, and its tunnel.
-async fn second(whole: &Whole) -> (Agent, SocketAddr, SocketAddr) {
+async fn start_second_router(whole: &RouterHarness) -> (CaptProcess, SocketAddr, SocketAddr) {
     let at = |port: u16| SocketAddr::from(([127, 0, 0, 2], port));
     let [_, front, admin, tunnel] = ports(1).map(|it| at(it.port()));
     let service = at(whole.service.port());
-    let other = router(&whole.cluster, "router-1", [front, admin, tunnel]);
-    until_answered(service, None, "200 baseline baseline").await;
+    let other = start_router(&whole.cluster, "router-1", [front, admin, tunnel]);
+    wait_for_answer_from(service, None, "200 baseline baseline").await;
     (other, service, tunnel)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f14_a_router_that_stops_gives_its_agents_to_the_other_and_nobody_else_answers() {
     if !in_own_network(
-        "connect::two::f14_a_router_that_stops_gives_its_agents_to_the_other_and_nobody_else_answers",
+        "connect::two_routers::f14_a_router_that_stops_gives_its_agents_to_the_other_and_nobody_else_answers",
     ) {
         return;
     }
-    let mut whole = Whole::start(app("mine").await.port()).await;
-    let (other, service, tunnel) = second(&whole).await;
-    let door = Door::to(whole.tunnel.parse().unwrap()).await;
+    let mut whole = RouterHarness::start(start_app("mine").await.port()).await;
+    let (other, service, tunnel) = start_second_router(&whole).await;
+    let door = SwitchableProxy::start(whole.tunnel.parse().unwrap()).await;
     let mut ann = whole.connect_at(&door.address.to_string(), "ann", &[]).await;
-    ann.says("connected as ann").await;
-    whole.until(Some(KEY), LOCAL).await;
-    until_answered(service, Some(KEY), LOCAL).await;
+    ann.wait_for_output("connected as ann").await;
+    whole.wait_for_answer(Some(KEY), LOCAL).await;
+    wait_for_answer_from(service, Some(KEY), LOCAL).await;
 
     let mut zoe = whole.connect_at(&tunnel.to_string(), "zoe", &[]).await;
-    assert_eq!(zoe.ends().await, Some(1));
-    assert!(zoe.said().contains("ann is connected; --takeover takes it from them"), "{}", zoe.said());
+    assert_eq!(zoe.wait_for_exit().await, Some(1));
+    assert!(zoe.output().contains("ann is connected; --takeover takes it from them"), "{}", zoe.output());
 
-    door.to.send_replace(tunnel);
+    door.target.send_replace(tunnel);
     let since = Instant::now();
     whole.router.signal(Signal::SIGTERM);
     let (tell, told) = watch::channel(false);
     let callers = tokio::spawn(async move {
         let mut waited = 0;
         while !*told.borrow() {
-            let answer = ask(service, Some(KEY)).await;
+            let answer = request(service, Some(KEY)).await;
             // On a machine that is busy enough the agent takes longer than a request waits.
-            assert!([LOCAL, AGAIN].contains(&answer.as_str()), "somebody else answers: {answer}");
-            waited += usize::from(answer == AGAIN);
+            assert!([LOCAL, RECONNECTING].contains(&answer.as_str()), "another backend answered: {answer}");
+            waited += usize::from(answer == RECONNECTING);
         }
         waited
     });
     let moved = |it: &serde_json::Value| it["session"]["gateway"] == "router-1" && it["phase"] == "Connected";
-    whole.cluster.until(moved).await;
+    whole.cluster.wait_for_status(moved).await;
     println!("the agent is at the other router after {:?}", since.elapsed());
-    until_answered(service, Some(KEY), LOCAL).await;
-    assert_eq!(whole.router.ends().await, Some(0), "{}", whole.router.said());
-    assert_eq!(ask(service, Some(KEY)).await, LOCAL);
+    wait_for_answer_from(service, Some(KEY), LOCAL).await;
+    assert_eq!(whole.router.wait_for_exit().await, Some(0), "{}", whole.router.output());
+    assert_eq!(request(service, Some(KEY)).await, LOCAL);
     tell.send_replace(true);
-    println!("{} callers were told to come again; ann says {}", callers.await.unwrap(), ann.said());
+    println!("{} callers were told to come again; ann says {}", callers.await.unwrap(), ann.output());
     drop(other);
 }

@@ -1,4 +1,4 @@
-//! What the API server noted of the operator's requests.
+//! Audit log of the operator's requests.
 
 use std::{
     collections::BTreeSet,
@@ -9,20 +9,20 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{rbac::Asked, world::USER};
+use crate::{harness::USER, rbac::AccessRequest};
 
 /// What groups have asked for that are over.
-static BEFORE: Mutex<BTreeSet<(Asked, bool)>> = Mutex::new(BTreeSet::new());
+static EARLIER_REQUESTS: Mutex<BTreeSet<(AccessRequest, bool)>> = Mutex::new(BTreeSet::new());
 
 /// The log, and what is noted in it.
-pub(crate) struct Audit {
+pub(crate) struct AuditLog {
     policy: PathBuf,
     log: PathBuf,
 }
 
-impl Audit {
+impl AuditLog {
     /// Everything that the operator asks for, and nothing that others do. Bodies are not kept.
-    pub(crate) fn begin(dir: &Path) -> Self {
+    pub(crate) fn new(dir: &Path) -> Self {
         let audit = Self { policy: dir.join("audit-policy.json"), log: dir.join("audit.log") };
         let policy = json!({
             "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
@@ -42,25 +42,25 @@ impl Audit {
 
     /// Each distinct request for a resource, and whether the rules let it through. Other refusals, such as those of a
     /// namespace that is being deleted, are nobody's lack of rights.
-    pub(crate) fn requests(&self) -> BTreeSet<(Asked, bool)> {
+    pub(crate) fn requests(&self) -> BTreeSet<(AccessRequest, bool)> {
         let text = fs::read_to_string(&self.log).unwrap();
         let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        events.flat_map(|event| asked(&event)).collect()
+        events.flat_map(|event| requests_from_event(&event)).collect()
     }
 
     /// The same, with those of the groups before this one.
-    pub(crate) fn all_requests(&self) -> BTreeSet<(Asked, bool)> {
-        let mut before = BEFORE.lock().unwrap();
+    pub(crate) fn all_requests(&self) -> BTreeSet<(AccessRequest, bool)> {
+        let mut before = EARLIER_REQUESTS.lock().unwrap();
         before.extend(self.requests());
         before.clone()
     }
 }
 
 /// What was asked for: a server-side apply that made something asked for the right to create, too.
-fn asked(event: &Value) -> Vec<(Asked, bool)> {
+fn requests_from_event(event: &Value) -> Vec<(AccessRequest, bool)> {
     let Some(object) = event.get("objectRef") else { return Vec::new() };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let asked = Asked {
+    let asked = AccessRequest {
         verb: text(&event["verb"]),
         group: text(&object["apiGroup"]),
         resource: text(&object["resource"]),
@@ -70,6 +70,6 @@ fn asked(event: &Value) -> Vec<(Asked, bool)> {
     };
     let allowed = event["annotations"]["authorization.k8s.io/decision"] == "allow";
     let made = asked.verb == "patch" && event["responseStatus"]["code"] == 201;
-    let create = made.then(|| (Asked { verb: "create".to_owned(), ..asked.clone() }, allowed));
+    let create = made.then(|| (AccessRequest { verb: "create".to_owned(), ..asked.clone() }, allowed));
     [(asked, allowed)].into_iter().chain(create).collect()
 }

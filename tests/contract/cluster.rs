@@ -5,12 +5,12 @@ use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::{Value, json};
 
-use crate::{core, place::Place};
+use crate::{case_namespace::CaseNamespace, fake_capi_core};
 
 /// A small one, with a profile of its own.
-pub(crate) fn objects(name: &str) -> Value {
+pub(crate) fn cluster_objects(name: &str) -> Value {
     json!([
-        core::cluster(name),
+        fake_capi_core::cluster(name),
         {
             "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "CAPTCluster", "metadata": {"name": name},
             "spec": {
@@ -30,7 +30,7 @@ pub(crate) fn objects(name: &str) -> Value {
 }
 
 /// Name, type, label, owner and key as Cluster API wants them, and it works without a command.
-pub(crate) async fn kubeconfig(place: &Place, control_plane: &CaptControlPlane) {
+pub(crate) async fn check_kubeconfig_secret(place: &CaseNamespace, control_plane: &CaptControlPlane) {
     let cluster = control_plane.name_any();
     let secret = place.api::<Secret>().get(&format!("{cluster}-kubeconfig")).await.unwrap();
     assert_eq!(secret.type_.as_deref(), Some("cluster.x-k8s.io/secret"));

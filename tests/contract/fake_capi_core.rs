@@ -1,4 +1,4 @@
-//! The part of Cluster API's core, played by hand, step by step: owners, latches, the order of a deletion.
+//! A fake Cluster API core, step by step: owner references, initialization latches, deletion order.
 
 use capt::api::{CaptCluster, CaptControlPlane};
 use kube::{
@@ -9,7 +9,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::place::Place;
+use crate::case_namespace::CaseNamespace;
 
 /// A Cluster of two parts that have its name.
 pub(crate) fn cluster(name: &str) -> Value {
@@ -31,8 +31,8 @@ pub(crate) fn network(name: &str, template: &str) -> Value {
 }
 
 /// Asks for the Cluster `c` whose network a template makes, and leaves the rest to core.
-pub(crate) async fn ask_for_network(place: &Place) {
-    let template = place.recorder("network", &json!({"vpc_id": "vpc-1"}));
+pub(crate) async fn create_cluster_with_network(place: &CaseNamespace) {
+    let template = place.recording_template("network", &json!({"vpc_id": "vpc-1"}));
     place.apply(&json!([template, cluster("c"), network("c", "network")])).await;
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn control_plane(name: &str, template: &str) -> Value {
 }
 
 /// The reference that core sets: no controller, nothing blocked.
-pub(crate) fn owned_by(cluster: &DynamicObject) -> Value {
+pub(crate) fn owner_reference(cluster: &DynamicObject) -> Value {
     json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
         "name": cluster.name_any(), "uid": cluster.uid().unwrap(),
@@ -56,7 +56,7 @@ pub(crate) fn owned_by(cluster: &DynamicObject) -> Value {
 }
 
 /// Sets the owners of an object.
-pub(crate) async fn own<K>(place: &Place, name: &str, owners: Value)
+pub(crate) async fn patch_owners<K>(place: &CaseNamespace, name: &str, owners: Value)
 where
     K: Resource<Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + DeserializeOwned,
     K::DynamicType: Default,
@@ -67,38 +67,38 @@ where
 }
 
 /// What core does first with a new Cluster.
-pub(crate) async fn adopt(place: &Place, name: &str) -> DynamicObject {
+pub(crate) async fn set_owner_references(place: &CaseNamespace, name: &str) -> DynamicObject {
     let cluster = place.clusters().get(name).await.unwrap();
-    own::<CaptCluster>(place, name, json!([owned_by(&cluster)])).await;
+    patch_owners::<CaptCluster>(place, name, json!([owner_reference(&cluster)])).await;
     if place.api::<CaptControlPlane>().get_opt(name).await.unwrap().is_some() {
-        own::<CaptControlPlane>(place, name, json!([owned_by(&cluster)])).await;
+        patch_owners::<CaptControlPlane>(place, name, json!([owner_reference(&cluster)])).await;
     }
     cluster
 }
 
 /// What core does once the network is there.
-pub(crate) async fn provisioned(place: &Place, name: &str) {
+pub(crate) async fn mark_infrastructure_provisioned(place: &CaseNamespace, name: &str) {
     let is = |it: &CaptCluster| {
         it.status.clone().and_then(|it| it.initialization).is_some_and(|it| it.provisioned == Some(true))
     };
-    place.until(name, "provisioned", is).await;
+    place.wait_until(name, "provisioned", is).await;
     let patch = json!({"status": {"initialization": {"infrastructureProvisioned": true}}});
     place.clusters().patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
 }
 
 /// A network and a control plane from templates that make nothing, both applied.
-pub(crate) async fn pair(place: &Place, name: &str) {
+pub(crate) async fn create_templated_pair(place: &CaseNamespace, name: &str) {
     let network_outputs = json!({"vpc_id": "vpc-1", "private_subnets": ["subnet-1", "subnet-2"]});
     place
         .apply(&json!([
-            place.recorder("network", &network_outputs),
-            place.recorder("eks", &json!({"cluster_name": name})),
+            place.recording_template("network", &network_outputs),
+            place.recording_template("eks", &json!({"cluster_name": name})),
             cluster(name),
             network(name, "network"),
             control_plane(name, "eks"),
         ]))
         .await;
-    adopt(place, name).await;
-    provisioned(place, name).await;
-    place.eventually("both are made", async || place.recorded() == ["made network", "made eks"]).await;
+    set_owner_references(place, name).await;
+    mark_infrastructure_provisioned(place, name).await;
+    place.wait_for("both are made", async || place.recorded_lines() == ["made network", "made eks"]).await;
 }

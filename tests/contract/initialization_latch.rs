@@ -1,4 +1,4 @@
-//! What was once reached is never taken back.
+//! Initialization latches: a status that became true never becomes false.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use kube::{
 use serde_json::json;
 
 use crate::{
-    core::{self, adopt},
-    place::{Place, condition, template},
-    world::World,
+    case_namespace::{CaseNamespace, has_condition, template},
+    fake_capi_core::{self, set_owner_references},
+    harness::ContractHarness,
 };
 
 fn is_provisioned(it: &CaptCluster) -> bool {
@@ -23,15 +23,15 @@ fn is_provisioned(it: &CaptCluster) -> bool {
 }
 
 fn is_ready(it: &CaptCluster, status: &str) -> bool {
-    condition(&it.status.clone().unwrap_or_default().conditions, "Ready", status)
+    has_condition(&it.status.clone().unwrap_or_default().conditions, "Ready", status)
 }
 
 /// Whatever goes wrong afterwards: the template breaks, outputs get lost, the operator starts again without its disk.
-pub(crate) async fn p2_what_was_once_provisioned_stays_provisioned(world: Arc<World>) {
-    let place = Place::make(world, "p2").await;
-    core::ask_for_network(&place).await;
-    adopt(&place, "c").await;
-    core::provisioned(&place, "c").await;
+pub(crate) async fn p2_what_was_once_provisioned_stays_provisioned(world: Arc<ContractHarness>) {
+    let place = CaseNamespace::create(world, "p2").await;
+    fake_capi_core::create_cluster_with_network(&place).await;
+    set_owner_references(&place, "c").await;
+    fake_capi_core::mark_infrastructure_provisioned(&place, "c").await;
     let events = watcher(place.api::<CaptCluster>(), watcher::Config::default()).applied_objects();
     let watched = tokio::spawn(
         events
@@ -43,25 +43,25 @@ pub(crate) async fn p2_what_was_once_provisioned_stays_provisioned(world: Arc<Wo
 
     let failing = "resource \"terraform_data\" \"it\" {\n  provisioner \"local-exec\" {\n    command = \"exit 3\"\n  }\n  input = 1\n  triggers_replace = 2\n}\n";
     place.apply(&json!([template("network", failing)])).await;
-    place.until("c", "not ready", |it: &CaptCluster| is_ready(it, "False")).await;
+    place.wait_until("c", "not ready", |it: &CaptCluster| is_ready(it, "False")).await;
     let secrets = place.api::<Secret>();
     for it in secrets.list(&ListParams::default()).await.unwrap() {
         if it.name_any().contains("connection") {
             secrets.delete(&it.name_any(), &DeleteParams::default()).await.unwrap();
         }
     }
-    place.world.stop_operator().await;
-    std::fs::remove_dir_all(place.world.data()).unwrap();
-    place.world.start_operator().await;
-    place.apply(&json!([place.recorder("network", &json!({"vpc_id": "vpc-1"}))])).await;
-    place.until("c", "ready again", |it: &CaptCluster| is_ready(it, "True")).await;
+    place.harness.stop_operator().await;
+    std::fs::remove_dir_all(place.harness.data_dir()).unwrap();
+    place.harness.start_operator().await;
+    place.apply(&json!([place.recording_template("network", &json!({"vpc_id": "vpc-1"}))])).await;
+    place.wait_until("c", "ready again", |it: &CaptCluster| is_ready(it, "True")).await;
     // The workspace is gone behind our back.
     let workspaces = place.api::<WorkspaceTemplateApply>();
     for it in workspaces.list(&ListParams::default()).await.unwrap() {
         workspaces.delete(&it.name_any(), &DeleteParams::default()).await.unwrap();
     }
-    place.until("c", "not ready", |it: &CaptCluster| is_ready(it, "False")).await;
-    place.until("c", "ready again", |it: &CaptCluster| is_ready(it, "True")).await;
+    place.wait_until("c", "not ready", |it: &CaptCluster| is_ready(it, "False")).await;
+    place.wait_until("c", "ready again", |it: &CaptCluster| is_ready(it, "True")).await;
 
     let touch = Patch::Merge(json!({"metadata": {"annotations": {"test": "over"}}}));
     place.api::<CaptCluster>().patch("c", &PatchParams::default(), &touch).await.unwrap();
@@ -70,5 +70,5 @@ pub(crate) async fn p2_what_was_once_provisioned_stays_provisioned(world: Arc<Wo
     assert!(seen.iter().any(|it| is_ready(it, "False")), "nothing went wrong, so nothing was shown");
     let lost: Vec<&CaptCluster> = seen.iter().filter(|it| !is_provisioned(it)).collect();
     assert!(lost.is_empty(), "{lost:#?}");
-    place.until_gone::<CaptCluster>("c").await;
+    place.wait_until_deleted::<CaptCluster>("c").await;
 }

@@ -6,19 +6,19 @@ use conformance::config::Settings;
 use futures::{FutureExt as _, StreamExt as _, future::LocalBoxFuture, stream};
 use tokio::time::Instant;
 
-use crate::world::World;
+use crate::harness::ContractHarness;
 
 /// The longest that a case may take on a busy machine.
-const LIMIT: Duration = Duration::from_mins(20);
+const CASE_TIMEOUT: Duration = Duration::from_mins(20);
 
 /// What a case does; it panics where it fails.
-pub(crate) type Body = fn(Arc<World>) -> LocalBoxFuture<'static, ()>;
+pub(crate) type CaseFn = fn(Arc<ContractHarness>) -> LocalBoxFuture<'static, ()>;
 
 /// One case.
 #[derive(Clone, Copy)]
 pub(crate) struct Case {
     pub(crate) name: &'static str,
-    pub(crate) run: Body,
+    pub(crate) run: CaseFn,
 }
 
 /// Cases from functions; each is named after its function.
@@ -36,16 +36,16 @@ pub(crate) use cases;
 pub(crate) struct Group {
     pub(crate) name: &'static str,
     /// Beside each other.
-    pub(crate) together: Vec<Case>,
+    pub(crate) parallel: Vec<Case>,
     /// One by one, because they end the operator or touch what all share.
-    pub(crate) alone: Vec<Case>,
+    pub(crate) serial: Vec<Case>,
     /// After all others, and only with all of them: they judge what was logged.
     pub(crate) last: Vec<Case>,
 }
 
 impl Group {
     fn all(&self) -> impl Iterator<Item = &Case> {
-        self.together.iter().chain(&self.alone).chain(&self.last)
+        self.parallel.iter().chain(&self.serial).chain(&self.last)
     }
 }
 
@@ -65,47 +65,47 @@ pub(crate) fn main(groups: Vec<Group>) -> ExitCode {
     let failed: Vec<&str> = runtime.block_on(async {
         let mut failed = Vec::new();
         for group in groups {
-            failed.extend(run(group, &bin, &settings).await);
+            failed.extend(run_group(group, &bin, &settings).await);
         }
         failed
     });
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-async fn run(group: Group, bin: &std::path::Path, settings: &Settings) -> Vec<&'static str> {
+async fn run_group(group: Group, bin: &std::path::Path, settings: &Settings) -> Vec<&'static str> {
     let chosen = |cases: &[Case]| -> Vec<Case> {
-        cases.iter().copied().filter(|case| settings.wants(case.name)).collect()
+        cases.iter().copied().filter(|case| settings.selects(case.name)).collect()
     };
-    let (together, alone) = (chosen(&group.together), chosen(&group.alone));
+    let (together, alone) = (chosen(&group.parallel), chosen(&group.serial));
     let last = if settings.filters.is_empty() { group.last } else { Vec::new() };
     if together.is_empty() && alone.is_empty() {
         return Vec::new();
     }
-    if !World::is_possible(group.name, bin) {
+    if !ContractHarness::has_binaries(group.name, bin) {
         let text =
             "Cluster API's core is not built (scripts/real-kube build --all), so it was NOT tested with it";
         eprintln!("{}: {text}", if settings.require_real { "error" } else { "notice" });
         return if settings.require_real { vec![group.name] } else { Vec::new() };
     }
     let began = Instant::now();
-    let world = Arc::new(World::start(group.name, bin).await);
+    let world = Arc::new(ContractHarness::start(group.name, bin).await);
     println!("{}: ready after {:.1} s", group.name, began.elapsed().as_secs_f64());
     let mut failed: Vec<Option<&str>> = stream::iter(together)
-        .map(|case| perform(case, Arc::clone(&world)))
-        .buffer_unordered(if settings.at_once == 1 { 1 } else { 4 })
+        .map(|case| run_case(case, Arc::clone(&world)))
+        .buffer_unordered(if settings.parallelism == 1 { 1 } else { 4 })
         .collect()
         .await;
     for case in alone.into_iter().chain(last) {
-        failed.push(perform(case, Arc::clone(&world)).await);
+        failed.push(run_case(case, Arc::clone(&world)).await);
     }
-    world.end().await;
+    world.shut_down().await;
     println!("{}: over after {:.1} s", group.name, began.elapsed().as_secs_f64());
     failed.into_iter().flatten().collect()
 }
 
-async fn perform(case: Case, world: Arc<World>) -> Option<&'static str> {
+async fn run_case(case: Case, world: Arc<ContractHarness>) -> Option<&'static str> {
     let began = Instant::now();
-    let work = tokio::time::timeout(LIMIT, AssertUnwindSafe((case.run)(world)).catch_unwind());
+    let work = tokio::time::timeout(CASE_TIMEOUT, AssertUnwindSafe((case.run)(world)).catch_unwind());
     let outcome = match work.await {
         Ok(Ok(())) => "ok",
         Ok(Err(_)) => "FAILED",

@@ -6,13 +6,13 @@ use semver::Version;
 use serde_json::Value;
 use terraform_driver::providers::Constraint;
 
-use super::rendered::{file, repository};
+use super::overlays::{read_file, repository};
 
 /// The instructions, with continued lines joined and comments left out: word and rest.
-fn instructions() -> Vec<(String, String)> {
+fn dockerfile_instructions() -> Vec<(String, String)> {
     let mut all = Vec::new();
     let mut open = String::new();
-    for line in file("deploy/Dockerfile").lines().filter(|line| !line.trim_start().starts_with('#')) {
+    for line in read_file("deploy/Dockerfile").lines().filter(|line| !line.trim_start().starts_with('#')) {
         let (part, goes_on) = line.strip_suffix('\\').map_or((line, false), |part| (part, true));
         open.push_str(part);
         if !goes_on && !open.trim().is_empty() {
@@ -25,40 +25,41 @@ fn instructions() -> Vec<(String, String)> {
 }
 
 /// The instructions of the last stage: what is shipped.
-fn shipped() -> Vec<(String, String)> {
-    let all = instructions();
+fn final_stage_instructions() -> Vec<(String, String)> {
+    let all = dockerfile_instructions();
     let last = all.iter().rposition(|(word, _)| word == "FROM").unwrap();
     all[last..].to_vec()
 }
 
-fn shipped_one(word: &str) -> String {
-    let found: Vec<_> = shipped().into_iter().filter(|(it, _)| it == word).map(|(_, rest)| rest).collect();
+fn final_stage_instruction(word: &str) -> String {
+    let found: Vec<_> =
+        final_stage_instructions().into_iter().filter(|(it, _)| it == word).map(|(_, rest)| rest).collect();
     assert_eq!(found.len(), 1, "{word}: {found:?}");
     found[0].clone()
 }
 
 #[test]
 fn it_does_not_run_as_root_and_is_who_the_pod_says() {
-    assert_eq!(shipped_one("USER"), "65532:65532");
-    let base: Value = serde_saphyr::from_str(&file("deploy/base/deployment.yaml")).unwrap();
+    assert_eq!(final_stage_instruction("USER"), "65532:65532");
+    let base: Value = serde_saphyr::from_str(&read_file("deploy/base/deployment.yaml")).unwrap();
     let context = &base["spec"]["template"]["spec"]["securityContext"];
     assert_eq!((&context["runAsUser"], &context["runAsGroup"]), (&65532.into(), &65532.into()));
-    // Nothing after it is done as somebody else.
-    let words: Vec<_> = shipped().into_iter().map(|(word, _)| word).collect();
+    // No later instruction changes the user.
+    let words: Vec<_> = final_stage_instructions().into_iter().map(|(word, _)| word).collect();
     let user = words.iter().position(|word| word == "USER").unwrap();
     assert!(!words[user..].iter().any(|word| word == "RUN" || word == "COPY"));
 }
 
 #[test]
 fn what_it_writes_is_in_the_volumes_of_the_pod() {
-    assert_eq!(shipped_one("VOLUME"), "/var/lib/capt");
-    let env = shipped_one("ENV");
+    assert_eq!(final_stage_instruction("VOLUME"), "/var/lib/capt");
+    let env = final_stage_instruction("ENV");
     let env: BTreeMap<&str, &str> = env.split_whitespace().map(|it| it.split_once('=').unwrap()).collect();
     assert_eq!(env["CAPT_DATA"], "/var/lib/capt");
     for written in ["CAPT_DATA", "CAPT_CACHE", "HOME"] {
         assert!(env[written].starts_with("/var/lib/capt") || env[written] == "/tmp", "{written}");
     }
-    let copied = shipped()
+    let copied = final_stage_instructions()
         .into_iter()
         .any(|(word, rest)| word == "COPY" && rest.ends_with(env["CAPT_PROVIDER_MIRROR"]));
     assert!(copied, "the mirror is somewhere else");
@@ -66,7 +67,7 @@ fn what_it_writes_is_in_the_volumes_of_the_pod() {
 
 #[test]
 fn it_holds_what_templates_fetch_modules_with() {
-    let installs = shipped().into_iter().any(|(word, rest)| {
+    let installs = final_stage_instructions().into_iter().any(|(word, rest)| {
         word == "RUN"
             && ["ca-certificates", "git"].iter().all(|it| rest.split_whitespace().any(|word| word == *it))
     });
@@ -75,8 +76,8 @@ fn it_holds_what_templates_fetch_modules_with() {
 
 #[test]
 fn an_engine_without_a_checksum_is_refused() {
-    let all = instructions();
-    // Declared, and without a default that somebody would forget to change.
+    let all = dockerfile_instructions();
+    // Declared without a default, which would become stale.
     assert!(all.iter().any(|(word, rest)| word == "ARG" && rest == "ENGINE_SHA256"));
     let fetch =
         all.iter().find(|(word, rest)| word == "RUN" && rest.contains("releases.hashicorp.com")).unwrap();
@@ -87,7 +88,7 @@ fn an_engine_without_a_checksum_is_refused() {
 
 #[test]
 fn the_binary_is_built_from_the_lock_file_and_must_be_static() {
-    let all = instructions();
+    let all = dockerfile_instructions();
     let builds = |text: &str| all.iter().any(|(word, rest)| word == "RUN" && rest.contains(text));
     assert!(builds("cargo build --release --locked -p capt"));
     assert!(builds("readelf -d /capt | grep -q NEEDED"));
@@ -97,16 +98,16 @@ fn the_binary_is_built_from_the_lock_file_and_must_be_static() {
 }
 
 /// What `.dockerignore` lets in.
-fn let_in() -> Vec<String> {
-    file(".dockerignore").lines().filter_map(|line| line.strip_prefix('!')).map(str::to_owned).collect()
+fn allowed_context_paths() -> Vec<String> {
+    read_file(".dockerignore").lines().filter_map(|line| line.strip_prefix('!')).map(str::to_owned).collect()
 }
 
 #[test]
 fn the_context_holds_what_the_build_reads_and_nothing_else() {
-    let ignore = file(".dockerignore");
+    let ignore = read_file(".dockerignore");
     let first = ignore.lines().find(|line| !line.starts_with('#'));
     assert_eq!(first, Some("*"), "everything stays out unless it is let in");
-    let let_in = let_in();
+    let let_in = allowed_context_paths();
     for path in &let_in {
         assert!(repository().join(path).exists(), "{path} is let in and does not exist");
     }
@@ -116,11 +117,11 @@ fn the_context_holds_what_the_build_reads_and_nothing_else() {
     {
         assert!(is_in(path), "{path}");
     }
-    for member in members() {
+    for member in workspace_members() {
         assert!(is_in(&format!("{member}/Cargo.toml")), "{member}");
     }
     // What the last COPY instructions name comes from the context, too.
-    for (word, rest) in instructions().into_iter().filter(|(_, rest)| !rest.contains("--from=")) {
+    for (word, rest) in dockerfile_instructions().into_iter().filter(|(_, rest)| !rest.contains("--from=")) {
         if word == "COPY" && rest != ". ." {
             assert!(is_in(rest.split_whitespace().next().unwrap()), "{rest}");
         }
@@ -133,8 +134,8 @@ fn the_context_holds_what_the_build_reads_and_nothing_else() {
 }
 
 /// The members of the workspace, but for the root.
-fn members() -> Vec<String> {
-    let manifest = file("Cargo.toml");
+fn workspace_members() -> Vec<String> {
+    let manifest = read_file("Cargo.toml");
     let line = manifest.lines().find_map(|line| line.strip_prefix("members = ")).unwrap();
     let all: Vec<String> = serde_json::from_str(line).unwrap();
     all.into_iter().filter(|member| member != ".").collect()
@@ -142,19 +143,21 @@ fn members() -> Vec<String> {
 
 #[test]
 fn the_provider_in_the_image_is_one_that_every_module_takes() {
-    let pinned = constraint(&file("deploy/providers/main.tf"));
+    let pinned = provider_constraint(&read_file("deploy/providers/main.tf"));
     let pinned = Version::parse(&pinned).expect("one version, not a range");
     for module in ["vpc", "eks", "fargate"] {
         let wanted: Constraint =
-            constraint(&file(&format!("terraform/modules/{module}/versions.tf"))).parse().unwrap();
+            provider_constraint(&read_file(&format!("terraform/modules/{module}/versions.tf")))
+                .parse()
+                .unwrap();
         assert!(wanted.matches(&pinned), "{module} wants {wanted}, the image has {pinned}");
         let call = format!("../../terraform/modules/{module}");
-        assert!(file("deploy/providers/main.tf").contains(&call), "{module} is not asked");
+        assert!(read_file("deploy/providers/main.tf").contains(&call), "{module} is not asked");
     }
 }
 
 /// The version constraint of the one provider that a file requires.
-fn constraint(text: &str) -> String {
+fn provider_constraint(text: &str) -> String {
     let mut lines = text.lines().map(str::trim);
     let line = lines.find_map(|line| line.strip_prefix("version = ")).expect("a version");
     line.trim_matches('"').to_owned()

@@ -8,12 +8,12 @@
     reason = "a test that cannot go on stops, and says where"
 )]
 
-mod accepted;
+mod admission;
 mod clusterctl;
 mod flags;
 mod image;
+mod overlays;
+mod permissions;
 mod pod;
-mod rendered;
-mod rights;
 
 use crate::rbac;

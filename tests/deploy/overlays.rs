@@ -20,20 +20,21 @@ pub(crate) fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-pub(crate) fn file(path: &str) -> String {
+pub(crate) fn read_file(path: &str) -> String {
     fs::read_to_string(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 /// The objects of one directory below `deploy/`. Rendered once: kubectl takes its time.
-pub(crate) fn rendered(overlay: &str) -> Vec<Value> {
-    static DONE: [OnceLock<Vec<Value>>; OVERLAYS.len() + 1] = [const { OnceLock::new() }; OVERLAYS.len() + 1];
+pub(crate) fn rendered_overlay(overlay: &str) -> Vec<Value> {
+    static CACHE: [OnceLock<Vec<Value>>; OVERLAYS.len() + 1] =
+        [const { OnceLock::new() }; OVERLAYS.len() + 1];
     let mut all = OVERLAYS.iter().chain([&ROUTER]);
     let index = all.position(|it| *it == overlay).expect("one of the overlays");
-    DONE[index].get_or_init(|| render(overlay)).clone()
+    CACHE[index].get_or_init(|| render_overlay(overlay)).clone()
 }
 
 #[expect(clippy::disallowed_methods, reason = "a person types this")]
-fn render(overlay: &str) -> Vec<Value> {
+fn render_overlay(overlay: &str) -> Vec<Value> {
     let directory = repository().join("deploy").join(overlay);
     let mut command = Command::new("kubectl");
     let output = command.arg("kustomize").arg(&directory).stdin(Stdio::null()).output();
@@ -61,7 +62,7 @@ pub(crate) fn title(object: &Value) -> String {
 }
 
 /// Files of a directory with this extension.
-pub(crate) fn files(directory: &str, extension: &str) -> Vec<PathBuf> {
+pub(crate) fn files_with_extension(directory: &str, extension: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(repository().join(directory)).unwrap().map(|entry| entry.unwrap().path());
     let mut found: Vec<_> =
         entries.filter(|path| path.extension().is_some_and(|it| it == extension)).collect();
@@ -72,7 +73,7 @@ pub(crate) fn files(directory: &str, extension: &str) -> Vec<PathBuf> {
 #[test]
 fn every_directory_renders_and_every_object_says_whose_it_is() {
     for overlay in OVERLAYS {
-        let objects = rendered(overlay);
+        let objects = rendered_overlay(overlay);
         assert!(!objects.is_empty(), "{overlay}");
         for object in &objects {
             let label = &object["metadata"]["labels"]["cluster.x-k8s.io/provider"];
@@ -86,7 +87,7 @@ fn every_directory_renders_and_every_object_says_whose_it_is() {
 #[test]
 fn everything_with_a_namespace_is_in_the_one_that_comes_along() {
     for overlay in OVERLAYS {
-        let objects = rendered(overlay);
+        let objects = rendered_overlay(overlay);
         let namespaces = of_kind(&objects, "Namespace");
         assert_eq!(namespaces.len(), 1, "{overlay}");
         for object in objects.iter().filter(|it| it["metadata"].get("namespace").is_some()) {
@@ -97,11 +98,11 @@ fn everything_with_a_namespace_is_in_the_one_that_comes_along() {
 
 #[test]
 fn every_crd_is_part_of_the_base() {
-    let base = rendered("base");
+    let base = rendered_overlay("base");
     let mut found: Vec<String> =
         of_kind(&base, "CustomResourceDefinition").into_iter().map(|it| name(it).to_owned()).collect();
     found.sort();
-    let mut written: Vec<String> = files("crds", "yaml")
+    let mut written: Vec<String> = files_with_extension("crds", "yaml")
         .iter()
         .map(|path| {
             let crd: Value = serde_saphyr::from_str(&fs::read_to_string(path).unwrap()).unwrap();
@@ -116,7 +117,7 @@ fn every_crd_is_part_of_the_base() {
 #[test]
 fn only_the_standalone_overlay_brings_the_cluster_kind() {
     for overlay in OVERLAYS {
-        let objects = rendered(overlay);
+        let objects = rendered_overlay(overlay);
         let brings = objects.iter().any(|it| name(it) == "clusters.cluster.x-k8s.io");
         assert_eq!(brings, overlay == "standalone", "{overlay}");
     }

@@ -6,13 +6,13 @@ use k8s_openapi::{
 };
 use serde_json::Value;
 
-use super::rendered::{OVERLAYS, of_kind, rendered, title};
+use super::overlays::{OVERLAYS, of_kind, rendered_overlay, title};
 
 /// Overlays with a Deployment.
-const RUNNING: [&str; 4] = ["base", "webhook", "standalone", "clusterctl/infrastructure"];
+const OVERLAYS_WITH_OPERATOR: [&str; 4] = ["base", "webhook", "standalone", "clusterctl/infrastructure"];
 
 fn deployment(overlay: &str) -> Value {
-    let objects = rendered(overlay);
+    let objects = rendered_overlay(overlay);
     let found = of_kind(&objects, "Deployment");
     assert_eq!(found.len(), 1, "{overlay}");
     found[0].clone()
@@ -20,7 +20,7 @@ fn deployment(overlay: &str) -> Value {
 
 #[test]
 fn the_container_is_named_as_clusterctl_wants_it() {
-    for overlay in RUNNING {
+    for overlay in OVERLAYS_WITH_OPERATOR {
         let containers = &deployment(overlay)["spec"]["template"]["spec"]["containers"];
         let names: Vec<_> = containers.as_array().unwrap().iter().map(|it| &it["name"]).collect();
         assert_eq!(names, ["manager"], "{overlay}");
@@ -29,7 +29,7 @@ fn the_container_is_named_as_clusterctl_wants_it() {
 
 #[test]
 fn terraform_has_time_to_stop() {
-    for overlay in RUNNING {
+    for overlay in OVERLAYS_WITH_OPERATOR {
         let grace = deployment(overlay)["spec"]["template"]["spec"]["terminationGracePeriodSeconds"].as_u64();
         assert!(grace.unwrap() >= 600, "{overlay}: {grace:?}");
     }
@@ -37,7 +37,7 @@ fn terraform_has_time_to_stop() {
 
 #[test]
 fn f16_the_pods_keep_to_the_restricted_standard_and_need_nothing_of_their_host() {
-    for overlay in RUNNING.into_iter().chain(["router"]) {
+    for overlay in OVERLAYS_WITH_OPERATOR.into_iter().chain(["router"]) {
         let deployment = deployment(overlay);
         let pod = &deployment["spec"]["template"]["spec"];
         assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
@@ -60,9 +60,9 @@ fn f16_the_pods_keep_to_the_restricted_standard_and_need_nothing_of_their_host()
             assert!(volume.get("hostPath").is_none(), "{overlay}: {volume}");
         }
         let is_on_every_node = |it: &Value| it["kind"] == "DaemonSet";
-        assert!(!rendered(overlay).iter().any(is_on_every_node), "{overlay}");
+        assert!(!rendered_overlay(overlay).iter().any(is_on_every_node), "{overlay}");
     }
-    for object in OVERLAYS.iter().flat_map(|overlay| rendered(overlay)) {
+    for object in OVERLAYS.iter().flat_map(|overlay| rendered_overlay(overlay)) {
         if object["kind"] == "Namespace" {
             let label = &object["metadata"]["labels"]["pod-security.kubernetes.io/enforce"];
             assert_eq!(label, "restricted", "{}", title(&object));
@@ -100,8 +100,8 @@ fn the_next_pod_is_there_before_the_old_one_goes() {
 
 #[test]
 fn probes_and_services_meet_a_port_of_the_container() {
-    for overlay in RUNNING {
-        let objects = rendered(overlay);
+    for overlay in OVERLAYS_WITH_OPERATOR {
+        let objects = rendered_overlay(overlay);
         let deployment: Deployment = serde_json::from_value(deployment(overlay)).unwrap();
         let pod = deployment.spec.unwrap().template;
         let container = &pod.spec.unwrap().containers[0];
@@ -134,7 +134,7 @@ fn probes_and_services_meet_a_port_of_the_container() {
 
 #[test]
 fn the_webhook_fails_open_and_is_asked_about_every_kind_of_ours() {
-    let objects = rendered("webhook");
+    let objects = rendered_overlay("webhook");
     let webhook = &of_kind(&objects, "ValidatingWebhookConfiguration")[0]["webhooks"][0];
     assert_eq!(webhook["failurePolicy"], "Ignore");
     assert_eq!(webhook["sideEffects"], "None");

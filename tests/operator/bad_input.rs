@@ -15,9 +15,9 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{
-    cloud::LocalAws,
-    stage::{Stage, condition},
-    workspaces::{TEMPLATE, is_ready, ready},
+    harness::{OperatorHarness, has_condition},
+    local_aws::LocalAws,
+    workspaces::{TEMPLATE, is_ready, wait_until_ready},
 };
 
 const GROUP: &str = "infrastructure.cluster.x-k8s.io";
@@ -31,7 +31,7 @@ fn template(name: &str, output: &str) -> Value {
 }
 
 /// A Cluster whose network is made by a template.
-async fn network(stage: &Stage, cluster: &str, name: &str, template: &str) {
+async fn create_network(stage: &OperatorHarness, cluster: &str, name: &str, template: &str) {
     let reference = json!({"apiGroup": GROUP, "kind": "CAPTCluster", "name": name});
     stage
         .apply_value(json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
@@ -46,9 +46,9 @@ async fn network(stage: &Stage, cluster: &str, name: &str, template: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_output_that_is_missing_or_of_another_type_is_told_and_heals_with_the_template() {
-    let mut stage = Stage::without_aws().await;
+    let mut stage = OperatorHarness::without_aws().await;
     stage.apply_value(template("net", "")).await;
-    network(&stage, "demo", "demo", "net").await;
+    create_network(&stage, "demo", "demo", "net").await;
     let said = |word: &'static str| {
         move |it: &CaptCluster| {
             let status = it.status.clone().unwrap_or_default();
@@ -57,32 +57,32 @@ async fn an_output_that_is_missing_or_of_another_type_is_told_and_heals_with_the
                 && status.vpc_id.is_none()
         }
     };
-    stage.until("demo", "told that vpc_id is missing", said("vpc_id")).await;
+    stage.wait_until("demo", "told that vpc_id is missing", said("vpc_id")).await;
     stage.apply_value(template("net", "output \"vpc_id\" { value = [\"vpc-1\", \"vpc-2\"] }")).await;
     let list = |it: &WorkspaceTemplateApply| {
         is_ready(it) && it.status.as_ref().is_some_and(|it| it.outputs.contains_key("vpc_id"))
     };
-    stage.until("demo-vpc", "applied with a list", list).await;
+    stage.wait_until("demo-vpc", "applied with a list", list).await;
     // Another network of the same template comes after it: the first was looked at again by then.
-    network(&stage, "other", "other", "net").await;
-    stage.until("other", "told that vpc_id is no text", said("vpc_id")).await;
-    let found = stage.until("demo", "told that vpc_id is no text", said("vpc_id")).await;
+    create_network(&stage, "other", "other", "net").await;
+    stage.wait_until("other", "told that vpc_id is no text", said("vpc_id")).await;
+    let found = stage.wait_until("demo", "told that vpc_id is no text", said("vpc_id")).await;
     assert_eq!(found.status.unwrap().initialization, None, "the latch stays open");
     stage.apply_value(template("net", "output \"vpc_id\" { value = \"vpc-0123456789abcdef0\" }")).await;
     let well = |it: &CaptCluster| it.status.as_ref().is_some_and(|it| it.ready == Some(true));
-    let found = stage.until("demo", "well", well).await;
+    let found = stage.wait_until("demo", "well", well).await;
     assert_eq!(found.status.unwrap().vpc_id.as_deref(), Some("vpc-0123456789abcdef0"));
     stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn names_that_are_too_long_to_be_made_longer_are_hashed() {
-    let mut stage = Stage::without_aws().await;
+    let mut stage = OperatorHarness::without_aws().await;
     stage.apply_value(template("net", "output \"vpc_id\" { value = \"vpc-0123456789abcdef0\" }")).await;
     let (cluster, name) = ("c".repeat(63), "n".repeat(253));
-    network(&stage, &cluster, &name, "net").await;
+    create_network(&stage, &cluster, &name, "net").await;
     let well = |it: &CaptCluster| it.status.as_ref().is_some_and(|it| it.ready == Some(true));
-    let made: CaptCluster = stage.until(&name, "well", well).await;
+    let made: CaptCluster = stage.wait_until(&name, "well", well).await;
     let workspace = made.spec.workspace_template_apply_name.unwrap();
     assert!(
         workspace.len() <= 63 && workspace.starts_with("nnnn") && workspace.ends_with("-vpc"),
@@ -92,22 +92,22 @@ async fn names_that_are_too_long_to_be_made_longer_are_hashed() {
     let long = "w".repeat(253);
     let text = TEMPLATE.replace("{name: hello,", &format!("{{name: {long},"));
     stage.apply(&text).await;
-    ready(&stage, &long).await;
+    wait_until_ready(&stage, &long).await;
     let states = ListParams::default().labels(capt::api::names::STATE_LABEL);
     let kept = stage.api::<Secret>("default").list(&states).await.unwrap().items;
     assert!(kept.iter().all(|it| it.name_any().len() <= 253) && kept.len() > 1, "{}", kept.len());
     let api = stage.api::<WorkspaceTemplateApply>("default");
     api.delete(&long, &DeleteParams::default()).await.unwrap();
-    stage.until_gone::<WorkspaceTemplateApply>(&long).await;
+    stage.wait_until_deleted::<WorkspaceTemplateApply>(&long).await;
     stage.api::<CaptCluster>("default").delete(&name, &DeleteParams::default()).await.unwrap();
-    stage.until_gone::<CaptCluster>(&name).await;
+    stage.wait_until_deleted::<CaptCluster>(&name).await;
     let left = stage.api::<Secret>("default").list(&states).await.unwrap().items;
     assert!(left.is_empty(), "{left:#?}");
     stage.stop().await;
 }
 
 /// A schema as of a release that let anything in; what it was before.
-async fn loosen(stage: &Stage, plural: &str) -> CustomResourceDefinition {
+async fn remove_crd_validation(stage: &OperatorHarness, plural: &str) -> CustomResourceDefinition {
     let (all, name) = (Api::<CustomResourceDefinition>::all(stage.client()), format!("{plural}.{GROUP}"));
     let strict = all.get(&name).await.unwrap();
     let mut loose = strict.clone();
@@ -118,7 +118,7 @@ async fn loosen(stage: &Stage, plural: &str) -> CustomResourceDefinition {
     strict
 }
 
-async fn tighten(stage: &Stage, strict: &CustomResourceDefinition) {
+async fn restore_crd_validation(stage: &OperatorHarness, strict: &CustomResourceDefinition) {
     let all = Api::<CustomResourceDefinition>::all(stage.client());
     let mut now = all.get(&strict.name_any()).await.unwrap();
     now.spec.versions = strict.spec.versions.clone();
@@ -126,7 +126,13 @@ async fn tighten(stage: &Stage, strict: &CustomResourceDefinition) {
 }
 
 /// Writes what the strict schema would refuse, as soon as the loose one is served.
-async fn store(stage: &Stage, kind: &str, plural: &str, name: &str, spec: &Value) -> Api<DynamicObject> {
+async fn create_unvalidated(
+    stage: &OperatorHarness,
+    kind: &str,
+    plural: &str,
+    name: &str,
+    spec: &Value,
+) -> Api<DynamicObject> {
     let gvk = kube::core::GroupVersionKind::gvk(GROUP, "v1beta1", kind);
     let resource = kube::api::ApiResource::from_gvk_with_plural(&gvk, plural);
     let api: Api<DynamicObject> = Api::namespaced_with(stage.client(), "default", &resource);
@@ -141,34 +147,36 @@ async fn store(stage: &Stage, kind: &str, plural: &str, name: &str, spec: &Value
         }
         made.data["spec"] == *spec
     };
-    stage.eventually(&format!("the loose schema of {kind} is served"), is_stored).await;
+    stage.wait_for(&format!("the loose schema of {kind} is served"), is_stored).await;
     api
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_of_an_older_release_works_and_keeps_its_unknown_fields() {
-    let mut stage = Stage::idle(Cloud::Local { endpoint: "http://127.0.0.1:9".to_owned() }).await;
+    let mut stage = OperatorHarness::idle(Cloud::Local { endpoint: "http://127.0.0.1:9".to_owned() }).await;
     stage.apply(TEMPLATE.split("\n---").next().unwrap()).await;
-    let strict = loosen(&stage, "workspacetemplateapplies").await;
+    let strict = remove_crd_validation(&stage, "workspacetemplateapplies").await;
     let spec = json!({"templateRef": {"name": "greeter", "revision": "old"}, "variables": {"greeting": "hi"},
         "legacyField": {"kept": true}});
-    let api = store(&stage, "WorkspaceTemplateApply", "workspacetemplateapplies", "hello", &spec).await;
+    let api =
+        create_unvalidated(&stage, "WorkspaceTemplateApply", "workspacetemplateapplies", "hello", &spec)
+            .await;
     let status = Patch::Merge(json!({"status": {"legacyPhase": "Bound", "lastAppliedRevision": "7"}}));
     api.patch_status("hello", &PatchParams::default(), &status).await.unwrap();
     stage.start().await;
-    ready(&stage, "hello").await;
+    wait_until_ready(&stage, "hello").await;
     let stored = api.get("hello").await.unwrap();
     assert_eq!(stored.data["spec"], spec, "what we do not know is not ours to remove");
     // With the strict schema back, it goes as any other.
-    tighten(&stage, &strict).await;
+    restore_crd_validation(&stage, &strict).await;
     api.delete("hello", &DeleteParams::default()).await.unwrap();
-    stage.until_gone::<WorkspaceTemplateApply>("hello").await;
+    stage.wait_until_deleted::<WorkspaceTemplateApply>("hello").await;
     stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_object_that_cannot_be_read_is_told_and_the_others_go_on() {
-    let mut stage = Stage::idle(Cloud::Local { endpoint: "http://127.0.0.1:9".to_owned() }).await;
+    let mut stage = OperatorHarness::idle(Cloud::Local { endpoint: "http://127.0.0.1:9".to_owned() }).await;
     let kinds = [
         ("WorkspaceTemplateApply", "workspacetemplateapplies", json!({"templateRef": 7})),
         ("WorkspaceTemplate", "workspacetemplates", json!({"template": "none"})),
@@ -176,17 +184,17 @@ async fn an_object_that_cannot_be_read_is_told_and_the_others_go_on() {
     ];
     let mut broken = Vec::new();
     for (kind, plural, spec) in &kinds {
-        loosen(&stage, plural).await;
-        broken.push(store(&stage, kind, plural, "broken", spec).await);
+        remove_crd_validation(&stage, plural).await;
+        broken.push(create_unvalidated(&stage, kind, plural, "broken", spec).await);
     }
     stage.start().await;
     stage.apply(TEMPLATE).await;
-    ready(&stage, "hello").await;
+    wait_until_ready(&stage, "hello").await;
     // Neither is in the way of another one that goes, nor of its template.
     stage.api::<WorkspaceTemplateApply>("default").delete("hello", &DeleteParams::default()).await.unwrap();
-    stage.until_gone::<WorkspaceTemplateApply>("hello").await;
+    stage.wait_until_deleted::<WorkspaceTemplateApply>("hello").await;
     stage.api::<WorkspaceTemplate>("default").delete("greeter", &DeleteParams::default()).await.unwrap();
-    stage.until_gone::<WorkspaceTemplate>("greeter").await;
+    stage.wait_until_deleted::<WorkspaceTemplate>("greeter").await;
     for (api, (kind, ..)) in broken.iter().zip(&kinds) {
         let is_told = async || {
             let found = api.get("broken").await.unwrap();
@@ -194,27 +202,27 @@ async fn an_object_that_cannot_be_read_is_told_and_the_others_go_on() {
             conditions.iter().any(|it| {
                 it["type"] == "Ready"
                     && it["reason"] == "InvalidSpec"
-                    && it["message"].as_str().is_some_and(|it| it.contains("cannot be read"))
+                    && it["message"].as_str().is_some_and(|it| it.contains("cannot be decoded"))
             })
         };
-        stage.eventually(&format!("the {kind} is told"), is_told).await;
+        stage.wait_for(&format!("the {kind} is told"), is_told).await;
         api.delete("broken", &DeleteParams::default()).await.unwrap();
         let is_gone = async || api.get_opt("broken").await.unwrap().is_none();
-        stage.eventually(&format!("the {kind} can go"), is_gone).await;
+        stage.wait_for(&format!("the {kind} can go"), is_gone).await;
     }
     stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_status_that_somebody_edited_is_put_right_and_nothing_is_made_again() {
-    let mut stage = Stage::without_aws().await;
+    let mut stage = OperatorHarness::without_aws().await;
     stage
         .apply(&TEMPLATE.replace(
             "output \"list\"",
             "output \"id\" { value = terraform_data.it.id }\n          output \"list\"",
         ))
         .await;
-    let made = ready(&stage, "hello").await;
+    let made = wait_until_ready(&stage, "hello").await;
     let id = made.status.unwrap().outputs["id"].clone();
     let lie = json!({"metadata": {}, "status": {"applied": false, "inputsHash": "lies", "run": null, "history": [],
         "outputs": {"greeting": "lies"}, "lastAppliedTime": null, "lastCheckedTime": "1999-01-01T00:00:00Z",
@@ -229,18 +237,18 @@ async fn a_status_that_somebody_edited_is_put_right_and_nothing_is_made_again() 
                 .as_ref()
                 .is_some_and(|it| it.applied == Some(true) && it.outputs["greeting"] == "hello")
     };
-    let right: WorkspaceTemplateApply = stage.until("hello", "put right", is_right).await;
+    let right: WorkspaceTemplateApply = stage.wait_until("hello", "put right", is_right).await;
     let status = right.status.unwrap();
     assert_eq!(status.outputs["id"], id, "it is the same one");
-    assert!(condition(&status.conditions, "Planned", "True"));
+    assert!(has_condition(&status.conditions, "Planned", "True"));
     // A lie about the end of a deletion does not let anything go.
     api.delete("hello", &DeleteParams::default()).await.unwrap();
-    stage.until_gone::<WorkspaceTemplateApply>("hello").await;
+    stage.wait_until_deleted::<WorkspaceTemplateApply>("hello").await;
     stage.stop().await;
 }
 
 /// A network of the built-in module.
-fn vpc() -> Value {
+fn vpc_cluster_spec() -> Value {
     json!({"apiVersion": format!("{GROUP}/v1beta1"), "kind": "WorkspaceTemplateApply",
         "metadata": {"name": "net", "namespace": "default"},
         "spec": {"module": "vpc", "region": "eu-central-1",
@@ -250,21 +258,21 @@ fn vpc() -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_aws_that_answers_500_or_throttles_is_waited_for_and_nothing_is_made_twice() {
     let aws = LocalAws::start();
-    let empty = aws.inventory().await;
+    let empty = aws.list_resources().await;
     let broken = json!({"code": "InternalError", "message": "an internal error has occurred", "status": 500});
     aws.admin("POST", "faults", &json!({"operation": "CreateVpc", "times": 2, "error": broken})).await;
     aws.admin("POST", "faults", &json!({"operation": "CreateSubnet", "times": 4, "throttle": true})).await;
     aws.admin("POST", "faults", &json!({"operation": "GetCallerIdentity", "times": 2, "throttle": true}))
         .await;
-    let mut stage = Stage::idle(aws.cloud()).await;
+    let mut stage = OperatorHarness::idle(aws.cloud()).await;
     stage.start().await;
-    stage.apply_value(vpc()).await;
-    stage.until("net", "ready in spite of it", is_ready).await;
-    let there = aws.inventory().await;
+    stage.apply_value(vpc_cluster_spec()).await;
+    stage.wait_until("net", "ready in spite of it", is_ready).await;
+    let there = aws.list_resources().await;
     assert_eq!(there.iter().filter(|it| it.starts_with("ec2/vpc/")).count(), 1, "{there:#?}");
     stage.api::<WorkspaceTemplateApply>("default").delete("net", &DeleteParams::default()).await.unwrap();
-    stage.until_gone::<WorkspaceTemplateApply>("net").await;
-    assert_eq!(aws.inventory().await, empty);
+    stage.wait_until_deleted::<WorkspaceTemplateApply>("net").await;
+    assert_eq!(aws.list_resources().await, empty);
     stage.stop().await;
 }
 
@@ -279,19 +287,19 @@ async fn an_aws_that_never_answers_holds_nothing_but_its_own_workspace() {
             taken.push(stream);
         }
     });
-    let mut stage = Stage::idle(Cloud::Local { endpoint }).await;
+    let mut stage = OperatorHarness::idle(Cloud::Local { endpoint }).await;
     stage.start().await;
-    stage.apply_value(vpc()).await;
+    stage.apply_value(vpc_cluster_spec()).await;
     let is_busy = |it: &WorkspaceTemplateApply| {
         let status = it.status.clone().unwrap_or_default();
         status.run.is_some_and(|it| it.finished_at.is_none())
-            && condition(&status.conditions, "Ready", "False")
+            && has_condition(&status.conditions, "Ready", "False")
     };
-    stage.until("net", "on its way", is_busy).await;
+    stage.wait_until("net", "on its way", is_busy).await;
     stage.apply(TEMPLATE).await;
-    ready(&stage, "hello").await;
+    wait_until_ready(&stage, "hello").await;
     // Nothing was made, so that it can go at once, whatever it waits for.
     stage.api::<WorkspaceTemplateApply>("default").delete("net", &DeleteParams::default()).await.unwrap();
-    stage.until_gone::<WorkspaceTemplateApply>("net").await;
+    stage.wait_until_deleted::<WorkspaceTemplateApply>("net").await;
     stage.stop().await;
 }

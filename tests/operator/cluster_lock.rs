@@ -1,4 +1,4 @@
-//! P4: whatever happens to the operator, terraform changes an EKS cluster from one place at a time.
+//! P4: at most one terraform changes an EKS cluster at a time, also across operator restarts.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +13,14 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{
-    engine::{Entry, Scripted},
-    stage::Stage,
-    workspaces::{another_is_made, is_ready},
+    harness::OperatorHarness,
+    recording_terraform::{LogEntry, RecordingTerraform},
+    workspaces::{apply_another_workspace, is_ready},
 };
 
 /// What stands for a profile or for the cluster itself: it belongs to an EKS cluster, and while there is a file `hold` that
 /// names a number, it does not end after so many others were made.
-fn template(stage: &Stage) -> Value {
+fn blocking_template(stage: &OperatorHarness) -> Value {
     let (log, hold) = (stage.dir.path().join("log"), stage.dir.path().join("hold"));
     let wait = format!(
         "touch {log}; while [ -e {hold} ] && [ $(wc -l < {log}) -ge $(cat {hold}) ]; do sleep 0.05; done",
@@ -42,36 +42,36 @@ fn template(stage: &Stage) -> Value {
 }
 
 /// A workspace that belongs to no EKS cluster.
-const FREE: &str = "free";
+const UNBOUND: &str = "free";
 
-fn step(name: &str) -> Value {
+fn workspace_object(name: &str) -> Value {
     json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplateApply",
         "metadata": {"name": name, "namespace": "default", "annotations": {names::EKS_CLUSTER_ANNOTATION: "demo"}},
         "spec": {"templateRef": {"name": "step"}, "variables": {"name": name, "revision": "1"}}})
 }
 
-fn log(stage: &Stage) -> Vec<String> {
+fn read_log(stage: &OperatorHarness) -> Vec<String> {
     let text = std::fs::read_to_string(stage.dir.path().join("log")).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
 
 /// Applies do not end after so many were made, until they are released.
-fn hold(stage: &Stage, after: usize) {
+fn block_applies_after(stage: &OperatorHarness, after: usize) {
     std::fs::write(stage.dir.path().join("hold"), after.to_string()).unwrap();
 }
 
-fn release(stage: &Stage) {
+fn unblock_applies(stage: &OperatorHarness) {
     std::fs::remove_file(stage.dir.path().join("hold")).unwrap();
 }
 
 /// Proves that no apply began before the one before it had ended; how many there were.
-fn one_at_a_time(diary: &[Entry]) -> usize {
+fn assert_serial_applies(diary: &[LogEntry]) -> usize {
     let mut running = BTreeSet::new();
     // The one that belongs to no cluster waits for none.
-    let applies: Vec<&Entry> =
-        diary.iter().filter(|it| it.command == "apply" && it.workspace != FREE).collect();
+    let applies: Vec<&LogEntry> =
+        diary.iter().filter(|it| it.command == "apply" && it.workspace != UNBOUND).collect();
     for entry in &applies {
-        if entry.begins {
+        if entry.is_start {
             assert!(running.is_empty(), "{entry:?} began beside {running:?}: {applies:#?}");
             running.insert((entry.pid, entry.workspace.clone()));
         } else {
@@ -82,12 +82,12 @@ fn one_at_a_time(diary: &[Entry]) -> usize {
     applies.len() / 2
 }
 
-async fn all_ready(stage: &Stage, count: usize) {
+async fn wait_until_all_ready(stage: &OperatorHarness, count: usize) {
     let api: Api<WorkspaceTemplateApply> = stage.api("default");
     stage
-        .eventually("all are ready", async || {
+        .wait_for("all are ready", async || {
             let mut all = api.list(&ListParams::default()).await.unwrap().items;
-            all.retain(|it| it.name_any() != FREE);
+            all.retain(|it| it.name_any() != UNBOUND);
             all.len() == count
                 && all.iter().all(|it| {
                     let observed = it.status.as_ref().and_then(|it| it.observed_generation);
@@ -104,29 +104,29 @@ async fn all_ready(stage: &Stage, count: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p4_ten_profiles_and_their_cluster_take_turns_although_the_operator_dies_in_between() {
-    let terraform = Scripted::real();
-    let mut stage = Stage::idle(Cloud::Local { endpoint: "http://127.0.0.1:9".to_owned() }).await;
+    let terraform = RecordingTerraform::real();
+    let mut stage = OperatorHarness::idle(Cloud::Local { endpoint: "http://127.0.0.1:9".to_owned() }).await;
     stage.engine = Some(terraform.path());
     stage.start().await;
-    hold(&stage, 2);
-    stage.apply_value(template(&stage)).await;
+    block_applies_after(&stage, 2);
+    stage.apply_value(blocking_template(&stage)).await;
     let profiles: Vec<String> = (1..=10).map(|n| format!("p{n}")).collect();
     for name in profiles.iter().map(String::as_str).chain(["cluster"]) {
-        stage.apply_value(step(name)).await;
+        stage.apply_value(workspace_object(name)).await;
     }
-    stage.eventually("a third apply goes on", async || terraform.begun("apply") == 3).await;
+    stage.wait_for("a third apply goes on", async || terraform.count_starts("apply") == 3).await;
     stage.abort().await;
     stage.start().await;
     // The next operator is at work, and lets the third one end before the fourth begins.
-    another_is_made(&stage, FREE).await;
-    release(&stage);
-    all_ready(&stage, 11).await;
-    assert_eq!(one_at_a_time(&terraform.diary()), 11);
+    apply_another_workspace(&stage, UNBOUND).await;
+    unblock_applies(&stage);
+    wait_until_all_ready(&stage, 11).await;
+    assert_eq!(assert_serial_applies(&terraform.entries()), 11);
     assert_eq!(
-        log(&stage).iter().collect::<BTreeSet<_>>().len(),
+        read_log(&stage).iter().collect::<BTreeSet<_>>().len(),
         11,
         "each was made once: {:?}",
-        log(&stage)
+        read_log(&stage)
     );
 
     // The cluster is updated, half of the profiles are, and the others go: all at once.
@@ -138,46 +138,46 @@ async fn p4_ten_profiles_and_their_cluster_take_turns_although_the_operator_dies
     for name in ["p6", "p7", "p8", "p9", "p10"] {
         api.delete(name, &DeleteParams::default()).await.unwrap();
     }
-    all_ready(&stage, 6).await;
-    assert_eq!(one_at_a_time(&terraform.diary()), 22);
+    wait_until_all_ready(&stage, 6).await;
+    assert_eq!(assert_serial_applies(&terraform.entries()), 22);
     stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p4_a_leader_that_is_asked_to_stop_leads_until_its_terraform_is_done() {
-    let terraform = Scripted::real();
-    let mut stage = Stage::idle(Cloud::Local { endpoint: "http://127.0.0.1:9".to_owned() }).await;
+    let terraform = RecordingTerraform::real();
+    let mut stage = OperatorHarness::idle(Cloud::Local { endpoint: "http://127.0.0.1:9".to_owned() }).await;
     stage.engine = Some(terraform.path());
     stage.settings.leader_election = Some("capt-system".to_owned());
-    let first = stage.launch(stage.dir.path().join("first")).await;
-    hold(&stage, 0);
-    stage.apply_value(template(&stage)).await;
+    let first = stage.start_replica(stage.dir.path().join("first")).await;
+    block_applies_after(&stage, 0);
+    stage.apply_value(blocking_template(&stage)).await;
     for name in ["p1", "p2", "p3"] {
-        stage.apply_value(step(name)).await;
+        stage.apply_value(workspace_object(name)).await;
     }
-    stage.eventually("an apply goes on", async || terraform.begun("apply") == 1).await;
+    stage.wait_for("an apply goes on", async || terraform.count_starts("apply") == 1).await;
     // As in a rolling update: the next pod waits for the Lease, then the old one is asked to stop.
-    let second = stage.launch_as("second", stage.dir.path().join("second")).await;
+    let second = stage.start_replica_as("second", stage.dir.path().join("second")).await;
     let asked = || {
         stage
             .kube
-            .requests()
+            .request_log()
             .all()
             .iter()
             .filter(|it| it.agent == "second" && it.resource == "leases")
             .count()
     };
-    stage.eventually("the second one asks for the Lease", async || asked() > 0).await;
+    stage.wait_for("the second one asks for the Lease", async || asked() > 0).await;
     let stopping = tokio::spawn(first.stop());
     let before = asked();
-    stage.eventually("the second one asks again and again", async || asked() > before + 2).await;
+    stage.wait_for("the second one asks again and again", async || asked() > before + 2).await;
     assert!(!stopping.is_finished(), "it stopped before its terraform was done");
-    assert_eq!(terraform.begun("apply"), 1, "the second one leads already");
-    release(&stage);
+    assert_eq!(terraform.count_starts("apply"), 1, "the second one leads already");
+    unblock_applies(&stage);
     stopping.await.unwrap();
-    all_ready(&stage, 3).await;
-    assert_eq!(one_at_a_time(&terraform.diary()), 3);
-    let mut made = log(&stage);
+    wait_until_all_ready(&stage, 3).await;
+    assert_eq!(assert_serial_applies(&terraform.entries()), 3);
+    let mut made = read_log(&stage);
     made.sort();
     assert_eq!(made, ["made p1 1", "made p2 1", "made p3 1"], "each was made once");
     second.stop().await;

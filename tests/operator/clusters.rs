@@ -11,15 +11,15 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{
-    cloud::{Call, LocalAws},
-    core::example,
-    coverage::Watch,
-    disasters::kill_terraforms,
-    engine::Scripted,
-    stage::{Stage, condition},
+    capi_core::example_manifest,
+    crash_recovery::kill_terraforms,
+    harness::{OperatorHarness, has_condition},
+    local_aws::{Call, LocalAws},
+    profile_coverage::CoverageRecorder,
+    recording_terraform::RecordingTerraform,
 };
 
-pub(crate) fn objects(name: &str, profiles: &Value) -> Value {
+pub(crate) fn cluster_objects(name: &str, profiles: &Value) -> Value {
     json!([
         {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
          "metadata": {"name": name, "namespace": "default"},
@@ -36,14 +36,14 @@ pub(crate) fn objects(name: &str, profiles: &Value) -> Value {
     ])
 }
 
-pub(crate) fn profile(name: &str, namespace: &str) -> Value {
+pub(crate) fn fargate_profile(name: &str, namespace: &str) -> Value {
     json!({"name": name, "selectors": [{"namespace": namespace}]})
 }
 
-pub(crate) async fn apply(stage: &Stage, objects: &Value) {
+pub(crate) async fn apply_objects(stage: &OperatorHarness, objects: &Value) {
     for object in objects.as_array().unwrap() {
         let mut object = object.clone();
-        object["metadata"]["namespace"] = json!(stage.home);
+        object["metadata"]["namespace"] = json!(stage.namespace);
         stage.apply_value(object).await;
     }
 }
@@ -51,7 +51,7 @@ pub(crate) async fn apply(stage: &Stage, objects: &Value) {
 fn is_ready(object: &CaptControlPlane) -> bool {
     let status = object.status.clone().unwrap_or_default();
     let current = status.observed_generation == object.metadata.generation;
-    current && condition(&status.conditions, "Ready", "True") && status.phase == Some(Phase::Ready)
+    current && has_condition(&status.conditions, "Ready", "True") && status.phase == Some(Phase::Ready)
 }
 
 fn all_profiles_ready(object: &CaptControlPlane) -> bool {
@@ -62,17 +62,17 @@ fn all_profiles_ready(object: &CaptControlPlane) -> bool {
     is_ready(object) && ready == wanted && status.fargate_profile_statuses.iter().all(|it| named(&it.name))
 }
 
-pub(crate) async fn change(stage: &Stage, name: &str, spec: Value) {
-    let api = stage.api::<CaptControlPlane>(stage.home);
+pub(crate) async fn patch_control_plane_spec(stage: &OperatorHarness, name: &str, spec: Value) {
+    let api = stage.api::<CaptControlPlane>(stage.namespace);
     api.patch(name, &PatchParams::default(), &Patch::Merge(json!({ "spec": spec }))).await.unwrap();
 }
 
-pub(crate) async fn ready(stage: &Stage, name: &str) -> CaptControlPlane {
-    stage.until(name, "ready with all its profiles", all_profiles_ready).await
+pub(crate) async fn wait_until_ready(stage: &OperatorHarness, name: &str) -> CaptControlPlane {
+    stage.wait_until(name, "ready with all its profiles", all_profiles_ready).await
 }
 
 /// A Kubernetes client with the kubeconfig that was handed out.
-async fn handed_out(stage: &Stage, cluster: &str) -> kube::Client {
+async fn client_from_kubeconfig_secret(stage: &OperatorHarness, cluster: &str) -> kube::Client {
     let secret = stage.api::<Secret>("default").get(&format!("{cluster}-kubeconfig")).await.unwrap();
     assert_eq!(secret.type_.as_deref(), Some("cluster.x-k8s.io/secret"));
     assert_eq!(secret.labels()["cluster.x-k8s.io/cluster-name"], cluster);
@@ -86,7 +86,7 @@ async fn handed_out(stage: &Stage, cluster: &str) -> kube::Client {
 }
 
 /// The workspaces of everybody, by name, with the id of their last run.
-pub(crate) async fn last_runs(stage: &Stage) -> BTreeMap<String, String> {
+pub(crate) async fn last_run_by_workspace(stage: &OperatorHarness) -> BTreeMap<String, String> {
     let all = stage.api::<WorkspaceTemplateApply>("default").list(&ListParams::default()).await.unwrap();
     let run = |it: &WorkspaceTemplateApply| {
         let run = it.status.clone().unwrap_or_default().run;
@@ -96,13 +96,13 @@ pub(crate) async fn last_runs(stage: &Stage) -> BTreeMap<String, String> {
 }
 
 /// Everything that terraform reads in the directories of all workspaces.
-fn rendered(stage: &Stage) -> BTreeMap<PathBuf, Vec<u8>> {
+fn rendered_files(stage: &OperatorHarness) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
-    for workspace in fs::read_dir(stage.data().join("workspaces/default")).unwrap().flatten() {
+    for workspace in fs::read_dir(stage.data_dir().join("workspaces/default")).unwrap().flatten() {
         for file in fs::read_dir(workspace.path()).unwrap().flatten() {
             let name = file.file_name().into_string().unwrap();
             if [".tf", ".tf.json", ".tfvars", ".tfvars.json"].iter().any(|it| name.ends_with(it)) {
-                let place = file.path().strip_prefix(stage.data()).unwrap().to_owned();
+                let place = file.path().strip_prefix(stage.data_dir()).unwrap().to_owned();
                 found.insert(place, fs::read(file.path()).unwrap());
             }
         }
@@ -113,33 +113,33 @@ fn rendered(stage: &Stage) -> BTreeMap<PathBuf, Vec<u8>> {
 #[tokio::test(flavor = "multi_thread")]
 async fn p8_p9_p10_p22_a_cluster_lives_its_whole_life() {
     let aws = LocalAws::start();
-    let empty = aws.inventory().await;
-    let terraform = Scripted::real();
-    let mut stage = Stage::idle(aws.cloud()).await;
+    let empty = aws.list_resources().await;
+    let terraform = RecordingTerraform::real();
+    let mut stage = OperatorHarness::idle(aws.cloud()).await;
     stage.engine = Some(terraform.path());
     stage.start().await;
-    stage.apply(&example("quickstart.yaml")).await;
-    let made = ready(&stage, "demo").await;
-    is_what_the_contract_asks_for(&stage, &made).await;
+    stage.apply(&example_manifest("quickstart.yaml")).await;
+    let made = wait_until_ready(&stage, "demo").await;
+    check_capi_contract(&stage, &made).await;
     p22_the_same_spec_is_rendered_alike_and_changes_nothing(&mut stage, &aws, &terraform).await;
 
     p8_a_rotation_leaves_no_instant_uncovered(&mut stage, &aws).await;
     p8_order_means_nothing(&stage, &aws).await;
 
-    change(&stage, "demo", json!({ "version": "v1.34.0" })).await;
+    patch_control_plane_spec(&stage, "demo", json!({ "version": "v1.34.0" })).await;
     let upgraded = |it: &CaptControlPlane| {
         let version = it.status.clone().unwrap_or_default().version;
         is_ready(it) && version.is_some_and(|version| version.trim_start_matches('v').starts_with("1.34"))
     };
-    stage.until("demo", "upgraded", upgraded).await;
+    stage.wait_until("demo", "upgraded", upgraded).await;
     p9_a_profile_that_fails_is_replaced(&stage, &aws).await;
     p10_everything_goes_in_its_order_whatever_is_deleted_first(&stage, &aws).await;
-    assert_eq!(aws.inventory().await, empty, "nothing is left");
+    assert_eq!(aws.list_resources().await, empty, "nothing is left");
     stage.stop().await;
 }
 
 /// What Cluster API reads, and a kubeconfig that works.
-async fn is_what_the_contract_asks_for(stage: &Stage, made: &CaptControlPlane) {
+async fn check_capi_contract(stage: &OperatorHarness, made: &CaptControlPlane) {
     let network = stage.api::<CaptCluster>("default").get("demo").await.unwrap();
     let network = network.status.unwrap();
     assert_eq!(network.ready, Some(true));
@@ -148,40 +148,41 @@ async fn is_what_the_contract_asks_for(stage: &Stage, made: &CaptControlPlane) {
     let endpoint = made.spec.control_plane_endpoint.clone().unwrap();
     assert!(!endpoint.host.contains("://") && endpoint.port > 0, "{endpoint:?}");
     assert_eq!(network.endpoint.as_deref(), Some(endpoint.host.as_str()));
-    let client = handed_out(stage, "demo").await;
+    let client = client_from_kubeconfig_secret(stage, "demo").await;
     let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client);
     assert!(!namespaces.list(&ListParams::default()).await.unwrap().items.is_empty(), "the kubeconfig works");
 }
 
-/// On an empty disk everything is rendered and looked at anew.
+/// With an empty disk everything is rendered and checked again.
 async fn p22_the_same_spec_is_rendered_alike_and_changes_nothing(
-    stage: &mut Stage,
+    stage: &mut OperatorHarness,
     aws: &LocalAws,
-    terraform: &Scripted,
+    terraform: &RecordingTerraform,
 ) {
-    let (before, runs, (_, seq)) = (rendered(stage), last_runs(stage).await, aws.since(0).await);
-    let applies = terraform.begun("apply");
+    let (before, runs, (_, seq)) =
+        (rendered_files(stage), last_run_by_workspace(stage).await, aws.calls_since(0).await);
+    let applies = terraform.count_starts("apply");
     assert!(runs.len() == 4 && before.len() > runs.len(), "{:?}", before.keys());
     stage.stop().await;
-    fs::remove_dir_all(stage.data()).unwrap();
+    fs::remove_dir_all(stage.data_dir()).unwrap();
     stage.start().await;
     stage
-        .eventually("everything was looked at again", async || {
-            let now = last_runs(stage).await;
+        .wait_for("everything was looked at again", async || {
+            let now = last_run_by_workspace(stage).await;
             now.iter().all(|(name, id)| !id.is_empty() && runs.get(name) != Some(id))
         })
         .await;
-    let after = rendered(stage);
+    let after = rendered_files(stage);
     assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
     for (path, bytes) in &before {
         assert!(after[path] == *bytes, "{} differs", path.display());
     }
-    let changes: Vec<_> = aws.since(seq).await.0.into_iter().filter(Call::changes).collect();
+    let changes: Vec<_> = aws.calls_since(seq).await.0.into_iter().filter(Call::is_mutation).collect();
     assert!(changes.is_empty(), "AWS was changed: {changes:?}");
-    assert_eq!(terraform.begun("apply"), applies, "there was nothing to apply");
+    assert_eq!(terraform.count_starts("apply"), applies, "there was nothing to apply");
 }
 
-fn jobs_rotated(it: &CaptControlPlane) -> bool {
+fn is_jobs_profile_rotated(it: &CaptControlPlane) -> bool {
     let status = it.status.clone().unwrap_or_default();
     let jobs = status.fargate_profile_statuses.iter().find(|it| it.name == "jobs").cloned();
     all_profiles_ready(it)
@@ -189,7 +190,7 @@ fn jobs_rotated(it: &CaptControlPlane) -> bool {
 }
 
 /// The profile `jobs` of the example, with one more namespace; in one order or the other.
-fn wider_jobs(swapped: bool) -> Value {
+fn profiles_with_wider_jobs(swapped: bool) -> Value {
     let labels = json!({"capt.x-k8s.io/compute": "fargate"});
     let mut selectors = vec![json!({"namespace": "jobs-*", "labels": labels}), json!({"namespace": "batch"})];
     if swapped {
@@ -199,57 +200,66 @@ fn wider_jobs(swapped: bool) -> Value {
 }
 
 /// The operator and its terraform are killed in the middle of it.
-async fn p8_a_rotation_leaves_no_instant_uncovered(stage: &mut Stage, aws: &LocalAws) {
+async fn p8_a_rotation_leaves_no_instant_uncovered(stage: &mut OperatorHarness, aws: &LocalAws) {
     // It is being made until the test says that it is ACTIVE.
     aws.admin("POST", "timing", &json!({"profile_create_ms": 3_600_000})).await;
-    let watch = Watch::start(&aws.cloud(), "demo").await;
-    let other = json!([profile("apps", "apps"), wider_jobs(false)]);
-    change(stage, "demo", json!({ "additionalFargateProfiles": other })).await;
+    let watch = CoverageRecorder::start(&aws.cloud(), "demo").await;
+    let other = json!([fargate_profile("apps", "apps"), profiles_with_wider_jobs(false)]);
+    patch_control_plane_spec(stage, "demo", json!({ "additionalFargateProfiles": other })).await;
     let both = [("jobs-", "CREATING"), ("jobs", "ACTIVE")];
-    stage.eventually("both are there at one instant", async || watch.so_far().had(&both)).await;
+    stage.wait_for("both are there at one instant", async || watch.samples().had_sample_with(&both)).await;
     stage.abort().await;
-    kill_terraforms(&stage.data());
+    kill_terraforms(&stage.data_dir());
     stage.start().await;
     aws.admin("POST", "timing", &json!({"profile_create_ms": 1000})).await;
-    let new =
-        aws.profiles().await.into_iter().find_map(|it| it.strip_prefix("demo/jobs-").map(str::to_owned));
+    let new = aws
+        .fargate_profiles()
+        .await
+        .into_iter()
+        .find_map(|it| it.strip_prefix("demo/jobs-").map(str::to_owned));
     let made = json!({"cluster": "demo", "profile": format!("jobs-{}", new.unwrap()), "status": "ACTIVE"});
     aws.admin("POST", "eks/profile-state", &made).await;
-    stage.until("demo", "rotated", jobs_rotated).await;
-    let after = watch.so_far().instants();
-    stage.eventually("the watch has looked again", async || watch.so_far().instants() > after + 1).await;
-    let seen = watch.end().await;
-    seen.covered("jobs-*");
-    seen.covered("apps");
-    let left: Vec<String> = aws.profiles().await.into_iter().filter(|it| it.contains("jobs")).collect();
+    stage.wait_until("demo", "rotated", is_jobs_profile_rotated).await;
+    let after = watch.samples().sample_count();
+    stage.wait_for("the watch has looked again", async || watch.samples().sample_count() > after + 1).await;
+    let seen = watch.finish().await;
+    seen.assert_covered("jobs-*");
+    seen.assert_covered("apps");
+    let left: Vec<String> =
+        aws.fargate_profiles().await.into_iter().filter(|it| it.contains("jobs")).collect();
     assert_eq!(left.len(), 1, "{left:?}");
 }
 
-async fn p8_order_means_nothing(stage: &Stage, aws: &LocalAws) {
-    let (runs, (_, seq)) = (last_runs(stage).await, aws.since(0).await);
-    let other = json!([wider_jobs(true), profile("apps", "apps")]);
-    change(stage, "demo", json!({ "additionalFargateProfiles": other })).await;
+async fn p8_order_means_nothing(stage: &OperatorHarness, aws: &LocalAws) {
+    let (runs, (_, seq)) = (last_run_by_workspace(stage).await, aws.calls_since(0).await);
+    let other = json!([profiles_with_wider_jobs(true), fargate_profile("apps", "apps")]);
+    patch_control_plane_spec(stage, "demo", json!({ "additionalFargateProfiles": other })).await;
     stage
-        .eventually("the workspace of jobs was looked at", async || {
-            let now = last_runs(stage).await;
+        .wait_for("the workspace of jobs was looked at", async || {
+            let now = last_run_by_workspace(stage).await;
             let name = "demo-jobs-fargate-apply";
             !now[name].is_empty() && now[name] != runs[name]
         })
         .await;
-    ready(stage, "demo").await;
-    let changes: Vec<_> = aws.since(seq).await.0.into_iter().filter(Call::changes).collect();
+    wait_until_ready(stage, "demo").await;
+    let changes: Vec<_> = aws.calls_since(seq).await.0.into_iter().filter(Call::is_mutation).collect();
     assert!(changes.is_empty(), "{changes:?}");
 }
 
-async fn p9_a_profile_that_fails_is_replaced(stage: &Stage, aws: &LocalAws) {
-    let (_, seq) = aws.since(0).await;
+async fn p9_a_profile_that_fails_is_replaced(stage: &OperatorHarness, aws: &LocalAws) {
+    let (_, seq) = aws.calls_since(0).await;
     let issue = json!([{"code": "InternalFailure", "message": "out of order", "resourceIds": []}]);
     let broken = json!({"cluster": "demo", "profile": "web", "status": "CREATE_FAILED", "issues": issue, "next": true});
     aws.admin("POST", "eks/profile-state", &broken).await;
-    let three = json!([wider_jobs(true), profile("apps", "apps"), profile("web", "web")]);
-    change(stage, "demo", json!({ "additionalFargateProfiles": three })).await;
+    let three = json!([
+        profiles_with_wider_jobs(true),
+        fargate_profile("apps", "apps"),
+        fargate_profile("web", "web")
+    ]);
+    patch_control_plane_spec(stage, "demo", json!({ "additionalFargateProfiles": three })).await;
     let is_told = |it: &WorkspaceTemplateApply| it.status.as_ref().is_some_and(|it| it.last_error.is_some());
-    let told = stage.until("demo-web-fargate-apply", "told of its failure", is_told).await.status.unwrap();
+    let told =
+        stage.wait_until("demo-web-fargate-apply", "told of its failure", is_told).await.status.unwrap();
     let error = told.last_error.unwrap();
     assert!(error.message.contains("CREATE_FAILED") && error.retry_at.is_some(), "{error:?}");
     let is_shown = |it: &CaptControlPlane| {
@@ -259,31 +269,31 @@ async fn p9_a_profile_that_fails_is_replaced(stage: &Stage, aws: &LocalAws) {
             it.message.contains("web: ") && it.message.contains("InternalFailure: out of order")
         })
     };
-    stage.until("demo", "told in the words of EKS", is_shown).await;
-    let healed = ready(stage, "demo").await;
+    stage.wait_until("demo", "told in the words of EKS", is_shown).await;
+    let healed = wait_until_ready(stage, "demo").await;
     let all = healed.status.unwrap().fargate_profile_statuses;
     let web = all.into_iter().find(|it| it.name == "web").unwrap();
     assert!(web.ready && web.profile_name.as_ref().is_some_and(|it| it.starts_with("web-")), "{web:?}");
-    let calls = aws.since(seq).await.0;
+    let calls = aws.calls_since(seq).await.0;
     let count = |operation: &str| calls.iter().filter(|it| it.operation == operation).count();
     assert_eq!((count("CreateFargateProfile"), count("DeleteFargateProfile")), (2, 1), "{calls:?}");
-    assert!(!aws.profiles().await.contains(&"demo/web".to_owned()), "the broken one is gone");
+    assert!(!aws.fargate_profiles().await.contains(&"demo/web".to_owned()), "the broken one is gone");
 }
 
 /// Deleted at once, in no order.
-async fn p10_everything_goes_in_its_order_whatever_is_deleted_first(stage: &Stage, aws: &LocalAws) {
-    let (_, seq) = aws.since(0).await;
+async fn p10_everything_goes_in_its_order_whatever_is_deleted_first(stage: &OperatorHarness, aws: &LocalAws) {
+    let (_, seq) = aws.calls_since(0).await;
     delete_everything(stage).await;
-    stage.until_gone::<CaptControlPlane>("demo").await;
-    stage.until_gone::<CaptCluster>("demo").await;
+    stage.wait_until_deleted::<CaptControlPlane>("demo").await;
+    stage.wait_until_deleted::<CaptCluster>("demo").await;
     let workspaces = stage.api::<WorkspaceTemplateApply>("default");
     stage
-        .eventually("all workspaces are gone", async || {
+        .wait_for("all workspaces are gone", async || {
             workspaces.list(&ListParams::default()).await.unwrap().items.is_empty()
         })
         .await;
-    let calls = aws.since(seq).await.0;
-    let refused: Vec<_> = calls.iter().filter(|it| it.changes() && it.status >= 400).collect();
+    let calls = aws.calls_since(seq).await.0;
+    let refused: Vec<_> = calls.iter().filter(|it| it.is_mutation() && it.status >= 400).collect();
     assert!(refused.is_empty(), "{refused:?}");
     let order: Vec<&str> = calls.iter().map(|it| it.operation.as_str()).collect();
     let places = |wanted: &str| -> Vec<usize> {
@@ -298,14 +308,14 @@ async fn p10_everything_goes_in_its_order_whatever_is_deleted_first(stage: &Stag
 }
 
 /// Every object that we know of, the wrong ones first.
-async fn delete_everything(stage: &Stage) {
+async fn delete_everything(stage: &OperatorHarness) {
     let background = DeleteParams::background();
     let workspaces = stage.api::<WorkspaceTemplateApply>("default");
     for it in workspaces.list(&ListParams::default()).await.unwrap() {
         workspaces.delete(&it.name_any(), &background).await.unwrap();
     }
     stage.api::<CaptCluster>("default").delete("demo", &DeleteParams::foreground()).await.unwrap();
-    let kind = capt::controllers::common::cluster::resource("v1beta2");
+    let kind = capt::controllers::common::cluster::cluster_resource("v1beta2");
     let clusters: Api<DynamicObject> = Api::namespaced_with(stage.client(), "default", &kind);
     clusters.delete("demo", &background).await.unwrap();
     stage.api::<CaptControlPlane>("default").delete("demo", &background).await.unwrap();

@@ -1,23 +1,23 @@
-//! What must not happen, whatever does: work done twice, calls that AWS refuses, clusters replaced by accident.
+//! Crash recovery: no duplicate work, no calls that AWS refuses, no accidental replacement of clusters.
 
 use std::{fs, path::Path, process::Command};
 
 use capt::{
-    gateway::Gateway,
-    k8s::{Kube, vault::Vault},
+    gateway::GatewayHandle,
+    k8s::{KubeClient, state_store::KubeStateStore},
 };
 use serde_json::{Value, json};
 
 use super::{
-    cloud::LocalAws,
-    clusters::{apply, objects, ready},
-    stage::Stage,
+    clusters::{apply_objects, cluster_objects, wait_until_ready},
+    harness::OperatorHarness,
+    local_aws::LocalAws,
 };
 
 /// Kills every terraform below a data directory with its shim, and the gateway with its providers: what the end of a pod
 /// does.
 pub(crate) fn kill_terraforms(data: &Path) {
-    if let Some(gateway) = Gateway::running(data).unwrap() {
+    if let Some(gateway) = GatewayHandle::find_running(data).unwrap() {
         kill(&gateway.process.pid.to_string());
     }
     let namespace = data.join("workspaces/default");
@@ -41,28 +41,33 @@ fn kill(target: &str) {
 
 /// Waits until an EKS cluster is being made, and until everything that terraform has made before is in the state beside the
 /// objects.
-pub(crate) async fn is_kept(stage: &Stage, aws: &LocalAws, workspace: &str) {
-    let vault = Vault::new(Kube::new(stage.client()));
+pub(crate) async fn wait_until_state_backed_up(stage: &OperatorHarness, aws: &LocalAws, workspace: &str) {
+    let vault = KubeStateStore::new(KubeClient::new(stage.client()));
     stage
-        .eventually("terraform waits for EKS, which is making the cluster", async || {
-            let calls = aws.since(0).await.0.into_iter().skip_while(|it| it.operation != "CreateCluster");
+        .wait_for("terraform waits for EKS, which is making the cluster", async || {
+            let calls =
+                aws.calls_since(0).await.0.into_iter().skip_while(|it| it.operation != "CreateCluster");
             calls.filter(|it| it.operation == "DescribeCluster").count() > 1
         })
         .await;
     stage
-        .eventually("what was finished is kept", async || {
-            let kept = vault.load(stage.home, workspace).await.unwrap();
-            let kept = kept.and_then(|it| it.deposit.state).unwrap_or_default();
-            let file =
-                stage.data().join("workspaces").join(stage.home).join(workspace).join("terraform.tfstate");
-            let made = resources(&kept);
-            !made.is_empty() && made == resources(&fs::read(file).unwrap_or_default())
+        .wait_for("what was finished is kept", async || {
+            let kept = vault.load(stage.namespace, workspace).await.unwrap();
+            let kept = kept.and_then(|it| it.payload.state).unwrap_or_default();
+            let file = stage
+                .data_dir()
+                .join("workspaces")
+                .join(stage.namespace)
+                .join(workspace)
+                .join("terraform.tfstate");
+            let made = state_resources(&kept);
+            !made.is_empty() && made == state_resources(&fs::read(file).unwrap_or_default())
         })
         .await;
 }
 
 /// The objects of a state.
-fn resources(state: &[u8]) -> Vec<String> {
+fn state_resources(state: &[u8]) -> Vec<String> {
     let state: Value = serde_json::from_slice(state).unwrap_or_default();
     let all = state["resources"].as_array().into_iter().flatten();
     let managed = all.filter(|it| it["mode"] == "managed");
@@ -73,17 +78,21 @@ fn resources(state: &[u8]) -> Vec<String> {
 async fn a_pod_that_is_killed_in_an_apply_goes_on_elsewhere_with_an_empty_disk() {
     let aws = LocalAws::start();
     aws.admin("POST", "timing", &json!({"cluster_create_ms": 15000})).await;
-    let mut stage = Stage::idle(aws.cloud()).await;
+    let mut stage = OperatorHarness::idle(aws.cloud()).await;
     stage.start().await;
-    apply(&stage, &objects("demo", &json!([]))).await;
-    is_kept(&stage, &aws, "demo-eks-controlplane").await;
+    apply_objects(&stage, &cluster_objects("demo", &json!([]))).await;
+    wait_until_state_backed_up(&stage, &aws, "demo-eks-controlplane").await;
     stage.abort().await;
-    kill_terraforms(&stage.data());
-    fs::remove_dir_all(stage.data()).unwrap();
+    kill_terraforms(&stage.data_dir());
+    fs::remove_dir_all(stage.data_dir()).unwrap();
     stage.start().await;
-    ready(&stage, "demo").await;
-    assert_eq!(aws.calls("CreateCluster").await, (1, 0), "it was asked for once, and nothing was refused");
-    let all = aws.inventory().await;
+    wait_until_ready(&stage, "demo").await;
+    assert_eq!(
+        aws.call_counts("CreateCluster").await,
+        (1, 0),
+        "it was asked for once, and nothing was refused"
+    );
+    let all = aws.list_resources().await;
     let count = |prefix: &str| all.iter().filter(|it| it.starts_with(prefix)).count();
     assert_eq!((count("eks/cluster/"), count("ec2/vpc/"), count("kms/key/")), (1, 1, 1), "{all:#?}");
     stage.stop().await;

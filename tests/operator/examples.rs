@@ -1,4 +1,4 @@
-//! The examples, and the shapes of upstream's users, run to Ready against the local AWS and taken away again.
+//! The examples and upstream-style manifests become Ready on the local AWS and are deleted again.
 //!
 //! `quickstart.yaml` lives its whole life in `clusters`, `many-profiles.yaml` in `core`. Of upstream's shapes some cannot run
 //! anywhere here: `fetched` needs a module from a network, `eks-kubeconfig-template` a cluster under a fixed name,
@@ -15,22 +15,25 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{cloud::LocalAws, clusters::ready, core::example, stage::Stage, workspaces::is_ready};
+use super::{
+    capi_core::example_manifest, clusters::wait_until_ready, harness::OperatorHarness, local_aws::LocalAws,
+    workspaces::is_ready,
+};
 
-fn fixture(name: &str) -> String {
+fn read_fixture(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/upstream").join(name))
         .unwrap()
 }
 
-/// Deletes all Clusters, and every workspace that belongs to none; waits until nobody is left but `stay`.
-async fn take_away(stage: &Stage, stay: &[&str]) {
-    let kind = capt::controllers::common::cluster::resource("v1beta2");
+/// Deletes all Clusters, and every workspace that belongs to none; waits until only `stay` is left.
+async fn delete_all_but(stage: &OperatorHarness, stay: &[&str]) {
+    let kind = capt::controllers::common::cluster::cluster_resource("v1beta2");
     let clusters: Api<DynamicObject> = Api::namespaced_with(stage.client(), "default", &kind);
     for cluster in clusters.list(&ListParams::default()).await.unwrap() {
         clusters.delete(&cluster.name_any(), &DeleteParams::background()).await.unwrap();
     }
     let gone = async || clusters.list(&ListParams::default()).await.unwrap().items.is_empty();
-    stage.eventually("all Clusters are gone", gone).await;
+    stage.wait_for("all Clusters are gone", gone).await;
     let workspaces = stage.api::<WorkspaceTemplateApply>("default");
     for it in workspaces.list(&ListParams::default()).await.unwrap() {
         if it.owner_references().is_empty() && !stay.contains(&it.name_any().as_str()) {
@@ -42,32 +45,32 @@ async fn take_away(stage: &Stage, stay: &[&str]) {
         all.items.iter().map(ResourceExt::name_any).collect::<BTreeSet<_>>()
     };
     let stay: BTreeSet<String> = stay.iter().map(|&it| it.to_owned()).collect();
-    stage.eventually("all workspaces are gone", async || left().await == stay).await;
+    stage.wait_for("all workspaces are gone", async || left().await == stay).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_examples_become_ready_side_by_side_and_leave_nothing() {
     let aws = LocalAws::start();
-    let empty = aws.inventory().await;
-    let mut stage = Stage::idle(aws.cloud()).await;
+    let empty = aws.list_resources().await;
+    let mut stage = OperatorHarness::idle(aws.cloud()).await;
     stage.start().await;
-    stage.apply(&example("network.yaml")).await;
-    stage.apply(&example("templates.yaml")).await;
-    stage.apply(&example("two-clusters.yaml")).await;
-    stage.apply(&example("template-driven.yaml")).await;
-    let network: WorkspaceTemplateApply = stage.until("shared-network", "ready", is_ready).await;
+    stage.apply(&example_manifest("network.yaml")).await;
+    stage.apply(&example_manifest("templates.yaml")).await;
+    stage.apply(&example_manifest("two-clusters.yaml")).await;
+    stage.apply(&example_manifest("template-driven.yaml")).await;
+    let network: WorkspaceTemplateApply = stage.wait_until("shared-network", "ready", is_ready).await;
     let vpc = network.status.unwrap().outputs["vpc_id"].as_str().unwrap().to_owned();
     // What the first lines of the example tell a reader to do.
-    stage.apply(&example("existing-vpc.yaml").replace("vpc-0123456789abcdef0", &vpc)).await;
+    stage.apply(&example_manifest("existing-vpc.yaml").replace("vpc-0123456789abcdef0", &vpc)).await;
     for name in ["blue", "green", "templated", "existing"] {
-        ready(&stage, name).await;
+        wait_until_ready(&stage, name).await;
     }
-    let service: WorkspaceTemplateApply = stage.until("service-apply", "ready", is_ready).await;
+    let service: WorkspaceTemplateApply = stage.wait_until("service-apply", "ready", is_ready).await;
     assert_eq!(
         service.status.unwrap().outputs["greeting"],
         "service of demo in net-demo with a \"quoted\" value and ${not.a.template}"
     );
-    let there = aws.inventory().await;
+    let there = aws.list_resources().await;
     let count = |prefix: &str| there.iter().filter(|it| it.starts_with(prefix)).count();
     assert_eq!(
         (count("eks/cluster/"), count("ec2/vpc/")),
@@ -78,16 +81,16 @@ async fn the_examples_become_ready_side_by_side_and_leave_nothing() {
     assert!(
         there.iter().any(|it| it.ends_with("blue/apps")) && there.iter().any(|it| it.ends_with("green/apps"))
     );
-    take_away(&stage, &[]).await;
-    assert_eq!(aws.inventory().await, empty, "nothing is left");
+    delete_all_but(&stage, &[]).await;
+    assert_eq!(aws.list_resources().await, empty, "nothing is left");
     stage.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn upstreams_shapes_become_ready_and_leave_only_what_they_retain() {
     let aws = LocalAws::start();
-    let empty: BTreeSet<String> = aws.inventory().await.into_iter().collect();
-    let mut stage = Stage::idle(aws.cloud()).await;
+    let empty: BTreeSet<String> = aws.list_resources().await.into_iter().collect();
+    let mut stage = OperatorHarness::idle(aws.cloud()).await;
     stage.start().await;
     // In place of Crossplane's ProviderConfig of this name.
     stage
@@ -96,16 +99,16 @@ async fn upstreams_shapes_become_ready_and_leave_only_what_they_retain() {
             "spec": {"source": "Default", "allowedNamespaces": {"list": ["default"]}}}))
         .await;
     for file in ["vpc-template", "eks-controlplane-template", "spot-role-templates", "spot-role-applies"] {
-        stage.apply(&fixture(&format!("{file}.yaml"))).await;
+        stage.apply(&read_fixture(&format!("{file}.yaml"))).await;
     }
-    stage.apply(&fixture("demo-cluster6.yaml")).await;
-    stage.apply(&fixture("vpc-retained.yaml")).await;
+    stage.apply(&read_fixture("demo-cluster6.yaml")).await;
+    stage.apply(&read_fixture("vpc-retained.yaml")).await;
     for name in ["demo-cluster6", "vpc-retained"] {
-        let made: CaptControlPlane = ready(&stage, name).await;
+        let made: CaptControlPlane = wait_until_ready(&stage, name).await;
         let outputs = made.status.unwrap().workspace_status.unwrap().at_provider.unwrap()["outputs"].clone();
         assert_eq!(outputs["karpenter"]["discovery_tag"]["value"], name, "typed, as add-ons read it");
     }
-    stage.until("test-spot-role-create", "ready", is_ready).await;
+    stage.wait_until("test-spot-role-create", "ready", is_ready).await;
     let kept = stage
         .api::<CaptCluster>("default")
         .get("vpc-retained")
@@ -115,8 +118,8 @@ async fn upstreams_shapes_become_ready_and_leave_only_what_they_retain() {
         .unwrap()
         .vpc_id
         .unwrap();
-    take_away(&stage, &["vpc-retained-vpc"]).await;
-    let left: BTreeSet<String> = aws.inventory().await.into_iter().collect();
+    delete_all_but(&stage, &["vpc-retained-vpc"]).await;
+    let left: BTreeSet<String> = aws.list_resources().await.into_iter().collect();
     let left: Vec<&String> = left.difference(&empty).collect();
     assert!(
         !left.is_empty()

@@ -1,4 +1,4 @@
-//! An operator on an embedded Kubernetes API, in this process; terraform runs under the real shim.
+//! Test harness: an operator in this process, on an embedded Kubernetes API; terraform runs under the real shim.
 
 use std::{
     fmt::Debug,
@@ -10,10 +10,10 @@ use std::{
 use capt::{
     api::{WorkspaceTemplateApply, crds},
     aws::Cloud,
-    k8s::Kube,
-    operator::Settings,
+    k8s::KubeClient,
+    operator::OperatorSettings,
 };
-use embedded_kube::cluster::{EmbeddedKube, Listen};
+use embedded_kube::cluster::{EmbeddedKube, ListenConfig};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, Resource,
@@ -25,89 +25,90 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{
-    account, journal,
-    running::{How, Running, settings},
+    in_process_operator::{InProcessOperator, OperatorOptions, settings},
+    log_capture, service_account,
 };
 
-/// How long anything is waited for. It only ends a test that hangs: whole clusters are made within it on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(15);
+/// Timeout of every wait. Only bounds a hang: whole clusters are created within it on a busy machine.
+const TIMEOUT: Duration = Duration::from_mins(15);
 
 const CLUSTER_CRD: &str = include_str!("../../crds/standalone/cluster.x-k8s.io_clusters.yaml");
 
-/// Everything that a test of the operator needs.
-pub(crate) struct Stage {
+/// Operator, API, data directory and settings of one test.
+pub(crate) struct OperatorHarness {
     pub(crate) kube: EmbeddedKube,
     pub(crate) dir: TempDir,
     pub(crate) cloud: Cloud,
-    pub(crate) settings: Settings,
-    /// Another terraform than the one that is found.
+    pub(crate) settings: OperatorSettings,
+    /// Terraform binary, if not the one on `PATH`.
     pub(crate) engine: Option<PathBuf>,
-    /// Whether every terraform starts its own providers.
-    pub(crate) plain: bool,
-    /// The namespace whose objects are waited for.
-    pub(crate) home: &'static str,
-    running: Option<Running>,
+    /// Run terraform without the provider gateway.
+    pub(crate) gateway_bypass: bool,
+    /// Namespace of the objects that the wait functions read.
+    pub(crate) namespace: &'static str,
+    operator: Option<InProcessOperator>,
 }
 
-impl Stage {
-    /// The API with our kinds, and an operator that knows no AWS.
+impl OperatorHarness {
+    /// The API with our CRDs, and an operator without a reachable AWS.
     pub(crate) async fn without_aws() -> Self {
         let mut stage = Self::idle(Cloud::Local { endpoint: "http://127.0.0.1:9".to_owned() }).await;
         stage.start().await;
         stage
     }
 
-    /// The API with our kinds, and no operator yet.
+    /// The API with our CRDs, without an operator.
     pub(crate) async fn idle(cloud: Cloud) -> Self {
-        journal::keep();
-        let kube = EmbeddedKube::builder().in_memory().listen(Listen::loopback()).start().await.unwrap();
-        let writer = Kube::new(kube.client());
+        log_capture::start();
+        let kube =
+            EmbeddedKube::builder().in_memory().listen(ListenConfig::loopback()).start().await.unwrap();
+        let writer = KubeClient::new(kube.client());
         writer.install_crds(&crds()).await.unwrap();
         let cluster: CustomResourceDefinition = serde_saphyr::from_str(CLUSTER_CRD).unwrap();
         writer.install_crds(&[cluster]).await.unwrap();
-        until_served(&kube.client()).await;
+        wait_until_kinds_served(&kube.client()).await;
         let stage = Self {
             kube,
             dir: tempfile::tempdir().unwrap(),
             cloud,
             settings: settings(),
             engine: None,
-            plain: false,
-            home: "default",
-            running: None,
+            gateway_bypass: false,
+            namespace: "default",
+            operator: None,
         };
-        for object in account::objects() {
+        for object in service_account::objects() {
             stage.apply_value(object).await;
         }
         stage
     }
 
-    /// Starts the operator in the data directory of this stage.
+    /// Starts the operator in the data directory of this harness.
     pub(crate) async fn start(&mut self) {
-        self.running = Some(self.launch(self.data()).await);
+        self.operator = Some(self.start_replica(self.data_dir()).await);
     }
 
-    /// An operator with a disk of its own, as another pod has it.
-    pub(crate) async fn launch(&self, data: PathBuf) -> Running {
-        self.launch_as(account::AGENT, data).await
+    /// Starts an operator with its own data directory, like another pod.
+    pub(crate) async fn start_replica(&self, data: PathBuf) -> InProcessOperator {
+        self.start_replica_as(service_account::AGENT, data).await
     }
 
-    /// One whose requests are known by another name than everybody's.
-    pub(crate) async fn launch_as(&self, agent: &str, data: PathBuf) -> Running {
-        let client = self.kube.client_of(account::user(), agent);
-        let how = How { engine: self.engine.as_deref(), plain: self.plain };
-        Running::with(how, client, &data, &self.cloud, &self.settings).await
+    /// Starts an operator with this user agent in the request log.
+    pub(crate) async fn start_replica_as(&self, agent: &str, data: PathBuf) -> InProcessOperator {
+        let client = self.kube.client_with_agent(service_account::user(), agent);
+        let how = OperatorOptions { engine: self.engine.as_deref(), gateway_bypass: self.gateway_bypass };
+        InProcessOperator::start_with(how, client, &data, &self.cloud, &self.settings).await
     }
 
-    /// Ends the operator as a signal would; terraform goes on.
+    /// Stops the operator as SIGTERM does; terraform keeps running. Checks its requests against RBAC.
     pub(crate) async fn stop(&mut self) {
-        if let Some(running) = self.running.take() {
+        if let Some(running) = self.operator.take() {
             running.stop().await;
-            account::judge(&self.kube.requests().all());
+            service_account::assert_requests_allowed(&self.kube.request_log().all());
         }
     }
 
-    pub(crate) fn data(&self) -> PathBuf {
+    pub(crate) fn data_dir(&self) -> PathBuf {
         self.dir.path().join("data")
     }
 
@@ -140,7 +141,7 @@ impl Stage {
         let (group, version) = types.api_version.split_once('/').unwrap_or(("", &types.api_version));
         let kind = GroupVersionKind::gvk(group, version, &types.kind);
         let (resource, capabilities) = kube::discovery::pinned_kind(&self.client(), &kind).await.unwrap();
-        let api = self.dynamic(&resource, &capabilities, object.metadata.namespace.as_deref());
+        let api = self.dynamic_api(&resource, &capabilities, object.metadata.namespace.as_deref());
         let name = object.metadata.name.clone().unwrap();
         let params = PatchParams::apply("test").force();
         api.patch(&name, &params, &Patch::Apply(&object))
@@ -148,7 +149,7 @@ impl Stage {
             .unwrap_or_else(|error| panic!("{} {name}: {error}", types.kind))
     }
 
-    fn dynamic(
+    fn dynamic_api(
         &self,
         resource: &ApiResource,
         capabilities: &kube::discovery::ApiCapabilities,
@@ -162,16 +163,16 @@ impl Stage {
     }
 
     pub(crate) async fn workspace(&self, name: &str) -> WorkspaceTemplateApply {
-        self.api::<WorkspaceTemplateApply>(self.home).get(name).await.unwrap()
+        self.api::<WorkspaceTemplateApply>(self.namespace).get(name).await.unwrap()
     }
 
-    /// Waits until an object is as it should be; its last form is shown if it never is.
-    pub(crate) async fn until<K>(&self, name: &str, what: &str, is: impl Fn(&K) -> bool) -> K
+    /// Waits until an object satisfies the condition; on timeout, panics with its last state.
+    pub(crate) async fn wait_until<K>(&self, name: &str, what: &str, is: impl Fn(&K) -> bool) -> K
     where
         K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
         K::DynamicType: Default,
     {
-        let (api, last) = (self.api::<K>(self.home), Mutex::new(None));
+        let (api, last) = (self.api::<K>(self.namespace), Mutex::new(None));
         let found = self.poll(async || {
             let found = api.get_opt(name).await.unwrap();
             let wanted = found.clone().filter(&is);
@@ -179,38 +180,38 @@ impl Stage {
             wanted
         });
         let found = found.await;
-        found.unwrap_or_else(|| panic!("{name} is not {what} after {PATIENCE:?}: {last:#?}"))
+        found.unwrap_or_else(|| panic!("{name} is not {what} after {TIMEOUT:?}: {last:#?}"))
     }
 
-    /// Waits until an object is gone.
-    pub(crate) async fn until_gone<K>(&self, name: &str)
+    /// Waits until an object is deleted.
+    pub(crate) async fn wait_until_deleted<K>(&self, name: &str)
     where
         K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
         K::DynamicType: Default,
     {
-        let (api, last) = (self.api::<K>(self.home), Mutex::new(None));
+        let (api, last) = (self.api::<K>(self.namespace), Mutex::new(None));
         let gone = self.poll(async || {
             let found = api.get_opt(name).await.unwrap();
             let gone = found.is_none().then_some(());
             *last.lock().unwrap() = found;
             gone
         });
-        gone.await.unwrap_or_else(|| panic!("{name} is still there after {PATIENCE:?}: {last:#?}"));
+        gone.await.unwrap_or_else(|| panic!("{name} is still there after {TIMEOUT:?}: {last:#?}"));
     }
 
-    /// Waits until something is so. All workspaces are shown if it never is.
-    pub(crate) async fn eventually(&self, what: &str, is: impl AsyncFn() -> bool) {
+    /// Waits until the condition is true; on timeout, panics with all workspaces.
+    pub(crate) async fn wait_for(&self, what: &str, is: impl AsyncFn() -> bool) {
         if self.poll(async || is().await.then_some(())).await.is_none() {
             let all = Api::<WorkspaceTemplateApply>::all(self.client()).list(&ListParams::default()).await;
-            panic!("not after {PATIENCE:?}: {what}: {all:#?}");
+            panic!("not after {TIMEOUT:?}: {what}: {all:#?}");
         }
     }
 
-    /// Looks again and again; nothing if patience has ended.
+    /// Polls until `look` returns a value; `None` on timeout.
     async fn poll<T>(&self, look: impl AsyncFn() -> Option<T>) -> Option<T> {
         let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
-            self.still_works();
+        while begun.elapsed() < TIMEOUT {
+            self.assert_operator_running();
             if let Some(found) = look().await {
                 return Some(found);
             }
@@ -219,32 +220,32 @@ impl Stage {
         None
     }
 
-    /// Ends the operator as a kill would: nothing is tidied up.
+    /// Ends the operator as SIGKILL does: no cleanup.
     pub(crate) async fn abort(&mut self) {
-        if let Some(running) = self.running.take() {
+        if let Some(running) = self.operator.take() {
             running.abort().await;
         }
     }
 
-    fn still_works(&self) {
-        if let Some(running) = &self.running {
-            running.still_works();
+    fn assert_operator_running(&self) {
+        if let Some(running) = &self.operator {
+            running.assert_running();
         }
     }
 }
 
-impl Drop for Stage {
-    /// No test leaves providers behind. One that fails shows what the operator and its terraforms said last.
+impl Drop for OperatorHarness {
+    /// Stops the provider gateway. A failed test prints the tail of the logs of operator and terraform.
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("{}", journal::tail(&self.data()));
+            eprintln!("{}", log_capture::tail(&self.data_dir()));
         }
-        super::cloud::end_gateway(&self.data());
+        super::local_aws::stop_gateway(&self.data_dir());
     }
 }
 
-/// A kind is served a moment after its definition was taken.
-async fn until_served(client: &Client) {
+/// Waits for discovery: a kind is served shortly after its CRD is created.
+async fn wait_until_kinds_served(client: &Client) {
     let kinds = [
         ("cluster.x-k8s.io", "v1beta2", "Cluster"),
         ("controlplane.cluster.x-k8s.io", "v1beta1", "CAPTControlPlane"),
@@ -259,7 +260,7 @@ async fn until_served(client: &Client) {
 }
 
 /// Whether a condition of an object has this status.
-pub(crate) fn condition(
+pub(crate) fn has_condition(
     conditions: &[k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition],
     kind: &str,
     status: &str,

@@ -1,4 +1,4 @@
-//! An operator in this process, on whatever Kubernetes API; terraform runs under the real shim.
+//! An operator in this process, on any Kubernetes API; terraform runs under the real shim.
 
 use std::{
     collections::BTreeMap,
@@ -8,70 +8,75 @@ use std::{
 
 use capt::{
     aws::Cloud,
-    config::Outer,
-    gateway::Gateway,
+    config::ProcessEnv,
+    gateway::GatewayHandle,
     model::Limits,
-    operator::{self, Settings, Standalone, Surroundings},
-    work::find_engine,
+    operator::{self, Dependencies, OperatorSettings, StandaloneMode},
+    pipeline::find_engine,
 };
 use kube::Client;
 use terraform_driver::{
     engine::EngineKind,
-    providers::{Surroundings as Around, Wanted, discover, usual_roots},
+    providers::{DiscoveryInputs as Around, ProviderRequirement, default_search_roots, discover_providers},
 };
 use tokio::{runtime::Runtime, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-/// How long the tasks of an operator that is killed may take to end. Two operators at once would not be what a kill leaves.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Time for the tasks of a killed operator to end. A second operator must not overlap with it.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// An operator on threads of its own, so that it can be killed with everything that it spawned.
-pub(crate) struct Running {
+/// An operator on its own runtime, so that it can be killed with everything that it spawned.
+pub(crate) struct InProcessOperator {
     stop: CancellationToken,
-    work: Option<JoinHandle<anyhow::Result<()>>>,
+    task: Option<JoinHandle<anyhow::Result<()>>>,
     runtime: Option<Runtime>,
 }
 
-/// What is unlike everybody's.
+/// Options that differ from the defaults.
 #[derive(Default)]
-pub(crate) struct How<'a> {
-    /// Another terraform.
+pub(crate) struct OperatorOptions<'a> {
+    /// Terraform binary.
     pub(crate) engine: Option<&'a Path>,
-    /// Every terraform starts its own providers.
-    pub(crate) plain: bool,
+    /// Run terraform without the provider gateway.
+    pub(crate) gateway_bypass: bool,
 }
 
-impl Running {
-    /// Starts it in a data directory.
+impl InProcessOperator {
+    /// Starts the operator in a data directory.
     #[allow(dead_code, reason = "for the tests of the contract, which share this file")]
-    pub(crate) async fn start(client: Client, data: &Path, cloud: &Cloud, settings: &Settings) -> Self {
-        Self::with(How::default(), client, data, cloud, settings).await
-    }
-
-    /// With another terraform than everybody's, or without the gateway.
-    pub(crate) async fn with(
-        how: How<'_>,
+    pub(crate) async fn start(
         client: Client,
         data: &Path,
         cloud: &Cloud,
-        settings: &Settings,
+        settings: &OperatorSettings,
     ) -> Self {
-        let outer = outer(data);
+        Self::start_with(OperatorOptions::default(), client, data, cloud, settings).await
+    }
+
+    /// Starts the operator with another terraform, or without the gateway.
+    pub(crate) async fn start_with(
+        how: OperatorOptions<'_>,
+        client: Client,
+        data: &Path,
+        cloud: &Cloud,
+        settings: &OperatorSettings,
+    ) -> Self {
+        let process_env = process_env(data);
         let engine = how.engine.map(|path| path.display().to_string());
-        let engine = find_engine(&outer, engine.as_deref()).await.unwrap();
+        let engine = find_engine(&process_env, engine.as_deref()).await.unwrap();
         let around = Around {
             setting: None,
-            env: &outer.env,
-            roots: &usual_roots(outer.home()),
+            env: &process_env.env,
+            roots: &default_search_roots(process_env.home()),
             engine: EngineKind::Terraform,
         };
-        let wanted = Wanted::new("hashicorp", "aws", ">= 5.61, < 7").unwrap();
-        let found = discover(&around, &[wanted]).unwrap();
+        let wanted = ProviderRequirement::new("hashicorp", "aws", ">= 5.61, < 7").unwrap();
+        let found = discover_providers(&around, &[wanted]).unwrap();
         let cli_config = found.cli_config_text();
-        let gateway = (!how.plain).then(|| Gateway::of(&outer, data, found));
-        let surroundings = Surroundings {
+        let gateway = (!how.gateway_bypass).then(|| GatewayHandle::new(&process_env, data, found));
+        let surroundings = Dependencies {
             client,
-            outer,
+            process_env,
             data: data.to_owned(),
             engine,
             cli_config,
@@ -84,30 +89,30 @@ impl Running {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let work = runtime.spawn(operator::run(surroundings, settings.clone(), stop.clone()));
-        Self { stop, work: Some(work), runtime: Some(runtime) }
+        Self { stop, task: Some(work), runtime: Some(runtime) }
     }
 
-    /// Ends it as a signal would; terraform goes on.
+    /// Stops it as SIGTERM does; terraform keeps running.
     pub(crate) async fn stop(mut self) {
         self.stop.cancel();
-        self.work.take().unwrap().await.unwrap().unwrap();
+        self.task.take().unwrap().await.unwrap().unwrap();
         self.abort().await;
     }
 
-    /// Ends it as a kill would: nothing is tidied up.
+    /// Ends it as SIGKILL does: no cleanup.
     pub(crate) async fn abort(mut self) {
         let runtime = self.runtime.take().unwrap();
-        let ended = tokio::task::spawn_blocking(move || runtime.shutdown_timeout(PATIENCE));
+        let ended = tokio::task::spawn_blocking(move || runtime.shutdown_timeout(SHUTDOWN_TIMEOUT));
         ended.await.unwrap();
     }
 
-    pub(crate) fn still_works(&self) {
-        assert!(!self.work.as_ref().is_some_and(JoinHandle::is_finished), "the operator ended by itself");
+    pub(crate) fn assert_running(&self) {
+        assert!(!self.task.as_ref().is_some_and(JoinHandle::is_finished), "the operator ended by itself");
     }
 }
 
-impl Drop for Running {
-    /// A test that fails must not take the process down by dropping a runtime inside of another one.
+impl Drop for InProcessOperator {
+    /// Dropping a runtime inside another one would abort the process of a failing test.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
@@ -115,14 +120,14 @@ impl Drop for Running {
     }
 }
 
-pub(crate) fn settings() -> Settings {
-    Settings {
+pub(crate) fn settings() -> OperatorSettings {
+    OperatorSettings {
         namespace: None,
         watch_filter: None,
         leader_election: None,
         listen: None,
         webhook_listen: None,
-        standalone: Standalone::Auto,
+        standalone: StandaloneMode::Auto,
         parallel: 4,
         memory_budget_mb: 100_000,
         drift_interval: Duration::from_mins(10),
@@ -131,24 +136,24 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
-/// What the process was started in, with the real command as our own executable.
+/// The process environment, with the `capt` binary as executable.
 #[expect(clippy::disallowed_methods, reason = "a test reads the environment that it was started in")]
-fn outer(data: &Path) -> Outer {
+fn process_env(data: &Path) -> ProcessEnv {
     let mut env: BTreeMap<String, String> = std::env::vars().collect();
-    env.insert("CAPT_CACHE".to_owned(), cache().display().to_string());
+    env.insert("CAPT_CACHE".to_owned(), cache_dir().display().to_string());
     let cwd = data.parent().unwrap_or(data).to_owned();
-    Outer { env, cwd, exe: env!("CARGO_BIN_EXE_capt").into() }
+    ProcessEnv { env, cwd, exe: env!("CARGO_BIN_EXE_capt").into() }
 }
 
-/// What the operator logs: nothing but errors, unless somebody wants to see more, such as `capt=debug`.
+/// Log filter of the operator: errors only, or `CAPT_LOG`, such as `capt=debug`.
 #[expect(clippy::disallowed_methods, reason = "a test reads the environment that it was started in")]
 pub(crate) fn log_filter() -> String {
     std::env::var("CAPT_LOG").unwrap_or_else(|_| "error".to_owned())
 }
 
-/// A cache directory of the caller's, or the one that `make` uses.
+/// `CAPT_CACHE`, or the cache directory that `make` uses.
 #[expect(clippy::disallowed_methods, reason = "a test reads the environment that it was started in")]
-pub(crate) fn cache() -> PathBuf {
+pub(crate) fn cache_dir() -> PathBuf {
     std::env::var_os("CAPT_CACHE")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join(".cache"), PathBuf::from)
 }

@@ -1,4 +1,4 @@
-//! The local AWS beside an operator.
+//! The local AWS as a process, for tests of the operator.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,23 +10,23 @@ use serde::Deserialize;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::running::cache;
+use super::in_process_operator::cache_dir;
 
 /// A local AWS of its own, as `capt aws start` makes one. It ends with the test.
 pub(crate) struct LocalAws {
-    data: TempDir,
+    data_dir: TempDir,
     pub(crate) endpoint: String,
 }
 
 impl LocalAws {
     /// One in which clusters come and go in two seconds.
     pub(crate) fn start() -> Self {
-        let data = tempfile::tempdir().unwrap();
-        let started = capt(data.path(), &["aws", "start"]);
+        let data_dir = tempfile::tempdir().unwrap();
+        let started = run_capt(data_dir.path(), &["aws", "start"]);
         assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
-        let record = std::fs::read(data.path().join("local-aws/server.json")).unwrap();
+        let record = std::fs::read(data_dir.path().join("local-aws/server.json")).unwrap();
         let record: Value = serde_json::from_slice(&record).unwrap();
-        Self { data, endpoint: record["endpoint"].as_str().unwrap().to_owned() }
+        Self { data_dir, endpoint: record["endpoint"].as_str().unwrap().to_owned() }
     }
 
     pub(crate) fn cloud(&self) -> Cloud {
@@ -51,7 +51,7 @@ impl LocalAws {
     }
 
     /// Everything that exists, as `service/type/name`.
-    pub(crate) async fn inventory(&self) -> Vec<String> {
+    pub(crate) async fn list_resources(&self) -> Vec<String> {
         let all = self.admin("GET", "inventory", &Value::Null).await;
         let text = |it: &Value| it.as_str().unwrap_or_default().to_owned();
         let items = all["items"].as_array().unwrap().iter();
@@ -63,7 +63,7 @@ impl LocalAws {
     }
 
     /// How often an operation of EKS was called, and how often it was refused.
-    pub(crate) async fn calls(&self, operation: &str) -> (usize, usize) {
+    pub(crate) async fn call_counts(&self, operation: &str) -> (usize, usize) {
         let path = format!("calls?service=eks&operation={operation}");
         let all = self.admin("GET", &path, &Value::Null).await;
         let calls = all["calls"].as_array().or_else(|| all.as_array()).cloned().unwrap_or_default();
@@ -72,19 +72,19 @@ impl LocalAws {
     }
 
     /// How often an operation was called, of whatever service.
-    pub(crate) async fn calls_of(&self, operation: &str) -> usize {
-        self.since(0).await.0.iter().filter(|it| it.operation == operation).count()
+    pub(crate) async fn count_calls(&self, operation: &str) -> usize {
+        self.calls_since(0).await.0.iter().filter(|it| it.operation == operation).count()
     }
 
     /// What was called after the call of this number, oldest first; and the number of the last one.
-    pub(crate) async fn since(&self, seq: u64) -> (Vec<Call>, u64) {
+    pub(crate) async fn calls_since(&self, seq: u64) -> (Vec<Call>, u64) {
         let all = self.admin("GET", &format!("calls?since={seq}"), &Value::Null).await;
         (serde_json::from_value(all["calls"].clone()).unwrap(), all["total"].as_u64().unwrap())
     }
 
     /// Names of the Fargate profiles that exist.
-    pub(crate) async fn profiles(&self) -> Vec<String> {
-        let all = self.inventory().await;
+    pub(crate) async fn fargate_profiles(&self) -> Vec<String> {
+        let all = self.list_resources().await;
         all.iter().filter_map(|it| it.strip_prefix("eks/fargate-profile/")).map(str::to_owned).collect()
     }
 }
@@ -112,7 +112,7 @@ pub(crate) struct Call {
 
 impl Call {
     /// Whether it was to change something.
-    pub(crate) fn changes(&self) -> bool {
+    pub(crate) fn is_mutation(&self) -> bool {
         let reads = ["Describe", "List", "Get", "AssumeRole", "Decode"];
         !reads.iter().any(|it| self.operation.starts_with(it))
     }
@@ -120,18 +120,18 @@ impl Call {
 
 impl Drop for LocalAws {
     fn drop(&mut self) {
-        let _stopped = capt(self.data.path(), &["aws", "stop"]);
+        let _stopped = run_capt(self.data_dir.path(), &["aws", "stop"]);
     }
 }
 
 /// Ends the shared providers of a data directory, if there are any.
-pub(crate) fn end_gateway(data: &Path) {
-    let _ended_or_later = capt(data, &["gateway", "stop"]);
+pub(crate) fn stop_gateway(data: &Path) {
+    let _ended_or_later = run_capt(data, &["gateway", "stop"]);
 }
 
 /// `capt` as a person types it.
 #[expect(clippy::disallowed_methods, reason = "a test starts the command as its caller would")]
-fn capt(data: &Path, args: &[&str]) -> Output {
+fn run_capt(data: &Path, args: &[&str]) -> Output {
     let program: PathBuf = env!("CARGO_BIN_EXE_capt").into();
-    Command::new(program).args(args).env("CAPT_DATA", data).env("CAPT_CACHE", cache()).output().unwrap()
+    Command::new(program).args(args).env("CAPT_DATA", data).env("CAPT_CACHE", cache_dir()).output().unwrap()
 }

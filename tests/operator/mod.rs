@@ -1,4 +1,4 @@
-//! The operator as a whole: real terraform, the embedded Kubernetes API, and where AWS is needed the local one.
+//! The whole operator: real terraform, the embedded Kubernetes API, and the local AWS where AWS is needed.
 
 #![allow(
     clippy::unwrap_used,
@@ -8,26 +8,26 @@
     reason = "a test that cannot go on stops, and says where"
 )]
 
-pub(crate) mod account;
 mod bad_input;
-mod cloud;
+mod capi_core;
+mod cluster_lock;
 mod clusters;
-mod core;
-mod coverage;
-mod disasters;
-mod engine;
+mod crash_recovery;
 mod examples;
 mod gateway;
-pub(crate) mod journal;
-mod leftovers;
+mod harness;
+mod in_process_operator;
+mod leaks;
+mod local_aws;
+pub(crate) mod log_capture;
 mod pauses;
 pub(crate) mod ports;
+mod profile_coverage;
 mod profiles;
-mod promptness;
-mod running;
-mod stage;
-mod trouble;
-mod turns;
+mod recording_terraform;
+mod retries;
+pub(crate) mod service_account;
+mod start_latency;
 mod workspaces;
 
 use crate::rbac;

@@ -1,4 +1,4 @@
-//! P8: which pods EKS would take, asked of EKS itself again and again while profiles change.
+//! P8: samples the Fargate profiles in EKS while they change, to prove that pods are always covered.
 
 use std::{
     collections::BTreeSet,
@@ -13,43 +13,43 @@ use tokio_util::sync::CancellationToken;
 /// A profile at one instant: name, status, and the namespaces of its selectors.
 type Profile = (String, String, BTreeSet<String>);
 
-/// Asks EKS for all profiles of a cluster until it is told to stop.
-pub(crate) struct Watch {
+/// Samples all profiles of a cluster from EKS until stopped.
+pub(crate) struct CoverageRecorder {
     stop: CancellationToken,
     task: JoinHandle<()>,
-    seen: Arc<Mutex<Seen>>,
+    samples: Arc<Mutex<CoverageSamples>>,
 }
 
-impl Watch {
+impl CoverageRecorder {
     pub(crate) async fn start(cloud: &Cloud, cluster: &str) -> Self {
-        let client = aws_sdk_eks::Client::new(&cloud.sdk(Some("eu-central-1")).await);
+        let client = aws_sdk_eks::Client::new(&cloud.sdk_config(Some("eu-central-1")).await);
         let (stop, cluster) = (CancellationToken::new(), cluster.to_owned());
-        let (over, seen) = (stop.clone(), Arc::new(Mutex::new(Seen::default())));
+        let (over, seen) = (stop.clone(), Arc::new(Mutex::new(CoverageSamples::default())));
         let notes = Arc::clone(&seen);
         let task = tokio::spawn(async move {
             while !over.is_cancelled() {
-                let instant = instant(&client, &cluster).await;
+                let instant = sample_profiles(&client, &cluster).await;
                 notes.lock().unwrap().0.push(instant);
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         });
-        Self { stop, task, seen }
+        Self { stop, task, samples: seen }
     }
 
     /// What was seen so far.
-    pub(crate) fn so_far(&self) -> Seen {
-        self.seen.lock().unwrap().clone()
+    pub(crate) fn samples(&self) -> CoverageSamples {
+        self.samples.lock().unwrap().clone()
     }
 
     /// All instants.
-    pub(crate) async fn end(self) -> Seen {
+    pub(crate) async fn finish(self) -> CoverageSamples {
         self.stop.cancel();
         self.task.await.unwrap();
-        self.seen.lock().unwrap().clone()
+        self.samples.lock().unwrap().clone()
     }
 }
 
-async fn instant(client: &aws_sdk_eks::Client, cluster: &str) -> Vec<Profile> {
+async fn sample_profiles(client: &aws_sdk_eks::Client, cluster: &str) -> Vec<Profile> {
     let listed = client.list_fargate_profiles().cluster_name(cluster).send().await.unwrap();
     let mut all = Vec::new();
     for name in listed.fargate_profile_names() {
@@ -66,11 +66,11 @@ async fn instant(client: &aws_sdk_eks::Client, cluster: &str) -> Vec<Profile> {
 
 /// What was seen.
 #[derive(Clone, Default)]
-pub(crate) struct Seen(Vec<Vec<Profile>>);
+pub(crate) struct CoverageSamples(Vec<Vec<Profile>>);
 
-impl Seen {
+impl CoverageSamples {
     /// Proves that an ACTIVE profile took the pods of a namespace at each instant.
-    pub(crate) fn covered(&self, namespace: &str) {
+    pub(crate) fn assert_covered(&self, namespace: &str) {
         assert!(!self.0.is_empty(), "no observation was made");
         for instant in &self.0 {
             let covers = |it: &&Profile| it.1 == "ACTIVE" && it.2.contains(namespace);
@@ -79,12 +79,12 @@ impl Seen {
     }
 
     /// How many instants there were.
-    pub(crate) fn instants(&self) -> usize {
+    pub(crate) fn sample_count(&self) -> usize {
         self.0.len()
     }
 
     /// Whether there was an instant with profiles in these states: name's beginning, status.
-    pub(crate) fn had(&self, wanted: &[(&str, &str)]) -> bool {
+    pub(crate) fn had_sample_with(&self, wanted: &[(&str, &str)]) -> bool {
         let is = |instant: &Vec<Profile>, (name, status): (&str, &str)| {
             instant.iter().any(|it| it.0.starts_with(name) && it.1 == status)
         };

@@ -1,9 +1,9 @@
-//! The operator as the service account of `deploy/standalone`: what its rules do not allow is refused here, too.
+//! The operator's service account with the RBAC rules of `deploy/standalone`, which the embedded API enforces.
 
-use embedded_kube::{faults::Logged, request::User};
+use embedded_kube::{fault_injection::RequestRecord, request::User};
 use serde_json::Value;
 
-use super::rbac::{Asked, Grant, compare, grants};
+use super::rbac::{AccessRequest, Grant, collect_grants, compare};
 
 const MANIFESTS: [&str; 6] = [
     include_str!("../../deploy/base/namespace.yaml"),
@@ -15,15 +15,15 @@ const MANIFESTS: [&str; 6] = [
 ];
 const NAMESPACE: &str = "capt-system";
 const NAME: &str = "capt";
-/// How the operator's requests are known in the log.
+/// User agent of the operator in the request log.
 pub(crate) const AGENT: &str = "capt-operator";
 
-/// The account, and what it may.
+/// Service account, roles and bindings.
 pub(crate) fn objects() -> Vec<Value> {
     MANIFESTS.iter().flat_map(|text| serde_saphyr::from_multiple::<Value>(text).unwrap()).collect()
 }
 
-/// Who the operator is.
+/// The user of the service account.
 pub(crate) fn user() -> User {
     let groups = ["system:serviceaccounts", "system:serviceaccounts:capt-system", "system:authenticated"];
     User {
@@ -33,12 +33,13 @@ pub(crate) fn user() -> User {
     }
 }
 
-/// Fails if the operator asked for something that no rule allows.
+/// Asserts that the rules allow every request of the operator.
 #[track_caller]
-pub(crate) fn judge(requests: &[Logged]) {
-    let ours: Vec<Asked> = requests.iter().filter(|it| it.agent == AGENT).filter_map(Asked::of).collect();
+pub(crate) fn assert_requests_allowed(requests: &[RequestRecord]) {
+    let ours: Vec<AccessRequest> =
+        requests.iter().filter(|it| it.agent == AGENT).filter_map(AccessRequest::from_logged).collect();
     assert!(!ours.is_empty(), "the log of requests is empty, so it proves nothing");
-    let granted: Vec<Grant> = grants(&objects(), NAMESPACE, NAME);
+    let granted: Vec<Grant> = collect_grants(&objects(), NAMESPACE, NAME);
     let refused: Vec<String> = compare(&granted, &ours).refused.iter().map(ToString::to_string).collect();
     assert!(refused.is_empty(), "no rule of deploy/ allows {refused:#?}");
 }

@@ -6,7 +6,7 @@ use std::{fs, time::Duration};
 use capt::{
     api::{CaptCluster, CaptControlPlane, WorkspaceTemplateApply},
     aws::Cloud,
-    operator::Standalone,
+    operator::StandaloneMode,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{
@@ -16,30 +16,30 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{
-    engine::Scripted,
-    stage::{Stage, condition},
+    harness::{OperatorHarness, has_condition},
+    recording_terraform::RecordingTerraform,
 };
 
 /// Shorter than the interval after which the operator looks at everything again, so that a lost event is not made up for.
 const BEFORE_RESYNC: Duration = Duration::from_mins(5);
 
 /// A stage on which Cluster API's part is the test's.
-async fn stage(terraform: &Scripted) -> Stage {
-    let mut stage = Stage::idle(Cloud::Local { endpoint: "http://127.0.0.1:9".to_owned() }).await;
+async fn harness_with_recording_terraform(terraform: &RecordingTerraform) -> OperatorHarness {
+    let mut stage = OperatorHarness::idle(Cloud::Local { endpoint: "http://127.0.0.1:9".to_owned() }).await;
     stage.engine = Some(terraform.path());
     // No provider is needed.
-    stage.plain = true;
-    stage.settings.standalone = Standalone::Off;
+    stage.gateway_bypass = true;
+    stage.settings.standalone = StandaloneMode::Off;
     stage.start().await;
     stage
 }
 
-fn clusters(stage: &Stage) -> Api<DynamicObject> {
-    let kind = capt::controllers::common::cluster::resource("v1beta2");
+fn clusters_api(stage: &OperatorHarness) -> Api<DynamicObject> {
+    let kind = capt::controllers::common::cluster::cluster_resource("v1beta2");
     Api::namespaced_with(stage.client(), "default", &kind)
 }
 
-async fn cluster(stage: &Stage, name: &str) -> DynamicObject {
+async fn create_cluster(stage: &OperatorHarness, name: &str) -> DynamicObject {
     let reference = |group: &str, kind: &str| json!({"apiGroup": group, "kind": kind, "name": name});
     stage
         .apply_value(json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
@@ -49,7 +49,7 @@ async fn cluster(stage: &Stage, name: &str) -> DynamicObject {
         .await
 }
 
-async fn network(stage: &Stage, name: &str) {
+async fn create_network(stage: &OperatorHarness, name: &str) {
     stage
         .apply_value(json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "CAPTCluster",
             "metadata": {"name": name, "namespace": "default"},
@@ -57,12 +57,12 @@ async fn network(stage: &Stage, name: &str) {
         .await;
 }
 
-fn owner(api: &str, kind: &str, name: &str, uid: &str) -> Value {
+fn owner_reference(api: &str, kind: &str, name: &str, uid: &str) -> Value {
     json!({"metadata": {"ownerReferences": [{"apiVersion": api, "kind": kind, "name": name, "uid": uid}],
         "labels": {"cluster.x-k8s.io/cluster-name": name}}})
 }
 
-async fn merge<K>(stage: &Stage, name: &str, patch: Value)
+async fn merge_patch<K>(stage: &OperatorHarness, name: &str, patch: Value)
 where
     K: kube::Resource<Scope = kube::core::NamespaceResourceScope> + Clone + std::fmt::Debug,
     K: serde::de::DeserializeOwned,
@@ -72,25 +72,25 @@ where
 }
 
 /// Does what Cluster API does to an object of a Cluster.
-async fn own<K>(stage: &Stage, cluster: &DynamicObject)
+async fn set_owner<K>(stage: &OperatorHarness, cluster: &DynamicObject)
 where
     K: kube::Resource<Scope = kube::core::NamespaceResourceScope> + Clone + std::fmt::Debug,
     K: serde::de::DeserializeOwned,
     K::DynamicType: Default,
 {
     let name = cluster.name_any();
-    let patch = owner("cluster.x-k8s.io/v1beta2", "Cluster", &name, &cluster.uid().unwrap());
-    merge::<K>(stage, &name, patch).await;
+    let patch = owner_reference("cluster.x-k8s.io/v1beta2", "Cluster", &name, &cluster.uid().unwrap());
+    merge_patch::<K>(stage, &name, patch).await;
 }
 
 /// How often terraform was started in a workspace.
-fn starts(terraform: &Scripted, workspace: &str) -> usize {
-    terraform.diary().iter().filter(|it| it.workspace == workspace).count()
+fn count_starts(terraform: &RecordingTerraform, workspace: &str) -> usize {
+    terraform.entries().iter().filter(|it| it.workspace == workspace).count()
 }
 
 /// Whether the operator has seen the object as it is now, and waits for an owner. One that the garbage collector deletes is
 /// waited for by nobody.
-fn was_refused(object: &CaptCluster) -> bool {
+fn has_missing_owner(object: &CaptCluster) -> bool {
     let conditions = object.status.clone().unwrap_or_default().conditions;
     let waits = |it: &Condition| it.type_ == "Ready" && it.reason == "WaitingForOwner";
     let current = |it: &Condition| it.observed_generation == object.metadata.generation;
@@ -99,10 +99,10 @@ fn was_refused(object: &CaptCluster) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p3_no_terraform_starts_before_a_cluster_owns_the_object() {
-    let terraform = Scripted::failing();
-    let mut stage = stage(&terraform).await;
-    let real = cluster(&stage, "demo").await;
-    network(&stage, "demo").await;
+    let terraform = RecordingTerraform::failing();
+    let mut stage = harness_with_recording_terraform(&terraform).await;
+    let real = create_cluster(&stage, "demo").await;
+    create_network(&stage, "demo").await;
     stage
         .apply_value(
             json!({"apiVersion": "controlplane.cluster.x-k8s.io/v1beta1", "kind": "CAPTControlPlane",
@@ -111,72 +111,84 @@ async fn p3_no_terraform_starts_before_a_cluster_owns_the_object() {
         .await;
     // The garbage collector takes what an owner left that never was; the finalizer keeps it in sight.
     let hold = json!({"metadata": {"finalizers": ["example.com/hold"]}});
-    merge::<CaptCluster>(&stage, "demo", hold).await;
+    merge_patch::<CaptCluster>(&stage, "demo", hold).await;
     let shim = stage
         .apply_value(json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "demo", "namespace": "default"}}))
         .await;
     let plane = stage.api::<CaptControlPlane>("default").get("demo").await.unwrap();
     let uid = plane.uid().unwrap();
     let strangers = [
-        owner("v1", "Secret", "demo", &shim.uid().unwrap()),
-        owner("controlplane.cluster.x-k8s.io/v1beta1", "CAPTControlPlane", "demo", &uid),
-        owner("cluster.x-k8s.io/v1beta2", "Cluster", "demo", "11111111-2222-3333-4444-555555555555"),
+        owner_reference("v1", "Secret", "demo", &shim.uid().unwrap()),
+        owner_reference("controlplane.cluster.x-k8s.io/v1beta1", "CAPTControlPlane", "demo", &uid),
+        owner_reference(
+            "cluster.x-k8s.io/v1beta2",
+            "Cluster",
+            "demo",
+            "11111111-2222-3333-4444-555555555555",
+        ),
     ];
     for (cidr, mut stranger) in strangers.into_iter().enumerate() {
         // Another generation with each, so that the condition tells which one it is about.
         stranger["spec"] = json!({"vpcConfig": {"cidr": format!("10.{}.0.0/16", cidr + 1)}});
-        merge::<CaptCluster>(&stage, "demo", stranger).await;
-        stage.until("demo", "looked at", was_refused).await;
-        assert_eq!(terraform.diary(), [], "with a stranger as its owner");
+        merge_patch::<CaptCluster>(&stage, "demo", stranger).await;
+        stage.wait_until("demo", "looked at", has_missing_owner).await;
+        assert_eq!(terraform.entries(), [], "with a stranger as its owner");
         let made = stage.api::<WorkspaceTemplateApply>("default").list(&ListParams::default()).await.unwrap();
         assert!(made.items.is_empty(), "{made:#?}");
     }
     // The last one made the collector delete it; a new one gets the right owner.
-    merge::<CaptCluster>(&stage, "demo", json!({"metadata": {"finalizers": null}})).await;
-    stage.until_gone::<CaptCluster>("demo").await;
-    network(&stage, "demo").await;
-    own::<CaptCluster>(&stage, &real).await;
-    stage.eventually("terraform starts", async || starts(&terraform, "demo-vpc") > 0).await;
+    merge_patch::<CaptCluster>(&stage, "demo", json!({"metadata": {"finalizers": null}})).await;
+    stage.wait_until_deleted::<CaptCluster>("demo").await;
+    create_network(&stage, "demo").await;
+    set_owner::<CaptCluster>(&stage, &real).await;
+    stage.wait_for("terraform starts", async || count_starts(&terraform, "demo-vpc") > 0).await;
     stage.stop().await;
 }
 
 /// Does something, and waits until terraform is started in a workspace once more.
-async fn until_start(stage: &Stage, terraform: &Scripted, workspace: &str, act: impl Future<Output = ()>) {
-    let before = starts(terraform, workspace);
+async fn wait_for_start_after(
+    stage: &OperatorHarness,
+    terraform: &RecordingTerraform,
+    workspace: &str,
+    act: impl Future<Output = ()>,
+) {
+    let before = count_starts(terraform, workspace);
     act.await;
-    let is_started = async || starts(terraform, workspace) > before;
+    let is_started = async || count_starts(terraform, workspace) > before;
     let what = format!("terraform starts in {workspace}");
-    let started = tokio::time::timeout(BEFORE_RESYNC, stage.eventually(&what, is_started)).await;
+    let started = tokio::time::timeout(BEFORE_RESYNC, stage.wait_for(&what, is_started)).await;
     assert!(started.is_ok(), "only a resync would start it, so an event was lost: {what}");
 }
 
-async fn owner_set(stage: &Stage, terraform: &Scripted, name: &str) {
-    let owner = cluster(stage, name).await;
-    network(stage, name).await;
+async fn check_start_on_owner(stage: &OperatorHarness, terraform: &RecordingTerraform, name: &str) {
+    let owner = create_cluster(stage, name).await;
+    create_network(stage, name).await;
     let waits = |it: &CaptCluster| {
         let conditions = it.status.clone().unwrap_or_default().conditions;
         conditions.iter().any(|it| it.type_ == "Ready" && it.reason == "WaitingForOwner")
     };
-    stage.until(name, "waiting for its owner", waits).await;
-    until_start(stage, terraform, &format!("{name}-vpc"), own::<CaptCluster>(stage, &owner)).await;
+    stage.wait_until(name, "waiting for its owner", waits).await;
+    wait_for_start_after(stage, terraform, &format!("{name}-vpc"), set_owner::<CaptCluster>(stage, &owner))
+        .await;
 }
 
-async fn unpaused(stage: &Stage, terraform: &Scripted, name: &str) {
+async fn check_start_on_unpause(stage: &OperatorHarness, terraform: &RecordingTerraform, name: &str) {
     let pause = async |paused: bool| {
         let patch = Patch::Merge(json!({"spec": {"paused": paused}}));
-        clusters(stage).patch(name, &PatchParams::default(), &patch).await.unwrap();
+        clusters_api(stage).patch(name, &PatchParams::default(), &patch).await.unwrap();
     };
     pause(true).await;
     let paused =
-        |it: &CaptCluster| condition(&it.status.clone().unwrap_or_default().conditions, "Paused", "True");
-    stage.until(name, "paused", paused).await;
-    merge::<CaptCluster>(stage, name, json!({"spec": {"vpcConfig": {"availabilityZoneCount": 2}}})).await;
-    until_start(stage, terraform, &format!("{name}-vpc"), pause(false)).await;
+        |it: &CaptCluster| has_condition(&it.status.clone().unwrap_or_default().conditions, "Paused", "True");
+    stage.wait_until(name, "paused", paused).await;
+    merge_patch::<CaptCluster>(stage, name, json!({"spec": {"vpcConfig": {"availabilityZoneCount": 2}}}))
+        .await;
+    wait_for_start_after(stage, terraform, &format!("{name}-vpc"), pause(false)).await;
 }
 
 /// A control plane of which everything is there that its profiles wait for.
-async fn control_plane(stage: &Stage, terraform: &Scripted) {
-    let owner = clusters(stage).get("c1").await.unwrap();
+async fn create_control_plane(stage: &OperatorHarness, terraform: &RecordingTerraform) {
+    let owner = clusters_api(stage).get("c1").await.unwrap();
     stage
         .apply_value(
             json!({"apiVersion": "controlplane.cluster.x-k8s.io/v1beta1", "kind": "CAPTControlPlane",
@@ -185,12 +197,12 @@ async fn control_plane(stage: &Stage, terraform: &Scripted) {
                 {"name": "apps", "selectors": [{"namespace": "apps"}]}]}}),
         )
         .await;
-    own::<CaptControlPlane>(stage, &owner).await;
+    set_owner::<CaptControlPlane>(stage, &owner).await;
     let provisioned =
         Patch::Merge(json!({"status": {"initialization": {"infrastructureProvisioned": true}}}));
-    clusters(stage).patch_status("c1", &PatchParams::default(), &provisioned).await.unwrap();
+    clusters_api(stage).patch_status("c1", &PatchParams::default(), &provisioned).await.unwrap();
     stage
-        .eventually("the profile has a workspace", async || {
+        .wait_for("the profile has a workspace", async || {
             let api = stage.api::<WorkspaceTemplateApply>("default");
             api.get_opt("c1-apps-fargate-apply").await.unwrap().is_some()
         })
@@ -205,38 +217,41 @@ async fn control_plane(stage: &Stage, terraform: &Scripted) {
                 "metadata": {"name": secret, "namespace": "default"}, "stringData": data}))
             .await;
     }
-    stage.eventually("its first run", async || starts(terraform, "c1-apps-fargate") > 0).await;
+    stage.wait_for("its first run", async || count_starts(terraform, "c1-apps-fargate") > 0).await;
 }
 
 /// What terraform reads in a workspace.
-fn rendered(stage: &Stage, workspace: &str) -> String {
-    let files = fs::read_dir(stage.data().join("workspaces/default").join(workspace)).unwrap().flatten();
+fn read_rendered(stage: &OperatorHarness, workspace: &str) -> String {
+    let files = fs::read_dir(stage.data_dir().join("workspaces/default").join(workspace)).unwrap().flatten();
     files.filter_map(|it| fs::read_to_string(it.path()).ok()).collect()
 }
 
-async fn profile_edited(stage: &Stage, terraform: &Scripted, round: usize) {
+async fn check_start_on_profile_edit(stage: &OperatorHarness, terraform: &RecordingTerraform, round: usize) {
     let profiles = json!([{"name": "apps", "selectors": [{"namespace": format!("apps-{round}")}]}]);
-    let edit =
-        merge::<CaptControlPlane>(stage, "c1", json!({"spec": {"additionalFargateProfiles": profiles}}));
-    until_start(stage, terraform, "c1-apps-fargate", edit).await;
+    let edit = merge_patch::<CaptControlPlane>(
+        stage,
+        "c1",
+        json!({"spec": {"additionalFargateProfiles": profiles}}),
+    );
+    wait_for_start_after(stage, terraform, "c1-apps-fargate", edit).await;
     // A terraform that failed is tried again, too; this is about the one with what was asked for.
-    let is_rendered = async || rendered(stage, "c1-apps-fargate").contains(&format!("\"apps-{round}\""));
-    stage.eventually("it is started with the edit", is_rendered).await;
+    let is_rendered = async || read_rendered(stage, "c1-apps-fargate").contains(&format!("\"apps-{round}\""));
+    stage.wait_for("it is started with the edit", is_rendered).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn p27_terraform_starts_with_what_it_was_waiting_for() {
     const ROUNDS: usize = 34;
-    let terraform = Scripted::failing();
-    let mut stage = stage(&terraform).await;
+    let terraform = RecordingTerraform::failing();
+    let mut stage = harness_with_recording_terraform(&terraform).await;
     for round in 1..=ROUNDS {
         let name = format!("c{round}");
-        owner_set(&stage, &terraform, &name).await;
-        unpaused(&stage, &terraform, &name).await;
+        check_start_on_owner(&stage, &terraform, &name).await;
+        check_start_on_unpause(&stage, &terraform, &name).await;
     }
-    control_plane(&stage, &terraform).await;
+    create_control_plane(&stage, &terraform).await;
     for round in 1..=ROUNDS {
-        profile_edited(&stage, &terraform, round).await;
+        check_start_on_profile_edit(&stage, &terraform, round).await;
     }
     stage.stop().await;
 }

@@ -1,4 +1,4 @@
-//! What an API server with RBAC would say, without one, and rules held against what was really asked for.
+//! A model of RBAC authorization, and the comparison of rules with the requests that were made.
 //!
 //! Contract: pure. [`allowed`] answers for one request. [`grants`] reads roles and bindings; [`compare`] holds them
 //! against requests, and tells which requests nothing allows and which permissions nobody used. Paths that are no
@@ -8,7 +8,7 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use embedded_kube::faults::Logged;
+use embedded_kube::fault_injection::RequestRecord;
 use k8s_openapi::api::rbac::v1::{PolicyRule, RoleRef, Subject};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -18,7 +18,7 @@ mod tests;
 
 /// One request for a resource.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Asked {
+pub(crate) struct AccessRequest {
     pub(crate) verb: String,
     /// Empty for core.
     pub(crate) group: String,
@@ -31,9 +31,9 @@ pub(crate) struct Asked {
     pub(crate) name: String,
 }
 
-impl Asked {
+impl AccessRequest {
     /// What the log says of it; nothing for a path that is no resource.
-    pub(crate) fn of(logged: &Logged) -> Option<Self> {
+    pub(crate) fn from_logged(logged: &RequestRecord) -> Option<Self> {
         Some(Self {
             verb: logged.verb?.name().to_owned(),
             group: logged.group.clone(),
@@ -44,14 +44,14 @@ impl Asked {
         })
     }
 
-    fn whole(&self) -> String {
-        whole(&self.resource, &self.subresource)
+    fn full_resource(&self) -> String {
+        resource_with_subresource(&self.resource, &self.subresource)
     }
 }
 
-impl fmt::Display for Asked {
+impl fmt::Display for AccessRequest {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} {}", self.verb, dotted(&self.whole(), &self.group))?;
+        write!(out, "{} {}", self.verb, resource_dot_group(&self.full_resource(), &self.group))?;
         if self.namespace.is_empty() { Ok(()) } else { write!(out, " in {}", self.namespace) }
     }
 }
@@ -78,59 +78,62 @@ pub(crate) struct Permission {
 
 impl fmt::Display for Permission {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}: {} {}", self.role, self.verb, dotted(&self.resource, &self.group))
+        write!(out, "{}: {} {}", self.role, self.verb, resource_dot_group(&self.resource, &self.group))
     }
 }
 
 /// Where rules and requests differ.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Compared {
+pub(crate) struct RbacComparison {
     /// Nothing allows these. Each once, whatever the object's name.
-    pub(crate) refused: BTreeSet<Asked>,
-    /// Nobody asked for these.
+    pub(crate) refused: BTreeSet<AccessRequest>,
+    /// Permissions without a request.
     pub(crate) unused: BTreeSet<Permission>,
 }
 
 /// Whether the rules allow this on every object of the resource.
-pub(crate) fn allowed(
+pub(crate) fn is_allowed(
     rules: &[PolicyRule],
     verb: &str,
     group: &str,
     resource: &str,
     subresource: &str,
 ) -> bool {
-    let asked = Asked {
+    let asked = AccessRequest {
         verb: verb.to_owned(),
         group: group.to_owned(),
         resource: resource.to_owned(),
         subresource: subresource.to_owned(),
-        ..Asked::default()
+        ..AccessRequest::default()
     };
-    rules.iter().any(|rule| covers(rule, &asked))
+    rules.iter().any(|rule| rule_allows(rule, &asked))
 }
 
 /// Holds what was granted against what was asked for.
-pub(crate) fn compare<'a>(grants: &[Grant], requests: impl IntoIterator<Item = &'a Asked>) -> Compared {
-    let distinct: BTreeSet<&Asked> = requests.into_iter().collect();
+pub(crate) fn compare<'a>(
+    grants: &[Grant],
+    requests: impl IntoIterator<Item = &'a AccessRequest>,
+) -> RbacComparison {
+    let distinct: BTreeSet<&AccessRequest> = requests.into_iter().collect();
     let mut compared =
-        Compared { unused: grants.iter().flat_map(permissions).collect(), ..Compared::default() };
+        RbacComparison { unused: grants.iter().flat_map(permissions).collect(), ..RbacComparison::default() };
     for asked in distinct {
         let mut any = false;
-        for grant in grants.iter().filter(|grant| reaches(grant, asked)) {
-            for rule in grant.rules.iter().filter(|rule| covers(rule, asked)) {
+        for grant in grants.iter().filter(|grant| applies_to(grant, asked)) {
+            for rule in grant.rules.iter().filter(|rule| rule_allows(rule, asked)) {
                 any = true;
-                compared.unused.retain(|it| it.role != grant.role || !is_part(it, rule, asked));
+                compared.unused.retain(|it| it.role != grant.role || !permission_covers(it, rule, asked));
             }
         }
         if !any {
-            compared.refused.insert(Asked { name: String::new(), ..asked.clone() });
+            compared.refused.insert(AccessRequest { name: String::new(), ..asked.clone() });
         }
     }
     compared
 }
 
 /// What the roles among these objects give to a service account through the bindings among them.
-pub(crate) fn grants(objects: &[Value], namespace: &str, account: &str) -> Vec<Grant> {
+pub(crate) fn collect_grants(objects: &[Value], namespace: &str, account: &str) -> Vec<Grant> {
     let is_ours = |subject: &Subject| {
         subject.kind == "ServiceAccount"
             && subject.name == account
@@ -139,10 +142,10 @@ pub(crate) fn grants(objects: &[Value], namespace: &str, account: &str) -> Vec<G
     let bound = objects.iter().filter(|it| it["kind"] == "ClusterRoleBinding" || it["kind"] == "RoleBinding");
     let mut found = Vec::new();
     for binding in bound {
-        if !field::<Vec<Subject>>(binding, "subjects").iter().any(is_ours) {
+        if !parse_field::<Vec<Subject>>(binding, "subjects").iter().any(is_ours) {
             continue;
         }
-        let to: RoleRef = field(binding, "roleRef");
+        let to: RoleRef = parse_field(binding, "roleRef");
         let place = binding["metadata"]["namespace"].as_str().map(str::to_owned);
         let is_it = |role: &&Value| {
             role["kind"] == *to.kind
@@ -150,21 +153,21 @@ pub(crate) fn grants(objects: &[Value], namespace: &str, account: &str) -> Vec<G
                 && (to.kind == "ClusterRole" || role["metadata"]["namespace"].as_str() == place.as_deref())
         };
         let role = objects.iter().find(is_it).unwrap_or_else(|| panic!("no {} {}", to.kind, to.name));
-        found.push(Grant { role: to.name, namespace: place, rules: field(role, "rules") });
+        found.push(Grant { role: to.name, namespace: place, rules: parse_field(role, "rules") });
     }
     found
 }
 
-fn field<T: DeserializeOwned>(object: &Value, name: &str) -> T {
+fn parse_field<T: DeserializeOwned>(object: &Value, name: &str) -> T {
     serde_json::from_value(object[name].clone()).unwrap_or_else(|error| panic!("{name}: {error}: {object}"))
 }
 
 /// Whether a grant holds where this was asked for.
-fn reaches(grant: &Grant, asked: &Asked) -> bool {
+fn applies_to(grant: &Grant, asked: &AccessRequest) -> bool {
     grant.namespace.as_ref().is_none_or(|namespace| *namespace == asked.namespace)
 }
 
-fn covers(rule: &PolicyRule, asked: &Asked) -> bool {
+fn rule_allows(rule: &PolicyRule, asked: &AccessRequest) -> bool {
     let lists =
         |list: Option<&Vec<String>>, text: &str| list.into_iter().flatten().any(|it| it == "*" || it == text);
     let every = format!("*/{}", asked.subresource);
@@ -172,7 +175,8 @@ fn covers(rule: &PolicyRule, asked: &Asked) -> bool {
     let names = rule.resource_names.as_ref().filter(|names| !names.is_empty());
     rule.verbs.iter().any(|verb| verb == "*" || *verb == asked.verb)
         && lists(rule.api_groups.as_ref(), &asked.group)
-        && (lists(resources, &asked.whole()) || !asked.subresource.is_empty() && lists(resources, &every))
+        && (lists(resources, &asked.full_resource())
+            || !asked.subresource.is_empty() && lists(resources, &every))
         && names.is_none_or(|names| names.contains(&asked.name))
 }
 
@@ -197,7 +201,7 @@ fn permissions(grant: &Grant) -> BTreeSet<Permission> {
 }
 
 /// Whether this permission is what let the request through, by a rule that covers it.
-fn is_part(permission: &Permission, rule: &PolicyRule, asked: &Asked) -> bool {
+fn permission_covers(permission: &Permission, rule: &PolicyRule, asked: &AccessRequest) -> bool {
     let single = PolicyRule {
         api_groups: Some(vec![permission.group.clone()]),
         resources: Some(vec![permission.resource.clone()]),
@@ -205,15 +209,15 @@ fn is_part(permission: &Permission, rule: &PolicyRule, asked: &Asked) -> bool {
         resource_names: rule.resource_names.clone(),
         ..PolicyRule::default()
     };
-    covers(&single, asked)
+    rule_allows(&single, asked)
 }
 
-fn whole(resource: &str, subresource: &str) -> String {
+fn resource_with_subresource(resource: &str, subresource: &str) -> String {
     if subresource.is_empty() { resource.to_owned() } else { format!("{resource}/{subresource}") }
 }
 
 /// `captclusters.infrastructure.cluster.x-k8s.io/status`
-fn dotted(resource: &str, group: &str) -> String {
+fn resource_dot_group(resource: &str, group: &str) -> String {
     let (plural, rest) = resource.split_once('/').map_or((resource, ""), |(plural, rest)| (plural, rest));
     let slash = if rest.is_empty() { "" } else { "/" };
     let dot = if group.is_empty() { "" } else { "." };

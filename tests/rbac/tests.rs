@@ -2,16 +2,16 @@
 
 use serde_json::json;
 
-use super::{Asked, Compared, Grant, allowed, compare, grants};
+use super::{AccessRequest, Grant, RbacComparison, collect_grants, compare, is_allowed};
 
 fn rules(value: &serde_json::Value) -> Vec<k8s_openapi::api::rbac::v1::PolicyRule> {
     serde_json::from_value(value.clone()).unwrap()
 }
 
-fn asked(verb: &str, resource: &str, namespace: &str, name: &str) -> Asked {
+fn request(verb: &str, resource: &str, namespace: &str, name: &str) -> AccessRequest {
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
     let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
-    Asked {
+    AccessRequest {
         verb: verb.to_owned(),
         group: group.to_owned(),
         resource: resource.to_owned(),
@@ -25,7 +25,7 @@ fn grant(role: &str, namespace: Option<&str>, value: &serde_json::Value) -> Gran
     Grant { role: role.to_owned(), namespace: namespace.map(str::to_owned), rules: rules(value) }
 }
 
-fn texts(compared: &Compared) -> (Vec<String>, Vec<String>) {
+fn comparison_texts(compared: &RbacComparison) -> (Vec<String>, Vec<String>) {
     (
         compared.refused.iter().map(ToString::to_string).collect(),
         compared.unused.iter().map(ToString::to_string).collect(),
@@ -38,10 +38,10 @@ fn verb_group_and_resource_must_stand_in_the_same_rule() {
         { "apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"] },
         { "apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["patch"] },
     ]));
-    assert!(allowed(&rules, "get", "", "secrets", ""));
-    assert!(!allowed(&rules, "patch", "", "secrets", ""));
-    assert!(!allowed(&rules, "get", "apps", "secrets", ""));
-    assert!(allowed(&rules, "patch", "apps", "deployments", ""));
+    assert!(is_allowed(&rules, "get", "", "secrets", ""));
+    assert!(!is_allowed(&rules, "patch", "", "secrets", ""));
+    assert!(!is_allowed(&rules, "get", "apps", "secrets", ""));
+    assert!(is_allowed(&rules, "patch", "apps", "deployments", ""));
 }
 
 #[test]
@@ -50,32 +50,32 @@ fn a_subresource_is_a_resource_of_its_own() {
         { "apiGroups": ["g"], "resources": ["things"], "verbs": ["patch"] },
         { "apiGroups": ["g"], "resources": ["others/status"], "verbs": ["patch"] },
     ]));
-    assert!(!allowed(&rules, "patch", "g", "things", "status"));
-    assert!(allowed(&rules, "patch", "g", "others", "status"));
-    assert!(!allowed(&rules, "patch", "g", "others", ""));
+    assert!(!is_allowed(&rules, "patch", "g", "things", "status"));
+    assert!(is_allowed(&rules, "patch", "g", "others", "status"));
+    assert!(!is_allowed(&rules, "patch", "g", "others", ""));
 }
 
 #[test]
 fn stars_stand_for_everything_at_their_place() {
     let all = rules(&json!([{ "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] }]));
-    assert!(allowed(&all, "delete", "any", "things", "status"));
+    assert!(is_allowed(&all, "delete", "any", "things", "status"));
     let status = rules(&json!([{ "apiGroups": ["g"], "resources": ["*/status"], "verbs": ["patch"] }]));
-    assert!(allowed(&status, "patch", "g", "things", "status"));
-    assert!(!allowed(&status, "patch", "g", "things", ""));
+    assert!(is_allowed(&status, "patch", "g", "things", "status"));
+    assert!(!is_allowed(&status, "patch", "g", "things", ""));
 }
 
 #[test]
 fn a_rule_for_named_objects_allows_nothing_on_the_others() {
     let rules = json!([{ "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["mine"], "verbs": ["get", "create"] }]);
-    assert!(!allowed(&self::rules(&rules), "get", "", "secrets", ""));
+    assert!(!is_allowed(&self::rules(&rules), "get", "", "secrets", ""));
     let grants = [grant("r", None, &rules)];
     // A creation has no name when it is judged.
     let requests = [
-        asked("get", "secrets", "a", "mine"),
-        asked("get", "secrets", "a", "yours"),
-        asked("create", "secrets", "a", ""),
+        request("get", "secrets", "a", "mine"),
+        request("get", "secrets", "a", "yours"),
+        request("create", "secrets", "a", ""),
     ];
-    let (refused, unused) = texts(&compare(&grants, &requests));
+    let (refused, unused) = comparison_texts(&compare(&grants, &requests));
     assert_eq!(refused, ["create secrets in a", "get secrets in a"]);
     assert_eq!(unused, ["r: create secrets"]);
 }
@@ -84,13 +84,13 @@ fn a_rule_for_named_objects_allows_nothing_on_the_others() {
 fn a_grant_in_a_namespace_holds_there_alone() {
     let leases = json!([{ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get"] }]);
     let grants = [grant("leader", Some("own"), &leases)];
-    let there = [asked("get", "leases.coordination.k8s.io", "own", "x")];
-    assert_eq!(compare(&grants, &there), Compared::default());
+    let there = [request("get", "leases.coordination.k8s.io", "own", "x")];
+    assert_eq!(compare(&grants, &there), RbacComparison::default());
     let elsewhere = [
-        asked("get", "leases.coordination.k8s.io", "other", "x"),
-        asked("get", "leases.coordination.k8s.io", "", ""),
+        request("get", "leases.coordination.k8s.io", "other", "x"),
+        request("get", "leases.coordination.k8s.io", "", ""),
     ];
-    let (refused, unused) = texts(&compare(&grants, &elsewhere));
+    let (refused, unused) = comparison_texts(&compare(&grants, &elsewhere));
     assert_eq!(refused, ["get leases.coordination.k8s.io", "get leases.coordination.k8s.io in other"]);
     assert_eq!(unused, ["leader: get leases.coordination.k8s.io"]);
 }
@@ -107,11 +107,11 @@ fn what_nobody_asked_for_is_told_verb_by_verb() {
         ]),
     )];
     let requests = [
-        asked("get", "secrets", "a", "x"),
-        asked("get", "secrets", "b", "y"),
-        asked("patch", "things.g/status", "a", "x"),
+        request("get", "secrets", "a", "x"),
+        request("get", "secrets", "b", "y"),
+        request("patch", "things.g/status", "a", "x"),
     ];
-    let (refused, unused) = texts(&compare(&grants, &requests));
+    let (refused, unused) = comparison_texts(&compare(&grants, &requests));
     assert!(refused.is_empty(), "{refused:?}");
     assert_eq!(unused, ["r: delete configmaps", "r: delete secrets", "r: get configmaps"]);
 }
@@ -140,7 +140,7 @@ fn bindings_lead_from_an_account_to_its_rules() {
         binding("ClusterRoleBinding", None, "nodes", "somebody"),
         binding("RoleBinding", Some("own"), "secrets", "capt"),
     ];
-    let found = grants(&objects, "own", "capt");
+    let found = collect_grants(&objects, "own", "capt");
     let places: Vec<_> = found.iter().map(|it| (it.role.as_str(), it.namespace.as_deref())).collect();
     assert_eq!(places, [("pods", None), ("secrets", Some("own"))]);
 }

@@ -1,47 +1,47 @@
-//! F6: forks follow their baselines, or say that they do not.
+//! F6: forks follow their baselines, or report that they do not.
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::{
-    clock::Clock,
-    life::with_cart,
-    shop::{Shop, name},
-    world::World,
+    harness::SandboxHarness,
+    lifecycle::namespace_with_cart,
+    test_clock::TestClock,
+    test_namespace::{TestNamespace, name},
 };
 
 /// The clock of the controllers that follow a baseline.
-static CLOCK: Clock = Clock::new();
+static CLOCK: TestClock = TestClock::new();
 
-fn image(tag: &str) -> Value {
+fn image_patch(tag: &str) -> Value {
     json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": format!("repo/cart:{tag}")}]}}}})
 }
 
-async fn strategic(shop: &Shop, patch: Value) {
+async fn strategic_patch(shop: &TestNamespace, patch: Value) {
     let params = kube::api::PatchParams::default();
     shop.api("Deployment").patch("cart", &params, &kube::api::Patch::Strategic(patch)).await.unwrap();
 }
 
-fn image_of(fork: &Value) -> String {
+fn container_image(fork: &Value) -> String {
     fork["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap_or_default().to_owned()
 }
 
 #[tokio::test]
 async fn f6_a_fork_follows_its_baseline_and_a_scaled_baseline_restarts_nobody() {
-    let mut world = World::idle().await;
+    let mut world = SandboxHarness::idle().await;
     world.clock = || CLOCK.now();
-    world.begin();
-    let shop = with_cart(&world).await;
+    world.start_controllers();
+    let shop = namespace_with_cart(&world).await;
     let spec = json!({"forks": [{"forkOf": {"name": "cart"}, "customizations": {"env": [{"name": "X", "value": "1"}]}}]});
-    shop.sandbox("pr-1", spec).await;
-    shop.until_said("pr-1", "ForksReady", "True", "Ready").await;
+    shop.create_sandbox("pr-1", spec).await;
+    shop.wait_for_condition("pr-1", "ForksReady", "True", "Ready").await;
     let fork = shop.forks("pr-1").await.remove(0);
     let replica_sets = async || shop.list("ReplicaSet", "sandbox.capt.x-k8s.io/sandbox=pr-1").await.len();
 
     for replicas in [5, 1, 3] {
-        shop.merge("Deployment", "cart", json!({"spec": {"replicas": replicas}})).await.unwrap();
+        shop.merge_patch("Deployment", "cart", json!({"spec": {"replicas": replicas}})).await.unwrap();
         let is = |it: &Value| it["status"]["availableReplicas"] == replicas;
-        shop.until("Deployment", "cart", "scaled", is).await;
+        shop.wait_until("Deployment", "cart", "scaled", is).await;
     }
     world.settle().await;
     let now = shop.get("Deployment", name(&fork)).await.unwrap();
@@ -51,95 +51,108 @@ async fn f6_a_fork_follows_its_baseline_and_a_scaled_baseline_restarts_nobody() 
     // Three changes within five seconds are followed once, and without being asked again.
     CLOCK.stop_after(SignedDuration::ZERO);
     for tag in ["v2", "v3", "v4"] {
-        strategic(&shop, image(tag)).await;
+        strategic_patch(&shop, image_patch(tag)).await;
     }
     let is_behind = |it: &Value| it["status"]["forks"][0]["upToDate"] == false;
-    shop.until("Sandbox", "pr-1", "behind its baseline", is_behind).await;
+    shop.wait_until("Sandbox", "pr-1", "behind its baseline", is_behind).await;
     let now = shop.get("Deployment", name(&fork)).await.unwrap();
-    assert_eq!((image_of(&now), &now["metadata"]["generation"]), ("repo/cart:v1".to_owned(), &json!(1)));
+    assert_eq!(
+        (container_image(&now), &now["metadata"]["generation"]),
+        ("repo/cart:v1".to_owned(), &json!(1))
+    );
     CLOCK.stop_after(SignedDuration::from_secs(6));
-    shop.until("Deployment", name(&fork), "the new one", |it| image_of(it) == "repo/cart:v4").await;
-    shop.until_said("pr-1", "ForksReady", "True", "Ready").await;
+    shop.wait_until("Deployment", name(&fork), "the new one", |it| container_image(it) == "repo/cart:v4")
+        .await;
+    shop.wait_for_condition("pr-1", "ForksReady", "True", "Ready").await;
     let is_current = |it: &Value| it["status"]["forks"][0]["upToDate"] == true;
-    shop.until("Sandbox", "pr-1", "up to date", is_current).await;
+    shop.wait_until("Sandbox", "pr-1", "up to date", is_current).await;
     assert_eq!(shop.get("Deployment", name(&fork)).await.unwrap()["metadata"]["generation"], 2, "once");
-    shop.until_told("pr-1", "BaselineChanged").await;
+    shop.wait_for_event("pr-1", "BaselineChanged").await;
 }
 
 #[tokio::test]
 async fn f6_a_pinned_fork_stays_and_says_that_its_baseline_moved() {
-    let world = World::start().await;
-    let shop = with_cart(&world).await;
+    let world = SandboxHarness::start().await;
+    let shop = namespace_with_cart(&world).await;
     let spec =
         json!({"forks": [{"forkOf": {"name": "cart"}, "baselineUpdatePolicy": "Pin"}], "description": "a"});
-    shop.sandbox("pr-1", spec).await;
-    shop.until_said("pr-1", "ForksReady", "True", "Ready").await;
+    shop.create_sandbox("pr-1", spec).await;
+    shop.wait_for_condition("pr-1", "ForksReady", "True", "Ready").await;
     let fork = shop.forks("pr-1").await.remove(0);
-    strategic(&shop, image("v2")).await;
+    strategic_patch(&shop, image_patch("v2")).await;
     let is_behind = |it: &Value| it["status"]["forks"][0]["upToDate"] == false;
-    shop.until("Sandbox", "pr-1", "behind its baseline", is_behind).await;
+    shop.wait_until("Sandbox", "pr-1", "behind its baseline", is_behind).await;
     // Another word of the spec is no reason to leave the pinned baseline.
-    shop.merge("Sandbox", "pr-1", json!({"spec": {"description": "b"}})).await.unwrap();
-    shop.until("Sandbox", "pr-1", "looked at", super::shop::is_current).await;
+    shop.merge_patch("Sandbox", "pr-1", json!({"spec": {"description": "b"}})).await.unwrap();
+    shop.wait_until("Sandbox", "pr-1", "looked at", super::test_namespace::is_current).await;
     world.settle().await;
     let now = shop.get("Deployment", name(&fork)).await.unwrap();
-    assert_eq!((image_of(&now), &now["metadata"]["generation"]), ("repo/cart:v1".to_owned(), &json!(1)));
+    assert_eq!(
+        (container_image(&now), &now["metadata"]["generation"]),
+        ("repo/cart:v1".to_owned(), &json!(1))
+    );
     assert_eq!(shop.get("Sandbox", "pr-1").await.unwrap()["status"]["forks"][0]["upToDate"], false);
 }
 
 #[tokio::test]
 async fn f6_what_somebody_makes_of_a_pinned_fork_is_undone() {
-    let mut world = World::start().await;
-    let shop = with_cart(&world).await;
-    shop.sandbox("pr-1", json!({"forks": [{"forkOf": {"name": "cart"}, "baselineUpdatePolicy": "Pin"}]}))
-        .await;
-    shop.until_said("pr-1", "ForksReady", "True", "Ready").await;
+    let mut world = SandboxHarness::start().await;
+    let shop = namespace_with_cart(&world).await;
+    shop.create_sandbox(
+        "pr-1",
+        json!({"forks": [{"forkOf": {"name": "cart"}, "baselineUpdatePolicy": "Pin"}]}),
+    )
+    .await;
+    shop.wait_for_condition("pr-1", "ForksReady", "True", "Ready").await;
     let fork = shop.forks("pr-1").await.remove(0);
-    strategic(&shop, image("v2")).await;
+    strategic_patch(&shop, image_patch("v2")).await;
     let is_behind = |it: &Value| it["status"]["forks"][0]["upToDate"] == false;
-    shop.until("Sandbox", "pr-1", "behind its baseline", is_behind).await;
+    shop.wait_until("Sandbox", "pr-1", "behind its baseline", is_behind).await;
     // Also by a controller that knows nothing of what was before.
     for is_restarted in [false, true] {
         if is_restarted {
-            world.end().await;
+            world.stop_controllers().await;
         }
-        let patch = kube::api::Patch::Strategic(image("theirs"));
+        let patch = kube::api::Patch::Strategic(image_patch("theirs"));
         let params = kube::api::PatchParams { field_manager: Some("hand".to_owned()), ..Default::default() };
         let edited = shop.api("Deployment").patch(name(&fork), &params, &patch).await.unwrap();
         assert_eq!(edited.metadata.generation, Some(if is_restarted { 4 } else { 2 }));
         if is_restarted {
-            world.begin();
+            world.start_controllers();
         }
-        let is_back = |it: &Value| image_of(it) == "repo/cart:v1";
-        shop.until("Deployment", name(&fork), "as it was pinned", is_back).await;
+        let is_back = |it: &Value| container_image(it) == "repo/cart:v1";
+        shop.wait_until("Deployment", name(&fork), "as it was pinned", is_back).await;
         world.settle().await;
     }
     let now = shop.get("Deployment", name(&fork)).await.unwrap();
-    assert_eq!((image_of(&now), &now["metadata"]["generation"]), ("repo/cart:v1".to_owned(), &json!(5)));
+    assert_eq!(
+        (container_image(&now), &now["metadata"]["generation"]),
+        ("repo/cart:v1".to_owned(), &json!(5))
+    );
     assert!(is_behind(&shop.get("Sandbox", "pr-1").await.unwrap()));
-    world.end().await;
+    world.stop_controllers().await;
 }
 
 #[tokio::test]
 async fn only_the_sandboxes_of_a_baseline_are_woken_by_it() {
-    let world = World::start().await;
-    let shop = with_cart(&world).await;
-    shop.service("web").await;
-    shop.fork("of-cart", "cart").await;
-    shop.fork("of-web", "web").await;
-    shop.until_said("of-cart", "ForksReady", "True", "Ready").await;
-    shop.until_said("of-web", "ForksReady", "True", "Ready").await;
+    let world = SandboxHarness::start().await;
+    let shop = namespace_with_cart(&world).await;
+    shop.create_service("web").await;
+    shop.create_fork("of-cart", "cart").await;
+    shop.create_fork("of-web", "web").await;
+    shop.wait_for_condition("of-cart", "ForksReady", "True", "Ready").await;
+    shop.wait_for_condition("of-web", "ForksReady", "True", "Ready").await;
     world.settle().await;
     let hash = |it: &Value| it["metadata"]["annotations"]["sandbox.capt.x-k8s.io/source-hash"].clone();
     let mut log = Vec::new();
     for version in 2..10 {
         let before = world.requests().len();
         let fork = shop.forks("of-cart").await.remove(0);
-        strategic(&shop, image(&format!("v{version}"))).await;
-        shop.until("Deployment", name(&fork), "made anew", |it| hash(it) != hash(&fork)).await;
+        strategic_patch(&shop, image_patch(&format!("v{version}"))).await;
+        shop.wait_until("Deployment", name(&fork), "recreated", |it| hash(it) != hash(&fork)).await;
         world.settle().await;
         log = world.requests().split_off(before);
-        if !world.is_disturbed(before) {
+        if !world.has_watch_restart_since(before) {
             break;
         }
     }

@@ -1,5 +1,5 @@
-//! A way to the API server on which a process dies at its nth write: before the server hears of it, or after it was done and
-//! before the answer comes back.
+//! A Kubernetes client that simulates a crash at the nth write: before the request is sent, or after it was executed and before the
+//! response arrives.
 
 use std::sync::{
     Arc,
@@ -10,56 +10,56 @@ use http::{Method, Request, Response};
 use kube::client::Body;
 use tokio_util::sync::CancellationToken;
 
-/// When the process dies.
+/// When the process crashes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Death {
+pub(crate) struct CrashPoint {
     /// At this write, counted from 1.
-    pub(crate) at: u64,
-    /// After the server did what it was asked for.
-    pub(crate) after: bool,
+    pub(crate) nth_write: u64,
+    /// After the server has executed the request.
+    pub(crate) after_write: bool,
 }
 
-/// What is known of the process.
+/// Observes the simulated process.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Fate {
+pub(crate) struct CrashHandle {
     writes: Arc<AtomicU64>,
-    over: CancellationToken,
+    crashed: CancellationToken,
 }
 
-impl Fate {
-    /// Waits until it died.
-    pub(crate) async fn died(&self) {
-        self.over.cancelled().await;
+impl CrashHandle {
+    /// Waits for the crash.
+    pub(crate) async fn wait_for_crash(&self) {
+        self.crashed.cancelled().await;
     }
 }
 
-/// The client of a process that dies like this, or never.
-pub(crate) fn client(inner: kube::Client, death: Option<Death>) -> (kube::Client, Fate) {
-    let fate = Fate::default();
+/// Wraps a client so that it crashes at this point, or never.
+pub(crate) fn wrap_client(inner: kube::Client, death: Option<CrashPoint>) -> (kube::Client, CrashHandle) {
+    let fate = CrashHandle::default();
     let seen = fate.clone();
     let service = tower::service_fn(move |request: Request<Body>| {
         let (inner, fate) = (inner.clone(), seen.clone());
-        async move { pass(&inner, &fate, death, request).await }
+        async move { forward(&inner, &fate, death, request).await }
     });
     (kube::Client::new(service, "default"), fate)
 }
 
-async fn pass(
+async fn forward(
     inner: &kube::Client,
-    fate: &Fate,
-    death: Option<Death>,
+    fate: &CrashHandle,
+    death: Option<CrashPoint>,
     request: Request<Body>,
 ) -> Result<Response<Body>, kube::Error> {
-    if fate.over.is_cancelled() {
+    if fate.crashed.is_cancelled() {
         return std::future::pending().await;
     }
     if request.method() != Method::GET {
         let nth = fate.writes.fetch_add(1, Ordering::SeqCst) + 1;
-        if let Some(death) = death.filter(|it| it.at == nth) {
-            if death.after {
+        if let Some(death) = death.filter(|it| it.nth_write == nth) {
+            if death.after_write {
                 let _nobody_hears_it = inner.send(request).await;
             }
-            fate.over.cancel();
+            fate.crashed.cancel();
             return std::future::pending().await;
         }
     }

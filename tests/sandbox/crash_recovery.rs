@@ -4,17 +4,17 @@
 use serde_json::json;
 
 use super::{
-    life::with_cart,
-    mortal::Death,
-    shop::{Shop, forking},
-    world::World,
+    crash_client::CrashPoint,
+    harness::SandboxHarness,
+    lifecycle::namespace_with_cart,
+    test_namespace::{TestNamespace, fork_spec},
 };
 
 /// More writes than a Sandbox takes from its making to its end.
-const MOST: u64 = 60;
+const MAX_WRITES: u64 = 60;
 
-fn spec() -> serde_json::Value {
-    let mut spec = forking(
+fn sandbox_spec() -> serde_json::Value {
+    let mut spec = fork_spec(
         "cart",
         &json!({"images": [{"image": "repo/cart:pr-1"}], "patch": {"value": "spec: {minReadySeconds: 0}"}}),
     );
@@ -23,65 +23,65 @@ fn spec() -> serde_json::Value {
 }
 
 /// Leads a Sandbox through its life while its controllers die like this. Says whether they did.
-async fn life(world: &mut World, shop: &Shop, death: Death) -> bool {
-    let fate = world.begin_until(Some(death));
-    shop.sandbox("pr-1", spec()).await;
-    let made = shop.until_said("pr-1", "ForksReady", "True", "Ready");
+async fn run_lifecycle(world: &mut SandboxHarness, shop: &TestNamespace, death: CrashPoint) -> bool {
+    let fate = world.start_controllers_until_crash(Some(death));
+    shop.create_sandbox("pr-1", sandbox_spec()).await;
+    let made = shop.wait_for_condition("pr-1", "ForksReady", "True", "Ready");
     let died = tokio::select! {
         _ = made => false,
-        () = fate.died() => true,
+        () = fate.wait_for_crash() => true,
     };
     if died {
-        again(world).await;
-        shop.until_said("pr-1", "ForksReady", "True", "Ready").await;
+        restart_controllers(world).await;
+        shop.wait_for_condition("pr-1", "ForksReady", "True", "Ready").await;
         assert_eq!((shop.forks("pr-1").await.len(), shop.fork_services("pr-1").await.len()), (1, 1));
     }
     shop.delete("Sandbox", "pr-1").await;
-    let gone = shop.until_gone("Sandbox", "pr-1");
+    let gone = shop.wait_until_deleted("Sandbox", "pr-1");
     let died_later = tokio::select! {
         () = gone => false,
-        () = fate.died(), if !died => true,
+        () = fate.wait_for_crash(), if !died => true,
     };
     if died_later {
-        again(world).await;
-        shop.until_gone("Sandbox", "pr-1").await;
+        restart_controllers(world).await;
+        shop.wait_until_deleted("Sandbox", "pr-1").await;
     }
     died || died_later
 }
 
 /// The next process.
-async fn again(world: &mut World) {
-    world.kill().await;
-    world.begin();
+async fn restart_controllers(world: &mut SandboxHarness) {
+    world.kill_controllers().await;
+    world.start_controllers();
 }
 
-async fn nothing_is_left(shop: &Shop, death: Death) {
+async fn assert_nothing_is_left(shop: &TestNamespace, death: CrashPoint) {
     for kind in ["Deployment", "ReplicaSet", "Pod", "Service", "LocalWorkload"] {
         let what = format!("{kind}s of the sandbox are gone after {death:?}");
-        shop.eventually(&what, async || shop.list(kind, "sandbox.capt.x-k8s.io/sandbox").await.is_empty())
+        shop.wait_for(&what, async || shop.list(kind, "sandbox.capt.x-k8s.io/sandbox").await.is_empty())
             .await;
     }
 }
 
 #[tokio::test]
 async fn f4_a_kill_at_any_write_leaves_nothing_behind() {
-    let mut world = World::idle().await;
-    let shop = with_cart(&world).await;
-    shop.service("web").await;
+    let mut world = SandboxHarness::idle().await;
+    let shop = namespace_with_cart(&world).await;
+    shop.create_service("web").await;
     let service = shop.get("Service", "cart").await.unwrap()["spec"].clone();
     let mut deaths = 0;
     for after in [false, true] {
-        for at in 1..=MOST {
-            let death = Death { at, after };
-            let died = life(&mut world, &shop, death).await;
-            world.kill().await;
-            nothing_is_left(&shop, death).await;
+        for at in 1..=MAX_WRITES {
+            let death = CrashPoint { nth_write: at, after_write: after };
+            let died = run_lifecycle(&mut world, &shop, death).await;
+            world.kill_controllers().await;
+            assert_nothing_is_left(&shop, death).await;
             assert_eq!(shop.get("Service", "cart").await.unwrap()["spec"], service, "{death:?}");
             deaths += u32::from(died);
             if !died {
                 break;
             }
-            assert!(at < MOST, "a life takes more writes than were looked at");
+            assert!(at < MAX_WRITES, "a life takes more writes than were looked at");
         }
     }
     assert!(deaths > 10, "only {deaths} writes were looked at");

@@ -4,61 +4,68 @@
 use std::{sync::Arc, time::Duration};
 
 use capt::{
-    controllers::common::{Settings, outpost::Ground},
-    k8s::Kube,
-    operator::sandboxes::{Crew, outposts},
+    controllers::common::{Settings, remote_target::SandboxScope},
+    k8s::KubeClient,
+    operator::sandbox_controllers::{SandboxControllers, remote_starter},
 };
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    life::with_cart,
-    mortal::{self, Death, Fate},
-    shop::{GROUP, Shop, name},
-    takeover::{annotation, announced, is_taken, listens, routers, wanted},
-    world::World,
+    crash_client::{self, CrashHandle, CrashPoint},
+    harness::SandboxHarness,
+    lifecycle::namespace_with_cart,
+    takeover::{
+        annotation, create_routers, is_taken_over, set_cart_routing, wait_for_listen_port, write_router_lease,
+    },
+    test_namespace::{GROUP, TestNamespace, name},
 };
 
 /// More writes than a Service takes from its taking to its giving back.
-const MOST: u64 = 40;
+const MAX_WRITES: u64 = 40;
 
 /// All controllers, as a process that dies like this.
-fn begin(world: &World, death: Option<Death>) -> (AbortHandle, Fate) {
-    let (client, fate) = mortal::client(world.operator(), death);
-    let kube = Kube::new(client).with_deadline(Duration::from_mins(2));
-    let crew = Crew { kube, settings: Settings::default(), meter: Arc::new(()) };
+fn spawn_controllers(world: &SandboxHarness, death: Option<CrashPoint>) -> (AbortHandle, CrashHandle) {
+    let (client, fate) = crash_client::wrap_client(world.operator_client(), death);
+    let kube = KubeClient::new(client).with_deadline(Duration::from_mins(2));
+    let crew = SandboxControllers { kube, settings: Settings::default(), metrics: Arc::new(()) };
     let stop = CancellationToken::new();
-    let ground = Ground::Home(outposts(&crew, &TaskTracker::new(), &stop));
-    (tokio::spawn(crew.work(ground, stop)).abort_handle(), fate)
+    let ground = SandboxScope::ManagementCluster(remote_starter(&crew, &TaskTracker::new(), &stop));
+    (tokio::spawn(crew.run(ground, stop)).abort_handle(), fate)
 }
 
 /// Lets a Service go through a router and come back, by the hands of its owner and of the router.
-async fn life(shop: &Shop, router: &Value) {
-    wanted(shop, json!("enabled")).await;
-    let port = announced(shop).await;
-    listens(shop, router, &port).await;
-    shop.until("Service", "cart", "taken over", is_taken).await;
-    wanted(shop, Value::Null).await;
+async fn run_takeover(shop: &TestNamespace, router: &Value) {
+    set_cart_routing(shop, json!("enabled")).await;
+    let port = wait_for_listen_port(shop).await;
+    write_router_lease(shop, router, &port).await;
+    shop.wait_until("Service", "cart", "taken over", is_taken_over).await;
+    set_cart_routing(shop, Value::Null).await;
     let is_back = |it: &Value| annotation(it, "original").is_none() && annotation(it, "listen").is_none();
-    shop.until("Service", "cart", "given back", is_back).await;
-    shop.eventually("the keeper is gone", async || {
+    shop.wait_until("Service", "cart", "given back", is_back).await;
+    shop.wait_for("the keeper is gone", async || {
         shop.list("Service", &format!("{GROUP}/base-of=cart")).await.is_empty()
     })
     .await;
 }
 
 /// The same while the controllers die like this and begin again. Says whether they did.
-async fn life_with(world: &World, shop: &Shop, router: &Value, death: Death) -> bool {
-    let (first, fate) = begin(world, Some(death));
-    let mut life = std::pin::pin!(life(shop, router));
+async fn run_takeover_with_crash(
+    world: &SandboxHarness,
+    shop: &TestNamespace,
+    router: &Value,
+    death: CrashPoint,
+) -> bool {
+    let (first, fate) = spawn_controllers(world, Some(death));
+    let mut life = std::pin::pin!(run_takeover(shop, router));
     let died = tokio::select! {
         () = &mut life => false,
-        () = fate.died() => true,
+        () = fate.wait_for_crash() => true,
     };
     first.abort();
     if died {
-        let (second, _) = begin(world, None);
+        let (second, _) = spawn_controllers(world, None);
         life.await;
         second.abort();
     }
@@ -67,15 +74,15 @@ async fn life_with(world: &World, shop: &Shop, router: &Value, death: Death) -> 
 
 #[tokio::test]
 async fn f4_a_kill_at_any_write_gives_a_service_back_as_it_was() {
-    let world = World::idle().await;
-    let shop = with_cart(&world).await;
-    let router = routers(&shop, 1).await.remove(0);
+    let world = SandboxHarness::idle().await;
+    let shop = namespace_with_cart(&world).await;
+    let router = create_routers(&shop, 1).await.remove(0);
     let before = shop.get("Service", "cart").await.unwrap();
     let mut deaths = 0;
     for after in [false, true] {
-        for at in 1..=MOST {
-            let death = Death { at, after };
-            let died = life_with(&world, &shop, &router, death).await;
+        for at in 1..=MAX_WRITES {
+            let death = CrashPoint { nth_write: at, after_write: after };
+            let died = run_takeover_with_crash(&world, &shop, &router, death).await;
             let now = shop.get("Service", "cart").await.unwrap();
             assert_eq!(now["spec"].to_string(), before["spec"].to_string(), "{death:?}");
             assert_eq!(now["metadata"]["annotations"], before["metadata"]["annotations"], "{death:?}");
@@ -85,7 +92,7 @@ async fn f4_a_kill_at_any_write_gives_a_service_back_as_it_was() {
             if !died {
                 break;
             }
-            assert!(at < MOST, "a life takes more writes than were looked at");
+            assert!(at < MAX_WRITES, "a life takes more writes than were looked at");
         }
     }
     assert!(deaths >= 8, "only {deaths} writes were looked at");

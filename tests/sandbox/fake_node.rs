@@ -1,7 +1,7 @@
-//! A node without a kubelet: it binds pods, says that they run, and lets them go when they are deleted.
+//! A fake node: binds pods, reports them as running, and removes deleted ones. It runs no containers.
 //!
-//! Deployment → `ReplicaSet` → Pod is the control plane's part, embedded or real. Pods get addresses that no other pod has;
-//! whoever runs processes behind them says which with [`Node::start_with`].
+//! The control plane, embedded or real, creates the pods of Deployments. Pods get unique addresses; tests that serve traffic assign
+//! them with [`Node::start_with`].
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,89 +22,89 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-const NAME: &str = "harness";
+const NODE_NAME: &str = "harness";
 
-/// Where a pod can be reached, for pods that have processes.
-type Addresses = Box<dyn Fn(&Pod) -> String + Send + Sync>;
+/// Assigns the address of a pod.
+type AddressFn = Box<dyn Fn(&Pod) -> String + Send + Sync>;
 
-/// The node; it ends when it is dropped.
-pub(crate) struct Node {
-    inner: Arc<Inner>,
-    _ends: DropGuard,
+/// The node; stops when dropped.
+pub(crate) struct FakeNode {
+    inner: Arc<FakeNodeInner>,
+    _stop: DropGuard,
 }
 
-struct Inner {
+struct FakeNodeInner {
     client: Client,
-    /// The one namespace whose pods it takes; all of them otherwise.
+    /// Only pods of this namespace; all if `None`.
     namespace: Option<String>,
-    addresses: Addresses,
-    /// Images that cannot be started, each with the reason and the message of the kubelet.
-    refused: Mutex<BTreeMap<String, (String, String)>>,
-    /// Images whose pods get no node.
-    left: Mutex<BTreeSet<String>>,
-    look: Notify,
+    addresses: AddressFn,
+    /// Images that fail to start, with reason and message of the kubelet.
+    failing_images: Mutex<BTreeMap<String, (String, String)>>,
+    /// Images whose pods are not scheduled.
+    unscheduled_images: Mutex<BTreeSet<String>>,
+    resync: Notify,
 }
 
 #[allow(dead_code, reason = "several test targets share this file, and none uses all of it")]
-impl Node {
-    /// With addresses of its own, for all pods.
+impl FakeNode {
+    /// For all pods, with generated addresses.
     pub(crate) async fn start(client: Client) -> Self {
-        Self::begin(client, None, own_addresses()).await
+        Self::start_inner(client, None, default_addresses()).await
     }
 
-    /// The same for the pods of one namespace: others may be better left alone.
+    /// For the pods of one namespace, with generated addresses.
     pub(crate) async fn start_in(client: Client, namespace: &str) -> Self {
-        Self::begin(client, Some(namespace.to_owned()), own_addresses()).await
+        Self::start_inner(client, Some(namespace.to_owned()), default_addresses()).await
     }
 
-    /// With the addresses that somebody else gives.
+    /// With addresses from a function.
     pub(crate) async fn start_with(
         client: Client,
         addresses: impl Fn(&Pod) -> String + Send + Sync + 'static,
     ) -> Self {
-        Self::begin(client, None, Box::new(addresses)).await
+        Self::start_inner(client, None, Box::new(addresses)).await
     }
 
-    async fn begin(client: Client, namespace: Option<String>, addresses: Addresses) -> Self {
-        let node: NodeObject = serde_json::from_value(json!({"metadata": {"name": NAME}})).unwrap();
+    async fn start_inner(client: Client, namespace: Option<String>, addresses: AddressFn) -> Self {
+        let node: NodeObject = serde_json::from_value(json!({"metadata": {"name": NODE_NAME}})).unwrap();
         let nodes: Api<NodeObject> = Api::all(client.clone());
-        // Several of them may begin at once.
+        // Several fake nodes may start at the same time.
         let _made_or_there = nodes.create(&PostParams::default(), &node).await;
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(FakeNodeInner {
             client,
             namespace,
             addresses,
-            refused: Mutex::default(),
-            left: Mutex::default(),
-            look: Notify::new(),
+            failing_images: Mutex::default(),
+            unscheduled_images: Mutex::default(),
+            resync: Notify::new(),
         });
         let stop = CancellationToken::new();
-        tokio::spawn(stop.clone().run_until_cancelled_owned(Inner::work(Arc::clone(&inner))));
-        Self { inner, _ends: stop.drop_guard() }
+        tokio::spawn(stop.clone().run_until_cancelled_owned(FakeNodeInner::run(Arc::clone(&inner))));
+        Self { inner, _stop: stop.drop_guard() }
     }
 
-    /// Pods with this image do not start from now on: they wait for this reason.
-    pub(crate) fn refuse(&self, image: &str, reason: &str, message: &str) {
+    /// Pods with this image fail to start from now on, with this reason.
+    pub(crate) fn fail_image(&self, image: &str, reason: &str, message: &str) {
         let why = (reason.to_owned(), message.to_owned());
-        self.inner.refused.lock().unwrap().insert(image.to_owned(), why);
-        self.inner.look.notify_one();
+        self.inner.failing_images.lock().unwrap().insert(image.to_owned(), why);
+        self.inner.resync.notify_one();
     }
 
-    /// Pods with this image get no node from now on.
-    pub(crate) fn leave(&self, image: &str) {
-        self.inner.left.lock().unwrap().insert(image.to_owned());
+    /// Pods with this image are not scheduled from now on.
+    pub(crate) fn leave_unscheduled(&self, image: &str) {
+        self.inner.unscheduled_images.lock().unwrap().insert(image.to_owned());
     }
 
     /// All images can be started again.
-    pub(crate) fn heal(&self) {
-        self.inner.refused.lock().unwrap().clear();
-        self.inner.left.lock().unwrap().clear();
-        self.inner.look.notify_one();
+    pub(crate) fn clear_failures(&self) {
+        self.inner.failing_images.lock().unwrap().clear();
+        self.inner.unscheduled_images.lock().unwrap().clear();
+        self.inner.resync.notify_one();
     }
 }
 
-impl Inner {
-    async fn work(self: Arc<Self>) {
+impl FakeNodeInner {
+    async fn run(self: Arc<Self>) {
         let pods: Api<Pod> = match &self.namespace {
             Some(namespace) => Api::namespaced(self.client.clone(), namespace),
             None => Api::all(self.client.clone()),
@@ -114,23 +114,23 @@ impl Inner {
         loop {
             tokio::select! {
                 change = changes.next() => match change {
-                    Some(Ok(pod)) => self.attend(&pod).await,
-                    // A watch that broke is begun anew by the watcher.
+                    Some(Ok(pod)) => self.sync_pod(&pod).await,
+                    // The watcher restarts a failed watch.
                     Some(Err(_)) => {}
                     None => return,
                 },
-                () = self.look.notified() => {
+                () = self.resync.notified() => {
                     let Ok(all) = pods.list(&ListParams::default()).await else { continue };
                     for pod in all {
-                        self.attend(&pod).await;
+                        self.sync_pod(&pod).await;
                     }
                 }
             }
         }
     }
 
-    /// Brings a pod one step further. Somebody may be faster, and then the next change tells.
-    async fn attend(&self, pod: &Pod) {
+    /// Advances a pod by one step. Conflicts are ignored: the next event retries.
+    async fn sync_pod(&self, pod: &Pod) {
         let namespace = pod.namespace().unwrap_or_default();
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
         let (name, spec, status) = (pod.name_any(), pod.spec.clone().unwrap_or_default(), pod.status.clone());
@@ -139,14 +139,15 @@ impl Inner {
             let at_once = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
             let _gone_or_next_time = pods.delete(&name, &at_once).await;
         } else if spec.node_name.is_none() {
-            let is_left =
-                |it: &Container| it.image.as_ref().is_some_and(|it| self.left.lock().unwrap().contains(it));
+            let is_left = |it: &Container| {
+                it.image.as_ref().is_some_and(|it| self.unscheduled_images.lock().unwrap().contains(it))
+            };
             if spec.containers.iter().any(is_left) {
                 return;
             }
             let _bound_or_next_time = self.bind(&namespace, &name).await;
         } else if phase.is_empty() || phase == "Pending" {
-            let status = self.status(pod, &spec.containers);
+            let status = self.pod_status(pod, &spec.containers);
             let patch = Patch::Merge(json!({ "status": status }));
             let _told_or_next_time = pods.patch_status(&name, &PatchParams::default(), &patch).await;
         }
@@ -155,7 +156,7 @@ impl Inner {
     async fn bind(&self, namespace: &str, name: &str) -> Result<Value, kube::Error> {
         let binding = json!({
             "apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": NAME},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": NODE_NAME},
         });
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/binding");
         let request = http::Request::post(path)
@@ -165,9 +166,9 @@ impl Inner {
         self.client.request(request).await
     }
 
-    /// What a kubelet says of a pod that was started, or could not be.
-    fn status(&self, pod: &Pod, containers: &[Container]) -> Value {
-        let refused = self.refused.lock().unwrap();
+    /// The status that a kubelet would report.
+    fn pod_status(&self, pod: &Pod, containers: &[Container]) -> Value {
+        let refused = self.failing_images.lock().unwrap();
         let why = |image: &Option<String>| image.as_ref().and_then(|it| refused.get(it));
         let runs = containers.iter().all(|it| why(&it.image).is_none());
         let one = |Container { name, image, .. }: &Container| {
@@ -191,7 +192,7 @@ impl Inner {
     }
 }
 
-fn own_addresses() -> Addresses {
+fn default_addresses() -> AddressFn {
     Box::new(|_| next_address())
 }
 
@@ -202,5 +203,5 @@ pub(crate) fn next_address() -> String {
     format!("10.{a}.{b}.{c}")
 }
 
-/// When everything happened: nobody here asks.
+/// Timestamp of all transitions; not evaluated.
 const NOW: &str = "2026-11-01T10:00:00Z";

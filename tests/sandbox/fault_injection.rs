@@ -1,4 +1,4 @@
-//! A way to an API server, whichever it is, on which some requests are refused and some take long.
+//! Fault injection between a client and any API server: error responses and delayed requests.
 
 use std::sync::{
     Arc, Mutex,
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 /// What happens to a request.
 #[derive(Debug, Clone)]
-pub(crate) enum Effect {
+pub(crate) enum FaultEffect {
     /// It is answered with this code, and the server never hears of it.
     Answer(u16),
     /// It reaches the server once the gate is open.
@@ -37,30 +37,30 @@ impl Gate {
     }
 
     /// Waits until a request waits here.
-    pub(crate) async fn holds_one(&self) {
+    pub(crate) async fn wait_for_request(&self) {
         self.arrived.subscribe().wait_for(|it| *it > 0).await.unwrap();
     }
 
-    async fn pass(&self) {
+    async fn wait_until_open(&self) {
         self.arrived.send_modify(|it| *it += 1);
         self.open.cancelled().await;
     }
 }
 
-type Picks = Box<dyn Fn(&Method, &str) -> bool + Send + Sync>;
+type RequestFilter = Box<dyn Fn(&Method, &str) -> bool + Send + Sync>;
 
-struct Fault {
+struct InjectedFault {
     /// By method and path.
-    picks: Picks,
-    effect: Effect,
+    filter: RequestFilter,
+    effect: FaultEffect,
     /// How many more of them.
-    left: u32,
+    remaining: u32,
 }
 
 /// Faults injected between the controllers and the API server, and the number of requests in flight.
 #[derive(Clone, Default)]
 pub(crate) struct InjectedFaults {
-    faults: Arc<Mutex<Vec<Fault>>>,
+    faults: Arc<Mutex<Vec<InjectedFault>>>,
     unanswered: Arc<AtomicUsize>,
 }
 
@@ -85,19 +85,19 @@ impl InjectedFaults {
     pub(crate) fn add(
         &self,
         picks: impl Fn(&Method, &str) -> bool + Send + Sync + 'static,
-        effect: Effect,
+        effect: FaultEffect,
         times: u32,
     ) {
-        self.faults.lock().unwrap().push(Fault { picks: Box::new(picks), effect, left: times });
+        self.faults.lock().unwrap().push(InjectedFault { filter: Box::new(picks), effect, remaining: times });
     }
 
     /// Everything is as it should be again.
-    pub(crate) fn end(&self) {
+    pub(crate) fn clear(&self) {
         self.faults.lock().unwrap().clear();
     }
 
     /// How many requests have no answer yet. A watch has one as soon as it began.
-    pub(crate) fn unanswered(&self) -> usize {
+    pub(crate) fn in_flight(&self) -> usize {
         self.unanswered.load(Ordering::SeqCst)
     }
 
@@ -105,13 +105,13 @@ impl InjectedFaults {
     pub(crate) fn client(&self, inner: kube::Client) -> kube::Client {
         let trouble = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
-            let (inner, effect) = (inner.clone(), trouble.meet(&request));
+            let (inner, effect) = (inner.clone(), trouble.match_request(&request));
             let on_the_way = InFlight::new(&trouble.unanswered);
             async move {
                 let _until_answered = on_the_way;
                 match effect {
-                    Some(Effect::Answer(code)) => return Ok(answer(code)),
-                    Some(Effect::Hold(gate)) => gate.pass().await,
+                    Some(FaultEffect::Answer(code)) => return Ok(error_response(code)),
+                    Some(FaultEffect::Hold(gate)) => gate.wait_until_open().await,
                     None => {}
                 }
                 inner.send(request).await
@@ -120,17 +120,18 @@ impl InjectedFaults {
         kube::Client::new(service, "default")
     }
 
-    fn meet(&self, request: &Request<Body>) -> Option<Effect> {
+    fn match_request(&self, request: &Request<Body>) -> Option<FaultEffect> {
         let mut all = self.faults.lock().unwrap();
-        let is = |it: &&mut Fault| it.left > 0 && (it.picks)(request.method(), request.uri().path());
+        let is =
+            |it: &&mut InjectedFault| it.remaining > 0 && (it.filter)(request.method(), request.uri().path());
         let fault = all.iter_mut().find(is)?;
-        fault.left -= 1;
+        fault.remaining -= 1;
         Some(fault.effect.clone())
     }
 }
 
 /// What an API server says when it is in trouble itself.
-fn answer(code: u16) -> Response<Body> {
+fn error_response(code: u16) -> Response<Body> {
     let reason = match code {
         403 => "Forbidden",
         409 => "Conflict",

@@ -1,4 +1,4 @@
-//! A Kubernetes API with our kinds, a node, and the controllers of Sandboxes as the account of `deploy/`.
+//! Test harness: a Kubernetes API with our CRDs, a fake node, and the Sandbox controllers with the service account of `deploy/`.
 
 use std::{
     collections::BTreeSet,
@@ -9,13 +9,13 @@ use std::{
 use capt::{
     api::{CaptControlPlane, cluster_crds},
     controllers::{
-        common::{Context, Settings, board::Board, outpost::Ground},
+        common::{Context, Settings, remote_target::SandboxScope, route_snapshot::RouteSnapshotter},
         localworkload, routegroup, sandbox as controller,
     },
-    k8s::{Events, Kube},
-    operator::sandboxes::{Crew, outposts},
+    k8s::{EventPublisher, KubeClient},
+    operator::sandbox_controllers::{SandboxControllers, remote_starter},
 };
-use embedded_kube::{faults::Logged, request::Verb};
+use embedded_kube::{fault_injection::RequestRecord, request::Verb};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -30,100 +30,100 @@ use tokio::task::JoinHandle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    account,
-    mortal::{self, Death, Fate},
-    node::Node,
-    server::{Server, until_served},
-    shop::{PATIENCE, Shop},
-    trouble::InjectedFaults,
+    crash_client::{self, CrashHandle, CrashPoint},
+    fake_node::FakeNode,
+    fault_injection::InjectedFaults,
+    service_account,
+    test_kube::{TestKube, wait_until_served},
+    test_namespace::{TIMEOUT, TestNamespace},
 };
 
 /// How long a call may take. A busy machine is not what is tested.
 const DEADLINE: Duration = Duration::from_mins(2);
 
 /// How many requests are shown of a test that failed.
-const LAST: usize = 60;
+const TAIL_REQUESTS: usize = 60;
 
 /// Everything that a test needs.
-pub(crate) struct World {
-    pub(crate) server: Server,
-    pub(crate) node: Node,
-    /// On the controllers' way to the API server.
-    pub(crate) trouble: InjectedFaults,
-    /// As the controllers are known there.
+pub(crate) struct SandboxHarness {
+    pub(crate) server: TestKube,
+    pub(crate) node: FakeNode,
+    /// Faults between the controllers and the API server.
+    pub(crate) faults: InjectedFaults,
+    /// Client with the service account of the controllers.
     operator: Client,
     /// The domain of preview hosts.
     pub(crate) preview_domain: Option<String>,
     /// The controllers' clock.
     pub(crate) clock: fn() -> Timestamp,
-    running: Option<Running>,
-    /// Where a kubeconfig lies, for other programs.
+    running: Option<RunningControllers>,
+    /// Directory of the kubeconfig for other programs.
     home: TempDir,
 }
 
-/// The controllers, as a process that can end and be killed.
-struct Running {
+/// Running controllers that can be stopped or killed.
+struct RunningControllers {
     stop: CancellationToken,
-    work: JoinHandle<()>,
+    task: JoinHandle<()>,
 }
 
-impl World {
+impl SandboxHarness {
     /// With controllers.
     pub(crate) async fn start() -> Self {
         let mut world = Self::idle().await;
-        world.begin();
+        world.start_controllers();
         world
     }
 
     /// Without controllers.
     pub(crate) async fn idle() -> Self {
-        let server = Server::start().await;
-        let node = Node::start(server.client("node")).await;
-        Self::with(server, node).await
+        let server = TestKube::start().await;
+        let node = FakeNode::start(server.client("node")).await;
+        Self::new(server, node).await
     }
 
-    /// Without controllers, and for other programs too.
-    pub(crate) async fn listening() -> Self {
-        let server = Server::listening(&[]).await;
-        let node = Node::start(server.client("node")).await;
-        Self::with(server, node).await
+    /// Without controllers; the API listens on a port.
+    pub(crate) async fn idle_listening() -> Self {
+        let server = TestKube::start_listening(&[]).await;
+        let node = FakeNode::start(server.client("node")).await;
+        Self::new(server, node).await
     }
 
-    /// With controllers, and pods that somebody starts at the addresses that they give.
+    /// With controllers, and pods served at the addresses that `pods` returns.
     pub(crate) async fn with_pods(pods: impl Fn(&Pod) -> String + Send + Sync + 'static) -> Self {
-        let server = Server::start().await;
-        let node = Node::start_with(server.client("node"), pods).await;
-        let mut world = Self::with(server, node).await;
-        world.begin();
+        let server = TestKube::start().await;
+        let node = FakeNode::start_with(server.client("node"), pods).await;
+        let mut world = Self::new(server, node).await;
+        world.start_controllers();
         world
     }
 
-    async fn with(server: Server, node: Node) -> Self {
+    async fn new(server: TestKube, node: FakeNode) -> Self {
         let _already = capt::telemetry::init(capt::telemetry::LogFormat::Text, &log_filter());
         let client = server.client("setup");
-        let writer = Kube::new(client.clone()).with_deadline(DEADLINE);
-        // Those that the controllers look at, and no others: each costs a moment.
+        let writer = KubeClient::new(client.clone()).with_deadline(DEADLINE);
+        // Only the kinds that the controllers watch: each takes time to install.
         let control_plane = cluster_crds().into_iter().filter(|it| it.spec.names.kind == "CAPTControlPlane");
         let kinds: Vec<_> = sandbox::api::crds().into_iter().chain(control_plane).collect();
         writer.install_crds(&kinds).await.unwrap();
         let names: Vec<&str> = kinds.iter().filter_map(|it| it.metadata.name.as_deref()).collect();
-        let missing = writer.established(&names, Duration::from_mins(10)).await.unwrap();
+        let missing = writer.wait_for_crds(&names, Duration::from_mins(10)).await.unwrap();
         assert!(missing.is_empty(), "{missing:?}");
-        for object in account::objects() {
+        for object in service_account::objects() {
             apply(&client, object).await;
         }
-        let operator = server.client_of(account::user(), "setup").await;
+        let operator = server.client_as(service_account::user(), "setup").await;
         for client in [client, operator] {
-            until_served(&Api::<Sandbox>::all(client.clone())).await;
-            until_served(&Api::<RouteGroup>::all(client.clone())).await;
-            until_served(&Api::<LocalWorkload>::all(client.clone())).await;
-            until_served(&Api::<CaptControlPlane>::all(client)).await;
+            wait_until_served(&Api::<Sandbox>::all(client.clone())).await;
+            wait_until_served(&Api::<RouteGroup>::all(client.clone())).await;
+            wait_until_served(&Api::<LocalWorkload>::all(client.clone())).await;
+            wait_until_served(&Api::<CaptControlPlane>::all(client)).await;
         }
         Self {
-            operator: server.client_of(account::user(), account::AGENT).await,
+            operator: server.client_as(service_account::user(), service_account::AGENT).await,
             server,
             node,
-            trouble: InjectedFaults::default(),
+            faults: InjectedFaults::default(),
             preview_domain: None,
             clock: terraform_driver::clock::now,
             running: None,
@@ -132,22 +132,23 @@ impl World {
     }
 
     /// Starts the controllers.
-    pub(crate) fn begin(&mut self) {
-        self.begin_until(None);
+    pub(crate) fn start_controllers(&mut self) {
+        self.start_controllers_until_crash(None);
     }
 
-    /// Starts the controllers, which die like this.
-    pub(crate) fn begin_until(&mut self, death: Option<Death>) -> Fate {
-        let (client, fate) = mortal::client(self.trouble.client(self.operator()), death);
-        let kube = Kube::new(client).with_deadline(DEADLINE);
-        let events = Events::new(kube.clone(), "capt/sandbox", "test");
+    /// Starts the controllers with a client that crashes at this point.
+    pub(crate) fn start_controllers_until_crash(&mut self, death: Option<CrashPoint>) -> CrashHandle {
+        let (client, fate) = crash_client::wrap_client(self.faults.client(self.operator_client()), death);
+        let kube = KubeClient::new(client).with_deadline(DEADLINE);
+        let events = EventPublisher::new(kube.clone(), "capt/sandbox", "test");
         let settings = Settings { preview_domain: self.preview_domain.clone(), ..Settings::default() };
         let stop = CancellationToken::new();
-        let crew = Crew { kube: kube.clone(), settings: settings.clone(), meter: Arc::new(()) };
-        let ground = Ground::Home(outposts(&crew, &TaskTracker::new(), &stop));
+        let crew =
+            SandboxControllers { kube: kube.clone(), settings: settings.clone(), metrics: Arc::new(()) };
+        let ground = SandboxScope::ManagementCluster(remote_starter(&crew, &TaskTracker::new(), &stop));
         let context = Context::new(kube, settings, events, "v1beta2").with_clock(self.clock);
         let context = Arc::new(context);
-        let board = Arc::new(Board::start(&context));
+        let board = Arc::new(RouteSnapshotter::start(&context));
         let sandboxes = controller::run(&context, Arc::clone(&board), ground, stop.clone().cancelled_owned());
         let groups = routegroup::run(Arc::clone(&context), board, stop.clone().cancelled_owned());
         let locals = localworkload::run(context, stop.clone().cancelled_owned());
@@ -155,27 +156,27 @@ impl World {
             tokio::join!(sandboxes, groups, locals);
         };
         let work = tokio::spawn(all);
-        self.running = Some(Running { stop, work });
+        self.running = Some(RunningControllers { stop, task: work });
         fate
     }
 
-    /// Ends the controllers as a signal would, and looks whether they kept to what they may do.
-    pub(crate) async fn end(&mut self) {
-        let Running { stop, work } = self.running.take().unwrap();
+    /// Stops the controllers as SIGTERM does, and checks their requests against RBAC.
+    pub(crate) async fn stop_controllers(&mut self) {
+        let RunningControllers { stop, task: work } = self.running.take().unwrap();
         stop.cancel();
         work.await.unwrap();
-        account::judge(&self.requests());
+        service_account::assert_requests_allowed(&self.requests());
     }
 
-    /// Ends the controllers as a kill would.
-    pub(crate) async fn kill(&mut self) {
-        let Running { work, .. } = self.running.take().unwrap();
+    /// Ends the controllers as SIGKILL does.
+    pub(crate) async fn kill_controllers(&mut self) {
+        let RunningControllers { task: work, .. } = self.running.take().unwrap();
         work.abort();
         let _cancelled = work.await;
     }
 
-    /// A kubeconfig, if it listens.
-    pub(crate) fn kubeconfig(&self) -> String {
+    /// Writes the kubeconfig, if the API listens, and returns its path.
+    pub(crate) fn write_kubeconfig(&self) -> String {
         let path = self.home.path().join("kubeconfig");
         std::fs::write(&path, self.server.kubeconfig()).unwrap();
         path.display().to_string()
@@ -185,65 +186,69 @@ impl World {
         self.server.client("hand")
     }
 
-    /// A client as the account of `deploy/`.
-    pub(crate) fn operator(&self) -> Client {
+    /// A client with the service account of `deploy/`.
+    pub(crate) fn operator_client(&self) -> Client {
         self.operator.clone()
     }
 
-    /// A namespace to work in.
-    pub(crate) async fn shop(&self) -> Shop {
-        Shop::open(self.client(), "shop").await
+    /// Creates the namespace `shop`.
+    pub(crate) async fn create_namespace(&self) -> TestNamespace {
+        TestNamespace::create(self.client(), "shop").await
     }
 
-    /// What the controllers asked for.
-    pub(crate) fn requests(&self) -> Vec<Logged> {
+    /// Requests of the controllers.
+    pub(crate) fn requests(&self) -> Vec<RequestRecord> {
         let mut all = self.server.requests();
-        all.retain(|it| it.agent == account::AGENT);
+        all.retain(|it| it.agent == service_account::AGENT);
         all
     }
 
-    /// What the controllers wrote.
-    pub(crate) fn writes(&self) -> Vec<Logged> {
+    /// Write requests of the controllers.
+    pub(crate) fn writes(&self) -> Vec<RequestRecord> {
         let mut all = self.requests();
-        all.retain(Logged::is_write);
+        all.retain(RequestRecord::is_write);
         all
     }
 
-    /// Whether a watch of Sandboxes, or of what is around them, had to begin anew after so many requests. An API server may end
-    /// watches whenever it likes, and then all Sandboxes are looked at: a test of who is looked at has to try again.
-    pub(crate) fn is_disturbed(&self, after: usize) -> bool {
+    /// Whether a watch of Sandboxes or related objects was restarted after this many requests. An API server may end watches at any
+    /// time, and then all Sandboxes are reconciled: a test that counts reconciles has to repeat its measurement.
+    pub(crate) fn has_watch_restart_since(&self, after: usize) -> bool {
         let around = ["sandboxes", "deployments", "services", "pods"];
-        let is_anew = |it: &Logged| {
+        let is_anew = |it: &RequestRecord| {
             it.verb == Some(Verb::List) && it.namespace.is_empty() && around.contains(&it.resource.as_str())
         };
         self.requests().split_off(after).iter().any(is_anew)
     }
 
     /// How many watches of the controllers were restarted: all lists of all namespaces but the first of each kind.
-    pub(crate) fn begun_anew(&self) -> usize {
+    pub(crate) fn watch_restarts(&self) -> usize {
         let mut lists = self.requests();
         lists.retain(|it| it.verb == Some(Verb::List) && it.namespace.is_empty());
         let kinds: BTreeSet<_> = lists.iter().map(|it| (&it.group, &it.resource)).collect();
         lists.len() - kinds.len()
     }
 
-    /// Waits until the controllers have had nothing to write for a while, and wait for no answer.
+    /// Waits until the controllers have written nothing for a while and have no request in flight.
     pub(crate) async fn settle(&self) {
         let begun = Instant::now();
-        // A busy machine may be silent for a moment in the middle of its work.
+        // On a busy machine the controllers may pause in the middle of their work.
         let (mut before, mut quiet) = (usize::MAX, 0);
         while quiet < 3 {
-            assert!(begun.elapsed() < PATIENCE, "the controllers go on writing");
+            assert!(begun.elapsed() < TIMEOUT, "the controllers go on writing");
             let writes = self.writes().len();
-            quiet = if writes == before && self.trouble.unanswered() == 0 { quiet + 1 } else { 0 };
+            quiet = if writes == before && self.faults.in_flight() == 0 { quiet + 1 } else { 0 };
             before = writes;
             tokio::time::sleep(Duration::from_millis(400)).await;
         }
     }
 
-    /// Waits until a time of this length passes in which none of these is written, and shows those of the last such time
-    /// otherwise. The first times may belong to the end of earlier work; one who writes again and again never leaves one out.
-    pub(crate) async fn silence(&self, length: Duration, writes: impl Fn() -> Vec<Logged>) {
+    /// Waits for a period of this length without any of these writes; otherwise panics with the writes of the last period. The
+    /// first periods may still contain the end of earlier work; a controller that writes periodically fails in all of them.
+    pub(crate) async fn wait_for_idle_period(
+        &self,
+        length: Duration,
+        writes: impl Fn() -> Vec<RequestRecord>,
+    ) {
         const ATTEMPTS: usize = 5;
         for attempt in 1..=ATTEMPTS {
             let before = writes().len();
@@ -258,16 +263,18 @@ impl World {
     }
 }
 
-/// What a failed test leaves for people: whether the controllers slept, tried in vain, or waited for an answer.
-impl Drop for World {
+/// On failure, prints the last requests: whether the controllers were idle, retrying, or waiting for a response.
+impl Drop for SandboxHarness {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             return;
         }
         let (requests, now) = (self.requests(), terraform_driver::clock::now());
         eprintln!("what the controllers asked for last, {} requests in all, until {now}:", requests.len());
-        for it in requests.iter().rev().take(LAST).rev() {
-            let Logged { at, took, verb, resource, subresource, namespace, name, code, .. } = it;
+        for it in requests.iter().rev().take(TAIL_REQUESTS).rev() {
+            let RequestRecord {
+                at, duration: took, verb, resource, subresource, namespace, name, code, ..
+            } = it;
             let verb = verb.map_or("", Verb::name);
             eprintln!("{at} {took:?}: {verb} {resource} {subresource} {namespace}/{name}: {code}");
         }
@@ -287,8 +294,8 @@ pub(crate) async fn apply(client: &Client, value: Value) {
     api.patch(&name, &PatchParams::apply("test").force(), &Patch::Apply(&object)).await.unwrap();
 }
 
-/// What the controllers log: nothing but errors, unless somebody wants to see more, such as `capt=debug`. Of refused requests
-/// nothing either: a server that comes up is asked until it answers.
+/// Log filter of the controllers: errors only, or `CAPT_LOG`, such as `capt=debug`. Refused connections are not logged, because a
+/// starting server is polled until it answers.
 #[expect(clippy::disallowed_methods, reason = "a test reads the environment that it was started in")]
 fn log_filter() -> String {
     std::env::var("CAPT_LOG").unwrap_or_else(|_| "error,kube_client=off".to_owned())

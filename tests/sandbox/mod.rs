@@ -1,5 +1,5 @@
-//! Sandboxes on the embedded Kubernetes API, or on a real one with `CAPT_TEST_KUBE=real`: the real controllers as the service
-//! account of `deploy/`, and a node that plays the kubelet. Properties have the numbers of the design.
+//! Sandboxes on the embedded Kubernetes API, or on a real one with `CAPT_TEST_KUBE=real`: the real controllers with the service
+//! account of `deploy/`, and a fake node. docs/testing.md lists the property ids in test names.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,35 +11,35 @@
 
 mod bad_input;
 mod baseline;
-mod chaos;
-mod chaos_services;
-mod clock;
-mod clusters;
-mod follow;
-mod keys;
-mod life;
+mod baseline_sync;
+mod crash_client;
+mod crash_recovery;
+mod crash_recovery_services;
+mod env_settings;
+mod fake_node;
+mod fault_injection;
+mod fork_drift;
+mod harness;
+mod idle_writes;
+mod key_conflicts;
+mod lifecycle;
 mod load;
-mod looks;
 mod mesh;
-mod mortal;
-mod node;
-mod outposts;
 mod patches;
-mod quiet;
-mod refusals;
-mod restore;
-mod rivals;
-mod routes;
+mod reconcile_counts;
+mod rejections;
+mod remote_clusters;
+mod remote_lifecycle;
+mod route_status;
+mod routed_harness;
 mod routing;
-mod settings;
-mod shop;
+mod routing_keys;
 mod takeover;
-mod town;
+mod takeover_restore;
+mod test_clock;
+mod test_namespace;
 mod traffic;
-mod trouble;
 mod ttl;
 mod uninstall;
-mod upkeep;
-mod world;
 
-use crate::{connect::network, operator::account, server};
+use crate::{connect::network, operator::service_account, test_kube};

@@ -2,18 +2,18 @@
 
 use std::process::Stdio;
 
-use embedded_kube::faults::Logged;
+use embedded_kube::fault_injection::RequestRecord;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::{
-    life::with_cart,
-    shop::{forking, name},
-    world::World,
+    harness::SandboxHarness,
+    lifecycle::namespace_with_cart,
+    test_namespace::{fork_spec, name},
 };
 
 /// Patches of each kind, as people write them.
-fn patches() -> Vec<(&'static str, &'static str)> {
+fn patch_cases() -> Vec<(&'static str, &'static str)> {
     vec![
         (
             "strategic",
@@ -47,7 +47,7 @@ fn patches() -> Vec<(&'static str, &'static str)> {
 
 /// What a real kubectl says that the patch gives.
 #[expect(clippy::disallowed_methods, reason = "a person types this")]
-async fn by_kubectl(kubeconfig: &str, kind: &str, patch: &str) -> Value {
+async fn kubectl_patch(kubeconfig: &str, kind: &str, patch: &str) -> Value {
     let arguments = [
         "-n",
         "shop",
@@ -74,7 +74,7 @@ async fn by_kubectl(kubeconfig: &str, kind: &str, patch: &str) -> Value {
 }
 
 /// What a fork keeps of its baseline's pods, without what it has of its own.
-fn pod(deployment: &Value) -> Value {
+fn comparable_pod_spec(deployment: &Value) -> Value {
     let mut pod = deployment["spec"]["template"]["spec"].clone();
     for container in pod["containers"].as_array_mut().unwrap() {
         let env = container["env"].as_array().cloned().unwrap_or_default();
@@ -94,50 +94,51 @@ fn pod(deployment: &Value) -> Value {
 
 #[tokio::test]
 async fn f7_a_patched_fork_is_what_kubectl_says_the_patch_gives() {
-    let mut world = World::listening().await;
-    world.begin();
-    let shop = with_cart(&world).await;
-    let kubeconfig = world.kubeconfig();
-    for (index, (kind, patch)) in patches().into_iter().enumerate() {
+    let mut world = SandboxHarness::idle_listening().await;
+    world.start_controllers();
+    let shop = namespace_with_cart(&world).await;
+    let kubeconfig = world.write_kubeconfig();
+    for (index, (kind, patch)) in patch_cases().into_iter().enumerate() {
         let sandbox = format!("pr-{index}");
         let custom = json!({"patch": {"type": kind, "value": patch}});
-        shop.sandbox(&sandbox, forking("cart", &custom)).await;
-        shop.until_said(&sandbox, "Accepted", "True", "Accepted").await;
-        let expected = by_kubectl(&kubeconfig, kind, &as_json(patch)).await;
+        shop.create_sandbox(&sandbox, fork_spec("cart", &custom)).await;
+        shop.wait_for_condition(&sandbox, "Accepted", "True", "Accepted").await;
+        let expected = kubectl_patch(&kubeconfig, kind, &yaml_to_json(patch)).await;
         let found = shop.forks(&sandbox).await.remove(0);
-        assert_eq!(pod(&found), pod(&expected), "{kind} {patch}");
+        assert_eq!(comparable_pod_spec(&found), comparable_pod_spec(&expected), "{kind} {patch}");
         assert_eq!(found["spec"]["minReadySeconds"], expected["spec"]["minReadySeconds"], "{patch}");
         assert_ne!(name(&found), "cart");
     }
     let baseline = shop.get("Deployment", "cart").await.unwrap();
     assert_eq!(baseline["metadata"]["generation"], 1, "nothing was written");
-    world.end().await;
+    world.stop_controllers().await;
 }
 
 /// kubectl takes YAML too; it is the same text for both.
-fn as_json(patch: &str) -> String {
+fn yaml_to_json(patch: &str) -> String {
     serde_saphyr::from_str::<Value>(patch).unwrap().to_string()
 }
 
 #[tokio::test]
 async fn a_patch_is_rehearsed_once_for_one_baseline() {
-    let world = World::start().await;
-    let shop = with_cart(&world).await;
+    let world = SandboxHarness::start().await;
+    let shop = namespace_with_cart(&world).await;
     let custom = json!({"patch": {"value": "spec: {template: {spec: {terminationGracePeriodSeconds: 5}}}"}});
-    shop.sandbox("pr-1", forking("cart", &custom)).await;
-    shop.until_said("pr-1", "ForksReady", "True", "Ready").await;
+    shop.create_sandbox("pr-1", fork_spec("cart", &custom)).await;
+    shop.wait_for_condition("pr-1", "ForksReady", "True", "Ready").await;
     for replicas in [3, 1] {
-        shop.merge("Deployment", "cart", json!({"spec": {"replicas": replicas}})).await.unwrap();
-        shop.until("Deployment", "cart", "scaled", |it| it["status"]["availableReplicas"] == replicas).await;
+        shop.merge_patch("Deployment", "cart", json!({"spec": {"replicas": replicas}})).await.unwrap();
+        shop.wait_until("Deployment", "cart", "scaled", |it| it["status"]["availableReplicas"] == replicas)
+            .await;
     }
     world.settle().await;
-    let is_rehearsal = |it: &&Logged| it.dry_run && it.name == "cart";
+    let is_rehearsal = |it: &&RequestRecord| it.dry_run && it.name == "cart";
     assert_eq!(world.requests().iter().filter(is_rehearsal).count(), 1);
     let params = PatchParams::default();
     let image =
         json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "repo/cart:v2"}]}}}});
     shop.api("Deployment").patch("cart", &params, &Patch::Strategic(image)).await.unwrap();
-    shop.eventually("the fork has both", async || {
+    shop.wait_for("the fork has both", async || {
         let fork = shop.forks("pr-1").await.remove(0);
         let pod = &fork["spec"]["template"]["spec"];
         pod["containers"][0]["image"] == "repo/cart:v2" && pod["terminationGracePeriodSeconds"] == 5

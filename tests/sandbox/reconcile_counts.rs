@@ -1,4 +1,4 @@
-//! How often a Sandbox is looked at.
+//! Counts the reconciles of a Sandbox.
 
 use std::{
     collections::BTreeMap,
@@ -7,29 +7,33 @@ use std::{
 };
 
 use capt::{
-    controllers::common::{End, Meter, Settings, outpost::Ground},
-    k8s::Kube,
-    operator::sandboxes::{Crew, outposts},
+    controllers::common::{ControllerMetricsSink, ReconcileOutcome, Settings, remote_target::SandboxScope},
+    k8s::KubeClient,
+    operator::sandbox_controllers::{SandboxControllers, remote_starter},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    bad_input::{Row, rows, with_oddities},
-    world::World,
+    bad_input::{BadInputCase, bad_input_cases, namespace_with_bad_baselines},
+    harness::SandboxHarness,
 };
 
-/// Counts looks, by kind and object.
+/// Reconciles by kind and object.
 #[derive(Default)]
-struct Count(Mutex<BTreeMap<String, usize>>);
+struct ReconcileCounter(Mutex<BTreeMap<String, usize>>);
 
-impl Count {
-    fn of(&self, sandbox: &str) -> usize {
+impl ReconcileCounter {
+    fn count(&self, sandbox: &str) -> usize {
         self.0.lock().unwrap().get(&format!("Sandbox shop/{sandbox}")).copied().unwrap_or_default()
     }
 }
 
-impl Meter for Count {
-    fn begin(&self, kind: &'static str, object: &str) -> Box<dyn FnOnce(End) + Send> {
+impl ControllerMetricsSink for ReconcileCounter {
+    fn reconcile_started(
+        &self,
+        kind: &'static str,
+        object: &str,
+    ) -> Box<dyn FnOnce(ReconcileOutcome) + Send> {
         *self.0.lock().unwrap().entry(format!("{kind} {object}")).or_default() += 1;
         Box::new(|_| {})
     }
@@ -37,27 +41,27 @@ impl Meter for Count {
 
 #[tokio::test]
 async fn f8_bad_input_costs_three_looks_at_most() {
-    let world = World::idle().await;
-    let shop = with_oddities(&world).await;
-    let kube = Kube::new(world.operator());
-    let (count, over) = (Arc::new(Count::default()), CancellationToken::new());
-    let crew = Crew {
+    let world = SandboxHarness::idle().await;
+    let shop = namespace_with_bad_baselines(&world).await;
+    let kube = KubeClient::new(world.operator_client());
+    let (count, over) = (Arc::new(ReconcileCounter::default()), CancellationToken::new());
+    let crew = SandboxControllers {
         kube: kube.with_deadline(Duration::from_mins(2)),
         settings: Settings::default(),
-        meter: Arc::clone(&count) as Arc<dyn Meter>,
+        metrics: Arc::clone(&count) as Arc<dyn ControllerMetricsSink>,
     };
-    let ground = Ground::Home(outposts(&crew, &TaskTracker::new(), &over));
-    let work = tokio::spawn(crew.work(ground, over.clone()));
-    // One after another: a Service or a Deployment that somebody makes meanwhile would be a reason for another look.
-    for Row { name, spec, reason, .. } in rows() {
-        shop.sandbox(name, spec).await;
-        shop.until_said(name, "Accepted", "False", reason).await;
+    let ground = SandboxScope::ManagementCluster(remote_starter(&crew, &TaskTracker::new(), &over));
+    let work = tokio::spawn(crew.run(ground, over.clone()));
+    // One after another: creating a Service or a Deployment in between would trigger another reconcile.
+    for BadInputCase { name, spec, reason, .. } in bad_input_cases() {
+        shop.create_sandbox(name, spec).await;
+        shop.wait_for_condition(name, "Accepted", "False", reason).await;
     }
     world.settle().await;
     // Each watch that was restarted is a reason for another reconcile of everything.
-    let most = 3 + world.begun_anew();
-    for Row { name, .. } in rows() {
-        let looks = count.of(name);
+    let most = 3 + world.watch_restarts();
+    for BadInputCase { name, .. } in bad_input_cases() {
+        let looks = count.count(name);
         assert!((1..=most).contains(&looks), "{name} was looked at {looks} times, of at most {most}");
     }
     over.cancel();

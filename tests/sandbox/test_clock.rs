@@ -1,37 +1,36 @@
-//! A clock for the controllers that a test can stop and move, so that what depends on the time of day does not depend on how
-//! fast this machine is.
+//! A clock for the controllers that a test can stop and move, so that results do not depend on the speed of the machine.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::{SignedDuration, Timestamp};
 
-/// One for each test: controllers take a function, and that has to find it.
-pub(crate) struct Clock {
-    /// In microseconds, if it stands.
-    stopped: AtomicI64,
+/// One static per test, because controllers take a function pointer.
+pub(crate) struct TestClock {
+    /// In microseconds, if stopped.
+    stopped_at: AtomicI64,
 }
 
-/// It goes like everybody's.
-const GOES: i64 = i64::MIN;
+/// Marker: the clock runs.
+const RUNNING: i64 = i64::MIN;
 
-impl Clock {
+impl TestClock {
     pub(crate) const fn new() -> Self {
-        Self { stopped: AtomicI64::new(GOES) }
+        Self { stopped_at: AtomicI64::new(RUNNING) }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
-        match self.stopped.load(Ordering::SeqCst) {
-            GOES => terraform_driver::clock::now(),
+        match self.stopped_at.load(Ordering::SeqCst) {
+            RUNNING => terraform_driver::clock::now(),
             micros => Timestamp::from_microsecond(micros).unwrap(),
         }
     }
 
-    /// It stands at this time from now on.
+    /// Stops the clock at this time.
     pub(crate) fn stop_at(&self, time: Timestamp) {
-        self.stopped.store(time.as_microsecond(), Ordering::SeqCst);
+        self.stopped_at.store(time.as_microsecond(), Ordering::SeqCst);
     }
 
-    /// It stands from now on, this much later.
+    /// Moves the clock forward and stops it.
     pub(crate) fn stop_after(&self, time: SignedDuration) {
         self.stop_at(self.now().saturating_add(time).unwrap());
     }

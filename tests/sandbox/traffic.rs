@@ -11,10 +11,10 @@ use std::{
 use capt::{
     controllers::{
         common::{Context, Settings},
-        service,
+        service_takeover,
     },
-    k8s::{Events, Kube},
-    sandbox::router,
+    dataplane::router,
+    k8s::{EventPublisher, KubeClient},
 };
 use embedded_kube::request::User;
 use k8s_openapi::api::core::v1::Pod;
@@ -29,20 +29,20 @@ use tokio::{
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    node::next_address,
-    shop::{GROUP, Shop, name},
-    world::{World, apply},
+    fake_node::next_address,
+    harness::{SandboxHarness, apply},
+    test_namespace::{GROUP, TestNamespace, name},
 };
 
 /// A server for every pod, at the pod's address. It answers with the pod's image.
 #[derive(Clone, Default)]
-pub(crate) struct Pods {
+pub(crate) struct PodServers {
     running: Arc<Mutex<BTreeMap<String, Vec<CancellationToken>>>>,
 }
 
-impl Pods {
+impl PodServers {
     /// What the node does with a new pod. Routers are started by those who want them.
-    pub(crate) fn starts(self) -> impl Fn(&Pod) -> String + Send + Sync + 'static {
+    pub(crate) fn into_address_fn(self) -> impl Fn(&Pod) -> String + Send + Sync + 'static {
         move |pod| {
             let address = next_address();
             if !pod.labels().contains_key(&format!("{GROUP}/router")) {
@@ -58,7 +58,7 @@ impl Pods {
         listener.set_nonblocking(true).unwrap();
         let stop = CancellationToken::new();
         self.running.lock().unwrap().entry(image.clone()).or_default().push(stop.clone());
-        tokio::spawn(answer(TcpListener::from_std(listener).unwrap(), image, stop));
+        tokio::spawn(serve(TcpListener::from_std(listener).unwrap(), image, stop));
     }
 
     /// The processes with this image die.
@@ -67,16 +67,16 @@ impl Pods {
     }
 }
 
-async fn answer(listener: TcpListener, image: String, stop: CancellationToken) {
+async fn serve(listener: TcpListener, image: String, stop: CancellationToken) {
     let all = async {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(stop.clone().run_until_cancelled_owned(converse(stream, image.clone())));
+            tokio::spawn(stop.clone().run_until_cancelled_owned(serve_connection(stream, image.clone())));
         }
     };
     stop.run_until_cancelled(all).await;
 }
 
-async fn converse(mut stream: TcpStream, image: String) {
+async fn serve_connection(mut stream: TcpStream, image: String) {
     let mut buffer = [0; 4096];
     while let Ok(1..) = stream.read(&mut buffer).await {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{image}", image.len());
@@ -87,7 +87,7 @@ async fn converse(mut stream: TcpStream, image: String) {
 }
 
 /// Where a Service leads, as kube-proxy sees it.
-pub(crate) async fn ways(shop: &Shop, service: &str) -> Vec<SocketAddr> {
+pub(crate) async fn service_endpoints(shop: &TestNamespace, service: &str) -> Vec<SocketAddr> {
     let slices = shop.list("EndpointSlice", &format!("kubernetes.io/service-name={service}")).await;
     let mut all = Vec::new();
     for slice in &slices {
@@ -104,11 +104,12 @@ pub(crate) async fn ways(shop: &Shop, service: &str) -> Vec<SocketAddr> {
 
 /// Waits until a Service leads to these routers and to nobody else. Another controller sees to that, a moment after it was
 /// taken over.
-pub(crate) async fn until_behind(shop: &Shop, service: &str, routers: &[&Value]) {
+pub(crate) async fn wait_until_endpoints_are(shop: &TestNamespace, service: &str, routers: &[&Value]) {
     let mut behind: Vec<&str> = routers.iter().filter_map(|it| it["status"]["podIP"].as_str()).collect();
     behind.sort_unstable();
-    shop.eventually("the routers are behind the Service", async || {
-        let mut all: Vec<String> = ways(shop, service).await.iter().map(|it| it.ip().to_string()).collect();
+    shop.wait_for("the routers are behind the Service", async || {
+        let mut all: Vec<String> =
+            service_endpoints(shop, service).await.iter().map(|it| it.ip().to_string()).collect();
         all.sort_unstable();
         all == behind
     })
@@ -116,19 +117,19 @@ pub(crate) async fn until_behind(shop: &Shop, service: &str, routers: &[&Value])
 }
 
 /// Who answers a request to a Service, with this key.
-pub(crate) async fn ask(
-    shop: &Shop,
+pub(crate) async fn request_service(
+    shop: &TestNamespace,
     service: &str,
     key: Option<&str>,
     turn: usize,
 ) -> Result<String, String> {
-    let all = ways(shop, service).await;
+    let all = service_endpoints(shop, service).await;
     let to = *all.get(turn % all.len().max(1)).ok_or("the Service has no endpoint")?;
-    send(to, &key.map(|key| format!("baggage: sd-routing-key={key}\r\n")).unwrap_or_default()).await
+    send_request(to, &key.map(|key| format!("baggage: sd-routing-key={key}\r\n")).unwrap_or_default()).await
 }
 
 /// Who answers a request with these headers.
-pub(crate) async fn send(to: SocketAddr, headers: &str) -> Result<String, String> {
+pub(crate) async fn send_request(to: SocketAddr, headers: &str) -> Result<String, String> {
     let words = |error: std::io::Error| format!("{to}: {error}");
     let mut stream = TcpStream::connect(to).await.map_err(words)?;
     let head = format!("GET / HTTP/1.1\r\nhost: a\r\n{headers}connection: close\r\n\r\n");
@@ -150,20 +151,24 @@ pub(crate) async fn send(to: SocketAddr, headers: &str) -> Result<String, String
 }
 
 /// A router of a pod, in this process.
-pub(crate) struct Router {
+pub(crate) struct InProcessRouter {
     pub(crate) stop: CancellationToken,
     pub(crate) task: JoinHandle<anyhow::Result<()>>,
 }
 
-pub(crate) fn router(client: kube::Client, pod: &Value) -> Router {
-    lingering(client, pod, Duration::from_secs(2))
+pub(crate) fn start_router(client: kube::Client, pod: &Value) -> InProcessRouter {
+    start_router_with_linger(client, pod, Duration::from_secs(2))
 }
 
-/// One that goes on for so long after it was told to stop.
-pub(crate) fn lingering(client: kube::Client, pod: &Value, linger: Duration) -> Router {
+/// A router that keeps serving for this long after its stop signal.
+pub(crate) fn start_router_with_linger(
+    client: kube::Client,
+    pod: &Value,
+    linger: Duration,
+) -> InProcessRouter {
     let address: IpAddr = pod["status"]["podIP"].as_str().unwrap().parse().unwrap();
     let any = |port: u16| Some(SocketAddr::new(address, port));
-    let settings = router::Settings {
+    let settings = router::RouterSettings {
         namespace: "shop".to_owned(),
         name: name(pod).to_owned(),
         uid: pod["metadata"]["uid"].as_str().map(str::to_owned),
@@ -171,17 +176,22 @@ pub(crate) fn lingering(client: kube::Client, pod: &Value, linger: Duration) -> 
         domain: None,
         tunnel: any(8446),
         linger,
-        proxy: proxy::Settings { address, front: any(8080), admin: any(8081), ..proxy::Settings::default() },
+        proxy: proxy::ProxySettings {
+            address,
+            host_listener: any(8080),
+            admin: any(8081),
+            ..proxy::ProxySettings::default()
+        },
     };
     let stop = CancellationToken::new();
-    Router { task: tokio::spawn(router::run(Kube::new(client), settings, stop.clone())), stop }
+    InProcessRouter { task: tokio::spawn(router::run(KubeClient::new(client), settings, stop.clone())), stop }
 }
 
 /// How the requests of routers are known in the log.
-pub(crate) const ROUTER: &str = "router";
+pub(crate) const ROUTER_AGENT: &str = "router";
 
 /// A client as the account of `deploy/router`, once it may what it is to do.
-pub(crate) async fn as_router(world: &World) -> kube::Client {
+pub(crate) async fn router_client(world: &SandboxHarness) -> kube::Client {
     let manifest = include_str!("../../deploy/router/router-role.yaml");
     for mut object in serde_saphyr::from_multiple::<Value>(manifest).unwrap() {
         // As its kustomization does.
@@ -196,10 +206,10 @@ pub(crate) async fn as_router(world: &World) -> kube::Client {
     let groups = ["system:serviceaccounts", "system:serviceaccounts:shop", "system:authenticated"];
     let name = "system:serviceaccount:shop:capt-router".to_owned();
     let user = User { name, groups: groups.map(str::to_owned).into(), ..User::default() };
-    let client = world.server.client_of(user, ROUTER).await;
-    let seen = Shop { client: client.clone(), namespace: "shop".to_owned() };
+    let client = world.server.client_as(user, ROUTER_AGENT).await;
+    let seen = TestNamespace { client: client.clone(), namespace: "shop".to_owned() };
     // A real API server learns of rules a moment later.
-    seen.eventually("the router may look", async || {
+    seen.wait_for("the router may look", async || {
         let (services, sandboxes) = (seen.api("Service"), seen.api("Sandbox"));
         let all = ListParams::default();
         services.list(&all).await.is_ok() && sandboxes.list(&all).await.is_ok()
@@ -209,28 +219,31 @@ pub(crate) async fn as_router(world: &World) -> kube::Client {
 }
 
 /// The controller of Services, as the account of `deploy/`.
-pub(crate) fn services(world: &World) -> DropGuard {
-    let kube = Kube::new(world.operator());
-    let events = Events::new(kube.clone(), "capt/service", "test");
+pub(crate) fn start_service_controller(world: &SandboxHarness) -> DropGuard {
+    let kube = KubeClient::new(world.operator_client());
+    let events = EventPublisher::new(kube.clone(), "capt/service", "test");
     let common = Context::new(kube, Settings::default(), events, "v1beta2");
     let stop = CancellationToken::new();
-    tokio::spawn(service::run(Arc::new(service::Context::new(Arc::new(common))), stop.clone()));
+    tokio::spawn(service_takeover::run(
+        Arc::new(service_takeover::Context::new(Arc::new(common))),
+        stop.clone(),
+    ));
     stop.drop_guard()
 }
 
-pub(crate) async fn enable(shop: &Shop, service: &str, value: Value) {
+pub(crate) async fn set_routing(shop: &TestNamespace, service: &str, value: Value) {
     let patch = json!({"metadata": {"annotations": {(format!("{GROUP}/routing")): value}}});
-    shop.merge("Service", service, patch).await.unwrap();
+    shop.merge_patch("Service", service, patch).await.unwrap();
 }
 
 /// What the kubelet says of a pod's probe; waits until the Service's endpoints know.
-pub(crate) async fn set_ready(shop: &Shop, pod: &Value, is: bool) {
+pub(crate) async fn set_pod_ready(shop: &TestNamespace, pod: &Value, is: bool) {
     let status = if is { "True" } else { "False" };
     shop.set_status("Pod", name(pod), json!({"conditions": [{"type": "Ready", "status": status}]})).await;
     let ip = &pod["status"]["podIP"];
-    shop.eventually("the endpoints know", async || {
+    shop.wait_for("the endpoints know", async || {
         let service = shop.get("Service", "cart").await.unwrap();
-        if !is_taken(&service) {
+        if !is_taken_over(&service) {
             return true;
         }
         let slices = shop.list("EndpointSlice", "kubernetes.io/service-name=cart").await;
@@ -241,7 +254,7 @@ pub(crate) async fn set_ready(shop: &Shop, pod: &Value, is: bool) {
 }
 
 /// What the probe of a router says.
-pub(crate) async fn is_ready(admin: SocketAddr) -> bool {
+pub(crate) async fn is_router_ready(admin: SocketAddr) -> bool {
     let Ok(mut stream) = TcpStream::connect(admin).await else { return false };
     let head = "GET /readyz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
     let mut said = String::new();
@@ -250,6 +263,6 @@ pub(crate) async fn is_ready(admin: SocketAddr) -> bool {
         && said.starts_with("HTTP/1.1 200 ")
 }
 
-pub(crate) fn is_taken(service: &Value) -> bool {
+pub(crate) fn is_taken_over(service: &Value) -> bool {
     service["spec"]["selector"].get(format!("{GROUP}/router")).is_some()
 }

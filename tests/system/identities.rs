@@ -8,64 +8,66 @@ use std::{
 };
 
 use capt::{
-    aws::{Cloud, Hop, Principal, Source, account, keys, session_name},
-    config::Outer,
+    aws::{Cloud, Principal, PrincipalSource, RoleHop, get_caller_identity, parse_keys, session_name},
+    config::ProcessEnv,
 };
 use tempfile::TempDir;
 use terraform_driver::{
     engine,
-    environment::{Credentials, Environment, Inputs},
-    exec::capture,
-    providers::{Surroundings, Wanted, discover, usual_roots},
-    render::{InlineFormat, LocalEndpoint, ProviderBlock, Request, Source as Root, render},
+    environment::{Environment, EnvironmentInputs, TerraformCredentials},
+    exec::capture_output,
+    providers::{DiscoveryInputs, ProviderRequirement, default_search_roots, discover_providers},
+    render::{InlineFormat, LocalEndpoint, ProviderBlock, RenderRequest, RootSource as Root, render},
 };
 
-use super::capt::Capt;
+use super::harness::SystemHarness;
 
 const REGION: &str = "eu-west-1";
 const ROOT: &str =
     "data \"aws_caller_identity\" \"me\" {}\noutput \"arn\" { value = data.aws_caller_identity.me.arn }\n";
 
-struct Terraform {
+struct TerraformRunner {
     dir: TempDir,
-    outer: Outer,
+    process_env: ProcessEnv,
     program: PathBuf,
     endpoint: String,
 }
 
-impl Terraform {
+impl TerraformRunner {
     fn new(endpoint: String) -> Self {
-        let (dir, outer) = (tempfile::tempdir().unwrap(), Outer::read().unwrap());
-        let found = engine::find(None, OsStr::new(outer.var("PATH").unwrap()), Path::new("/")).unwrap();
-        let roots = usual_roots(outer.home());
-        let around = Surroundings { setting: None, env: &outer.env, roots: &roots, engine: found.kind };
-        let wanted = Wanted::new("hashicorp", "aws", "~> 5.100").unwrap();
-        let text = discover(&around, &[wanted]).unwrap().cli_config_text();
+        let (dir, process_env) = (tempfile::tempdir().unwrap(), ProcessEnv::read().unwrap());
+        let found =
+            engine::locate(None, OsStr::new(process_env.var("PATH").unwrap()), Path::new("/")).unwrap();
+        let roots = default_search_roots(process_env.home());
+        let around =
+            DiscoveryInputs { setting: None, env: &process_env.env, roots: &roots, engine: found.kind };
+        let wanted = ProviderRequirement::new("hashicorp", "aws", "~> 5.100").unwrap();
+        let text = discover_providers(&around, &[wanted]).unwrap().cli_config_text();
         fs::write(dir.path().join("cli.tfrc"), text).unwrap();
         fs::create_dir(dir.path().join("root")).unwrap();
-        Self { dir, outer, program: found.path, endpoint }
+        Self { dir, process_env, program: found.path, endpoint }
     }
 
     fn cloud(&self) -> Cloud {
         Cloud::Local { endpoint: self.endpoint.clone() }
     }
 
-    /// Writes down what terraform is told about a principal, and makes the environment that goes with it.
+    /// Writes the provider files for a principal, and returns the matching environment.
     fn environment(&self, who: &Principal) -> Environment {
-        let (credentials, assume_roles) = who.terraform(&self.cloud());
+        let (credentials, assume_roles) = who.terraform_credentials(&self.cloud());
         let source = Root::Inline { format: InlineFormat::Hcl, text: ROOT.to_owned() };
-        let mut request = Request::new("default", "who", source);
+        let mut request = RenderRequest::new("default", "who", source);
         request.provider = Some(ProviderBlock {
             region: REGION.to_owned(),
             local: Some(LocalEndpoint { url: self.endpoint.clone() }),
-            keys_from_environment: matches!(credentials, Credentials::Static { .. }),
+            keys_from_environment: matches!(credentials, TerraformCredentials::Static { .. }),
             assume_roles,
             ..ProviderBlock::default()
         });
         for (path, contents) in render(&request).unwrap().files {
             fs::write(self.dir.path().join("root").join(path), contents.bytes).unwrap();
         }
-        let inputs = Inputs {
+        let inputs = EnvironmentInputs {
             cli_config: &self.dir.path().join("cli.tfrc"),
             home: self.dir.path(),
             // The provider puts its socket there, and a socket's path must be short.
@@ -73,19 +75,19 @@ impl Terraform {
             credentials,
             template: &[],
         };
-        Environment::build(&self.outer.env, &inputs).unwrap()
+        Environment::build(&self.process_env.env, &inputs).unwrap()
     }
 
     async fn run(&self, environment: &Environment, args: &[&str]) -> String {
         let (env, cwd) = (environment.variables(), self.dir.path().join("root"));
-        let said = capture(&self.program, args, env, &cwd, Duration::from_mins(3)).await.unwrap();
+        let said = capture_output(&self.program, args, env, &cwd, Duration::from_mins(3)).await.unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         assert!(said.success, "{args:?}\n{}{}", text(&said.stdout), text(&said.stderr));
         text(&said.stdout)
     }
 
     /// Who terraform is to AWS.
-    async fn arn(&self, who: &Principal) -> String {
+    async fn caller_arn(&self, who: &Principal) -> String {
         let environment = self.environment(who);
         if !self.dir.path().join("root/.terraform").exists() {
             self.run(&environment, &["init", "-no-color"]).await;
@@ -99,39 +101,39 @@ fn role(name: &str) -> String {
     format!("arn:aws:iam::123456789012:role/{name}")
 }
 
-fn principal(source: Source, hops: Vec<Hop>) -> Principal {
-    Principal { source, hops, session_name: session_name("shop", "default") }
+fn principal(source: PrincipalSource, hops: Vec<RoleHop>) -> Principal {
+    Principal { source, role_chain: hops, session_name: session_name("shop", "default") }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn terraform_acts_as_the_sdk_does() {
-    let capt = Capt::new();
-    capt.run(&["aws", "start"]).ok();
-    let terraform = Terraform::new(format!("http://{}", capt.aws()));
-    let first = Hop {
+    let capt = SystemHarness::new();
+    capt.run(&["aws", "start"]).expect_success();
+    let terraform = TerraformRunner::new(format!("http://{}", capt.aws_address()));
+    let first = RoleHop {
         role_arn: role("first"),
         external_id: Some("wo${r}d".to_owned()),
         duration: Some(Duration::from_hours(2)),
         tags: [("team".to_owned(), "a".to_owned())].into(),
     };
-    let second = Hop { role_arn: role("second"), ..Hop::default() };
-    let source = keys("AKIAIOSFODNN7EXAMPLE", "hunter2", None).unwrap();
+    let second = RoleHop { role_arn: role("second"), ..RoleHop::default() };
+    let source = parse_keys("AKIAIOSFODNN7EXAMPLE", "hunter2", None).unwrap();
     let chain = principal(source, vec![first, second]);
-    let token_file = capt.write("token", "header.payload.signature");
-    let web = principal(Source::WebIdentity { role_arn: role("web"), token_file }, Vec::new());
+    let token_file = capt.write_file("token", "header.payload.signature");
+    let web = principal(PrincipalSource::WebIdentity { role_arn: role("web"), token_file }, Vec::new());
 
     for (who, end) in [(&chain, "second/capt-shop@default"), (&web, "web/capt-shop@default")] {
-        let sdk = terraform.cloud().sdk_as(who, Some(REGION)).await;
-        let arn = account(&sdk).await.unwrap().arn;
-        assert_eq!(terraform.arn(who).await, arn, "{who:?}");
+        let sdk = terraform.cloud().sdk_config_as(who, Some(REGION)).await;
+        let arn = get_caller_identity(&sdk).await.unwrap().arn;
+        assert_eq!(terraform.caller_arn(who).await, arn, "{who:?}");
         assert!(arn.ends_with(&format!(":assumed-role/{end}")), "{arn}");
     }
 
     // The first role with the key of the Secret, by both of them; the second with what that gave.
-    let calls = capt.calls("AssumeRole");
+    let calls = capt.calls_of_operation("AssumeRole");
     let count = |key: &str| calls.iter().filter(|call| call["access_key"] == key).count();
     assert!(count("AKIAIOSFODNN7EXAMPLE") >= 2, "{calls:?}");
     assert!(count("test") >= 1, "the web identity, by terraform: {calls:?}");
     assert!(calls.len() > count("AKIAIOSFODNN7EXAMPLE") + count("test"), "{calls:?}");
-    capt.run(&["aws", "stop"]).ok();
+    capt.run(&["aws", "stop"]).expect_success();
 }

@@ -4,10 +4,10 @@ use std::{fs, path::Path};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::capt::{Capt, example, until};
+use super::harness::{SystemHarness, example_path, wait_until};
 
 /// Whether terraform has begun to make the EKS cluster.
-fn cluster_is_being_made(workspace: &Path) -> bool {
+fn is_cluster_being_created(workspace: &Path) -> bool {
     let Ok(runs) = fs::read_dir(workspace.join(".capt/runs")) else { return false };
     runs.filter_map(Result::ok).any(|run| {
         let log = fs::read_to_string(run.path().join("events.ndjson")).unwrap_or_default();
@@ -17,28 +17,30 @@ fn cluster_is_being_made(workspace: &Path) -> bool {
 
 #[test]
 fn the_quickstart_survives_an_interruption_and_leaves_nothing() {
-    let capt = Capt::new();
-    let quickstart = example("quickstart.yaml");
-    capt.run(&["aws", "start"]).ok();
+    let capt = SystemHarness::new();
+    let quickstart = example_path("quickstart.yaml");
+    capt.run(&["aws", "start"]).expect_success();
     // Terraform waits for the cluster until the test lets it hear of it again.
     let silence = r#"{"operation": "DescribeCluster", "times": 0, "delay_ms": 3600000}"#;
-    capt.admin("POST", "/_capt/faults", silence);
+    capt.admin_request("POST", "/_capt/faults", silence);
 
     // Ctrl-C in the middle of the creation of the cluster. Behind the gateway nobody would hear of it: nothing is tainted
     // there, and this is about what follows when something is.
     let apply = capt.start(&["apply", &quickstart, "--no-gateway"]);
-    let eks = capt.workspace("demo-eks-controlplane");
-    until("the EKS cluster to begin", || cluster_is_being_made(&eks) && capt.count("eks cluster") == 1);
+    let eks = capt.workspace_dir("demo-eks-controlplane");
+    wait_until("the EKS cluster to begin", || {
+        is_cluster_being_created(&eks) && capt.count_resources("eks cluster") == 1
+    });
     kill_process(Pid::from_raw(i32::try_from(apply.id()).unwrap()).unwrap(), Signal::INT).unwrap();
-    let interrupted = Capt::finish(apply);
+    let interrupted = SystemHarness::finish(apply);
     assert_eq!(interrupted.code, Some(3), "{interrupted:?}");
     assert!(interrupted.stderr.contains("stopping: terraform finishes"), "{}", interrupted.stderr);
     let state = fs::read_to_string(eks.join("terraform.tfstate")).unwrap();
     assert!(state.contains("\"tainted\""), "the interruption taints, otherwise this test proves nothing");
 
     // The same command continues: nothing twice, nothing replaced.
-    capt.admin("DELETE", "/_capt/faults", "");
-    let applied = capt.run(&["apply", &quickstart, "-o", "json"]).ok();
+    capt.admin_request("DELETE", "/_capt/faults", "");
+    let applied = capt.run(&["apply", &quickstart, "-o", "json"]).expect_success();
     for workspace in applied.report()["workspaces"].as_array().unwrap() {
         let counts = &workspace["counts"];
         assert!(
@@ -46,9 +48,10 @@ fn the_quickstart_survives_an_interruption_and_leaves_nothing() {
             "{workspace}"
         );
     }
-    let made: Vec<_> = capt.calls("CreateCluster").iter().map(|call| call["status"].clone()).collect();
+    let made: Vec<_> =
+        capt.calls_of_operation("CreateCluster").iter().map(|call| call["status"].clone()).collect();
     assert_eq!(made.len(), 1, "the cluster was made once: {made:?}");
-    let inventory = capt.inventory();
+    let inventory = capt.count_resources_by_type();
     for (what, count) in [
         ("ec2 vpc", 1),
         ("ec2 subnet", 4),
@@ -69,20 +72,20 @@ fn the_quickstart_survives_an_interruption_and_leaves_nothing() {
         assert!(inventory.contains(&(what.to_owned(), count)), "{count} {what} in {inventory:?}");
     }
 
-    // Nothing changes any more, whoever asks.
-    let planned = capt.run(&["plan", &quickstart, "-o", "json"]).ok();
+    // capt and terraform both report no changes.
+    let planned = capt.run(&["plan", &quickstart, "-o", "json"]).expect_success();
     let results = planned.results();
     assert_eq!(results.len(), 4);
     assert!(results.iter().all(|(_, result)| result == "unchanged"), "{results:?}");
-    let by_hand = capt.terraform("demo-eks-controlplane", &["plan", "-no-color"]).ok();
+    let by_hand = capt.terraform("demo-eks-controlplane", &["plan", "-no-color"]).expect_success();
     assert!(by_hand.stdout.contains("No changes."), "{}", by_hand.stdout);
 
-    let destroyed = capt.run(&["destroy", &quickstart, "-o", "json"]).ok();
+    let destroyed = capt.run(&["destroy", &quickstart, "-o", "json"]).expect_success();
     assert!(destroyed.results().iter().all(|(_, result)| result == "destroyed"), "{destroyed:?}");
     assert!(
-        destroyed.stderr.contains("nothing is left, so the local AWS is stopped"),
+        destroyed.stderr.contains("no resources are left; stopped the local AWS"),
         "{}",
         destroyed.stderr
     );
-    assert_eq!(capt.inventory(), []);
+    assert_eq!(capt.count_resources_by_type(), []);
 }

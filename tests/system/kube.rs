@@ -9,15 +9,15 @@ use std::{
 
 use serde_json::Value;
 
-use super::capt::until;
+use super::harness::wait_until;
 
 /// A running `capt kube`, killed when it goes out of sight.
-struct Kube {
+struct CaptKube {
     child: Child,
     kubeconfig: String,
 }
 
-impl Kube {
+impl CaptKube {
     #[expect(clippy::disallowed_methods, reason = "a test starts the command as its caller would")]
     fn start(data: &Path) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_capt"))
@@ -51,12 +51,12 @@ impl Kube {
     }
 }
 
-impl Kube {
+impl CaptKube {
     /// `kubectl wait` and the filters of jsonpath give up on a kind that has no conditions yet, so they are read here.
-    fn until_established(&self) {
+    fn wait_until_established(&self) {
         let files = fs::read_dir("crds").unwrap().flatten().map(|it| it.path());
         let ours = files.filter(|it| it.extension().is_some_and(|it| it == "yaml")).count();
-        until("all kinds are established", || {
+        wait_until("all kinds are established", || {
             let seen: Value = serde_json::from_str(&self.kubectl(&["get", "crds", "-o", "json"])).unwrap();
             let kinds = seen["items"].as_array().unwrap();
             kinds.len() >= ours && kinds.iter().all(is_established)
@@ -69,7 +69,7 @@ fn is_established(kind: &Value) -> bool {
     conditions.any(|it| it["type"] == "Established" && it["status"] == "True")
 }
 
-impl Drop for Kube {
+impl Drop for CaptKube {
     fn drop(&mut self) {
         // Killed and not asked: whatever was answered must be there all the same.
         let _ = self.child.kill();
@@ -80,9 +80,9 @@ impl Drop for Kube {
 #[test]
 fn kubectl_applies_everything_and_finds_it_again_after_a_kill() {
     let data = tempfile::tempdir().unwrap();
-    let kube = Kube::start(data.path());
+    let kube = CaptKube::start(data.path());
     kube.kubectl(&["apply", "-f", "crds/"]);
-    kube.until_established();
+    kube.wait_until_established();
     let applied = kube.kubectl(&["apply", "-f", "examples/"]);
     assert!(applied.contains("cluster.cluster.x-k8s.io/demo created"), "{applied}");
     let table = kube.kubectl(&["get", "captclusters"]);
@@ -95,6 +95,6 @@ fn kubectl_applies_everything_and_finds_it_again_after_a_kill() {
     let before = kube.kubectl(&["get", everything, "-o", "json"]);
     drop(kube);
 
-    let again = Kube::start(data.path());
+    let again = CaptKube::start(data.path());
     assert_eq!(again.kubectl(&["get", everything, "-o", "json"]), before);
 }

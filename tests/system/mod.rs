@@ -1,4 +1,4 @@
-//! The whole system: the real `capt`, the real terraform, the real AWS provider, the local AWS.
+//! The whole system: `capt`, terraform, the AWS provider and the local AWS.
 //!
 //! Needs what `make deps` installs. Each scenario has a data directory and a local AWS of its own.
 
@@ -10,16 +10,16 @@
     reason = "a test that cannot go on stops, and says where"
 )]
 
-mod alike;
-mod behind;
-mod capt;
+mod console_changes;
+mod drift_matrix;
 mod examples;
 mod gateway;
+mod gateway_equivalence;
+mod harness;
 mod identities;
 mod interruption;
 mod kube;
 mod kubernetes;
 mod local_aws;
-mod meddling;
 mod profiles;
 mod templates;

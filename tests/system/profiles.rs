@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::capt::Capt;
+use super::harness::SystemHarness;
 
 fn manifest(profiles: usize, first_namespace: &str) -> String {
     let mut text = "\
@@ -31,33 +31,33 @@ spec:
 
 #[test]
 fn ten_profiles_come_and_go_without_a_collision_and_a_changed_one_is_rotated() {
-    let capt = Capt::new();
-    let file = capt.write("many.yaml", &manifest(10, "team-0")).display().to_string();
-    let applied = capt.run(&["apply", &file, "-o", "json"]).ok();
+    let capt = SystemHarness::new();
+    let file = capt.write_file("many.yaml", &manifest(10, "team-0")).display().to_string();
+    let applied = capt.run(&["apply", &file, "-o", "json"]).expect_success();
     assert_eq!(applied.results().len(), 12);
-    assert!(!applied.stderr.contains("tries again"), "{}", applied.stderr);
-    assert_eq!(capt.count("eks fargate-profile"), 10);
-    let created = capt.calls("CreateFargateProfile");
+    assert!(!applied.stderr.contains("retrying"), "{}", applied.stderr);
+    assert_eq!(capt.count_resources("eks fargate-profile"), 10);
+    let created = capt.calls_of_operation("CreateFargateProfile");
     assert_eq!(created.len(), 10, "one call for each profile, none refused: {created:?}");
 
     // One profile goes, so that there is room for the rotation of another.
-    capt.write("many.yaml", &manifest(9, "elsewhere"));
-    let changed = capt.run(&["apply", &file, "-o", "json"]).ok();
+    capt.write_file("many.yaml", &manifest(9, "elsewhere"));
+    let changed = capt.run(&["apply", &file, "-o", "json"]).expect_success();
     assert!(
-        changed.stderr.contains("default/many-profile-9-fargate is not in the files any more"),
+        changed.stderr.contains("default/many-profile-9-fargate is no longer in the manifests"),
         "{}",
         changed.stderr
     );
-    assert_eq!(capt.count("eks fargate-profile"), 9);
+    assert_eq!(capt.count_resources("eks fargate-profile"), 9);
     let names: Vec<String> = capt
-        .calls("CreateFargateProfile")
+        .calls_of_operation("CreateFargateProfile")
         .iter()
         .skip(10)
         .map(|call| call["resource"].as_str().unwrap_or_default().to_owned())
         .collect();
     assert_eq!(names.len(), 1, "the rotation makes one new profile: {names:?}");
 
-    let destroyed = capt.run(&["destroy", &file, "-o", "json"]).ok();
-    assert!(!destroyed.stderr.contains("tries again"), "{}", destroyed.stderr);
-    assert!(destroyed.stderr.contains("nothing is left"), "{}", destroyed.stderr);
+    let destroyed = capt.run(&["destroy", &file, "-o", "json"]).expect_success();
+    assert!(!destroyed.stderr.contains("retrying"), "{}", destroyed.stderr);
+    assert!(destroyed.stderr.contains("no resources are left"), "{}", destroyed.stderr);
 }

@@ -1,12 +1,12 @@
 //! Templates that users bring, without AWS resources: quick, and still the real terraform.
 
-use super::capt::{Capt, example};
+use super::harness::{SystemHarness, example_path};
 
 #[test]
 fn one_template_hands_its_outputs_to_another_through_a_secret() {
-    let capt = Capt::new();
-    let file = example("templates.yaml");
-    let applied = capt.run(&["apply", &file, "-o", "json"]).ok();
+    let capt = SystemHarness::new();
+    let file = example_path("templates.yaml");
+    let applied = capt.run(&["apply", &file, "-o", "json"]).expect_success();
     assert_eq!(
         applied.results(),
         [
@@ -14,18 +14,18 @@ fn one_template_hands_its_outputs_to_another_through_a_secret() {
             ("default/service".to_owned(), "applied".to_owned())
         ]
     );
-    let shown = capt.terraform("service", &["output", "-no-color", "-raw", "greeting"]).ok();
+    let shown = capt.terraform("service", &["output", "-no-color", "-raw", "greeting"]).expect_success();
     assert_eq!(shown.stdout, "service of demo in net-demo with a \"quoted\" value and ${not.a.template}");
-    let again = capt.run(&["plan", &file, "-o", "json"]).ok();
+    let again = capt.run(&["plan", &file, "-o", "json"]).expect_success();
     assert!(again.results().iter().all(|(_, result)| result == "unchanged"), "{again:?}");
-    let destroyed = capt.run(&["destroy", &file, "-o", "json"]).ok();
+    let destroyed = capt.run(&["destroy", &file, "-o", "json"]).expect_success();
     assert!(destroyed.results().iter().all(|(_, result)| result == "destroyed"), "{destroyed:?}");
 }
 
 #[test]
 fn what_fails_is_named_with_its_address_and_holds_up_only_what_is_behind_it() {
-    let capt = Capt::new();
-    let file = capt.write("bad.yaml", BAD).display().to_string();
+    let capt = SystemHarness::new();
+    let file = capt.write_file("bad.yaml", BAD).display().to_string();
     let applied = capt.run(&["apply", &file, "-o", "json"]);
     assert_eq!(applied.code, Some(1), "{applied:?}");
     let results = applied.results();
@@ -43,7 +43,7 @@ fn what_fails_is_named_with_its_address_and_holds_up_only_what_is_behind_it() {
         .clone();
     assert!(message.as_str().unwrap().starts_with("terraform_data.bad: "), "{message}");
     // What was made is known, and goes.
-    capt.run(&["destroy", &file]).ok();
+    capt.run(&["destroy", &file]).expect_success();
 }
 
 const BAD: &str = r#"
@@ -117,42 +117,42 @@ spec: {{templateRef: {{name: {name}, namespace: default}}, region: {region}}}
 
 #[test]
 fn a_state_in_a_backend_of_its_own_is_found_again_by_the_destroy() {
-    let capt = Capt::new();
+    let capt = SystemHarness::new();
     let indent = "
           ";
     let lines = ["terraform {", "  backend \"local\" {", "    path = \"kept/mine.tfstate\"", "  }", "}"];
     let elsewhere = lines.join(indent);
-    let file = capt.write("own.yaml", &single("own", "eu-central-1", &elsewhere)).display().to_string();
-    capt.run(&["apply", &file]).ok();
-    assert!(capt.workspace("own").join("kept/mine.tfstate").exists());
-    let destroyed = capt.run(&["destroy", &file, "-o", "json"]).ok();
+    let file = capt.write_file("own.yaml", &single("own", "eu-central-1", &elsewhere)).display().to_string();
+    capt.run(&["apply", &file]).expect_success();
+    assert!(capt.workspace_dir("own").join("kept/mine.tfstate").exists());
+    let destroyed = capt.run(&["destroy", &file, "-o", "json"]).expect_success();
     assert_eq!(destroyed.results(), [("default/own".to_owned(), "destroyed".to_owned())]);
-    let state = std::fs::read_to_string(capt.workspace("own").join("kept/mine.tfstate")).unwrap();
+    let state = std::fs::read_to_string(capt.workspace_dir("own").join("kept/mine.tfstate")).unwrap();
     assert!(state.contains("\"resources\": []"), "{state}");
 }
 
 #[test]
 fn resources_are_not_made_a_second_time_in_another_region() {
-    let capt = Capt::new();
-    let file = capt.write("here.yaml", &single("here", "eu-central-1", "")).display().to_string();
-    capt.run(&["apply", &file]).ok();
-    capt.write("here.yaml", &single("here", "us-east-1", ""));
+    let capt = SystemHarness::new();
+    let file = capt.write_file("here.yaml", &single("here", "eu-central-1", "")).display().to_string();
+    capt.run(&["apply", &file]).expect_success();
+    capt.write_file("here.yaml", &single("here", "us-east-1", ""));
     let moved = capt.run(&["apply", &file]);
     assert_eq!(moved.code, Some(1), "{moved:?}");
-    let said = "it holds resources in eu-central-1 and would now be in us-east-1";
+    let said = "the workspace holds resources in eu-central-1, but is now configured for us-east-1";
     assert!(moved.stdout.contains(said), "{}", moved.stdout);
 }
 
 #[test]
 fn nothing_is_destroyed_under_what_stands_on_it() {
-    let capt = Capt::new();
-    let whole = std::fs::read_to_string(example("templates.yaml")).unwrap();
-    capt.run(&["apply", &example("templates.yaml")]).ok();
+    let capt = SystemHarness::new();
+    let whole = std::fs::read_to_string(example_path("templates.yaml")).unwrap();
+    capt.run(&["apply", &example_path("templates.yaml")]).expect_success();
     let documents: Vec<&str> = whole.split("\n---\n").collect();
-    let network = capt.write("network.yaml", &[documents[0], documents[2]].join("\n---\n"));
+    let network = capt.write_file("network.yaml", &[documents[0], documents[2]].join("\n---\n"));
     let refused = capt.run(&["destroy", &network.display().to_string()]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
-    let said = "default/network cannot be destroyed while default/service stands on it";
+    let said = "default/network cannot be destroyed while default/service depends on it";
     assert!(refused.stderr.contains(said), "{}", refused.stderr);
-    capt.run(&["destroy", &example("templates.yaml")]).ok();
+    capt.run(&["destroy", &example_path("templates.yaml")]).expect_success();
 }

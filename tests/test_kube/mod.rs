@@ -1,4 +1,4 @@
-//! A Kubernetes API for tests: embedded-kube in this process, or with `CAPT_TEST_KUBE=real` a control plane of processes, one for
+//! A Kubernetes API for tests: embedded-kube in this process, or with `CAPT_TEST_KUBE=real` a real control plane, one for
 //! each test. What a test does is the same on both, and a difference is a bug of the embedded one.
 
 #![allow(dead_code, reason = "several test targets share this module, and none uses all of it")]
@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use embedded_kube::{
     auth,
-    cluster::{Builder, EmbeddedKube, Listen},
-    faults::Logged,
+    cluster::{Builder, EmbeddedKube, ListenConfig},
+    fault_injection::RequestRecord,
     request::User,
 };
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
@@ -28,12 +28,12 @@ use kube::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use self::real::Real;
+use self::real::RealTestKube;
 
 /// One of them; it ends when it is dropped.
-pub(crate) enum Server {
+pub(crate) enum TestKube {
     Embedded(EmbeddedKube),
-    Real(Box<Real>),
+    Real(Box<RealTestKube>),
 }
 
 /// Whether tests run on a real control plane.
@@ -46,24 +46,24 @@ pub(crate) fn is_real() -> bool {
     }
 }
 
-impl Server {
+impl TestKube {
     /// For this process.
     pub(crate) async fn start() -> Self {
-        Self::begin(EmbeddedKube::builder().in_memory(), &[]).await
+        Self::start_with(EmbeddedKube::builder().in_memory(), &[]).await
     }
 
     /// For other processes too, and with users: `token-of-ann` is the token of ann.
-    pub(crate) async fn listening(users: &[(&str, &str)]) -> Self {
-        let mut builder = EmbeddedKube::builder().in_memory().listen(Listen::loopback());
+    pub(crate) async fn start_listening(users: &[(&str, &str)]) -> Self {
+        let mut builder = EmbeddedKube::builder().in_memory().listen(ListenConfig::loopback());
         for (name, user) in users {
-            builder = builder.token(token(name), User { name: (*user).to_owned(), ..User::default() });
+            builder = builder.token(user_token(name), User { name: (*user).to_owned(), ..User::default() });
         }
-        Self::begin(builder, users).await
+        Self::start_with(builder, users).await
     }
 
-    async fn begin(embedded: Builder, users: &[(&str, &str)]) -> Self {
+    async fn start_with(embedded: Builder, users: &[(&str, &str)]) -> Self {
         if is_real() {
-            Self::Real(Box::new(Real::start(users).await))
+            Self::Real(Box::new(RealTestKube::start(users).await))
         } else {
             Self::Embedded(embedded.start().await.unwrap())
         }
@@ -72,23 +72,23 @@ impl Server {
     /// A client as an administrator, who calls itself this.
     pub(crate) fn client(&self, agent: &str) -> Client {
         match self {
-            Self::Embedded(kube) => kube.client_of(auth::admin(), agent),
+            Self::Embedded(kube) => kube.client_with_agent(auth::admin(), agent),
             Self::Real(real) => real.client(agent),
         }
     }
 
     /// A client as a service account, which has to be there.
-    pub(crate) async fn client_of(&self, account: User, agent: &str) -> Client {
+    pub(crate) async fn client_as(&self, account: User, agent: &str) -> Client {
         match self {
-            Self::Embedded(kube) => kube.client_of(account, agent),
-            Self::Real(real) => real.client_of(&account.name, agent).await,
+            Self::Embedded(kube) => kube.client_with_agent(account, agent),
+            Self::Real(real) => real.client_as(&account.name, agent).await,
         }
     }
 
     /// What the accounts of `capt-system` and `shop` asked for, and on the embedded one everybody else, oldest first.
-    pub(crate) fn requests(&self) -> Vec<Logged> {
+    pub(crate) fn requests(&self) -> Vec<RequestRecord> {
         match self {
-            Self::Embedded(kube) => kube.requests().all(),
+            Self::Embedded(kube) => kube.request_log().all(),
             Self::Real(real) => real.requests(),
         }
     }
@@ -102,13 +102,13 @@ impl Server {
     }
 
     /// The kubeconfig of one of the users.
-    pub(crate) fn kubeconfig_of(&self, name: &str) -> String {
+    pub(crate) fn kubeconfig_for(&self, name: &str) -> String {
         let mut config: Value = serde_saphyr::from_str(&self.kubeconfig()).unwrap();
-        config["users"][0]["user"] = json!({ "token": token(name) });
+        config["users"][0]["user"] = json!({ "token": user_token(name) });
         config.to_string()
     }
 
-    /// Ends it, so that nobody is answered any more.
+    /// Stops the server.
     pub(crate) async fn stop(self) {
         match self {
             Self::Embedded(kube) => kube.stop().await,
@@ -117,15 +117,15 @@ impl Server {
     }
 }
 
-fn token(name: &str) -> String {
+fn user_token(name: &str) -> String {
     format!("token-of-{name}")
 }
 
 /// How long something may take on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(5);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(5);
 
-/// Waits until somebody may do this, by the word of the API server. A real one takes a rule a moment before it acts by it.
-pub(crate) async fn until_allowed(admin: &Client, user: &str, attributes: &ResourceAttributes) {
+/// Waits until the API server allows this. A real one enforces a new rule with a delay.
+pub(crate) async fn wait_until_allowed(admin: &Client, user: &str, attributes: &ResourceAttributes) {
     let reviews: Api<SubjectAccessReview> = Api::all(admin.clone());
     let spec = SubjectAccessReviewSpec {
         user: Some(user.to_owned()),
@@ -139,20 +139,20 @@ pub(crate) async fn until_allowed(admin: &Client, user: &str, attributes: &Resou
         if answer.as_ref().is_some_and(|it| it.allowed) {
             return;
         }
-        assert!(begun.elapsed() < PATIENCE, "{user} may not {attributes:?}: {answer:?}");
+        assert!(begun.elapsed() < TIMEOUT, "{user} may not {attributes:?}: {answer:?}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-/// Waits until a kind is served to this client. A real API server says that a kind is established, and takes a rule, a moment before
-/// it acts by it.
-pub(crate) async fn until_served<K>(api: &Api<K>)
+/// Waits until a kind is served to this client. A real API server serves an established kind, and enforces a new rule, with a
+/// delay.
+pub(crate) async fn wait_until_served<K>(api: &Api<K>)
 where
     K: Clone + std::fmt::Debug + DeserializeOwned,
 {
     let begun = Instant::now();
     while let Err(error) = api.list(&ListParams::default()).await {
-        assert!(begun.elapsed() < PATIENCE, "{} is not served: {error}", std::any::type_name::<K>());
+        assert!(begun.elapsed() < TIMEOUT, "{} is not served: {error}", std::any::type_name::<K>());
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use conformance::{Kubelet, RealKube, config};
-use embedded_kube::faults::Logged;
+use embedded_kube::fault_injection::RequestRecord;
 use http::header::USER_AGENT;
 use k8s_openapi::api::{
     authentication::v1::{TokenRequest, TokenRequestSpec},
@@ -21,24 +21,24 @@ use kube::{
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::{audit::Audit, token};
+use super::{audit::AuditLog, user_token};
 
-pub(crate) struct Real {
+pub(crate) struct RealTestKube {
     kube: RealKube,
-    audit: Audit,
+    audit: AuditLog,
     /// The administrator's way.
     config: Config,
     _files: TempDir,
 }
 
-impl Real {
+impl RealTestKube {
     pub(super) async fn start(users: &[(&str, &str)]) -> Self {
-        let bin = bin();
+        let bin = binaries_dir();
         let files = tempfile::tempdir().unwrap();
-        let audit = Audit::begin(files.path());
+        let audit = AuditLog::new(files.path());
         let mut flags = audit.flags();
         if !users.is_empty() {
-            flags.push(format!("--token-auth-file={}", tokens(files.path(), users)));
+            flags.push(format!("--token-auth-file={}", write_token_file(files.path(), users)));
         }
         let kube = RealKube::start_with(&bin, &flags).await.unwrap();
         let read = Kubeconfig::read_from(&kube.kubeconfig).unwrap();
@@ -47,10 +47,10 @@ impl Real {
     }
 
     pub(super) fn client(&self, agent: &str) -> Client {
-        client(self.config.clone(), agent)
+        client_with_agent(self.config.clone(), agent)
     }
 
-    pub(super) async fn client_of(&self, account: &str, agent: &str) -> Client {
+    pub(super) async fn client_as(&self, account: &str, agent: &str) -> Client {
         let parts: Vec<&str> = account.split(':').collect();
         let ["system", "serviceaccount", namespace, name] = parts[..] else {
             panic!("{account} is no service account")
@@ -66,15 +66,15 @@ impl Real {
         config.auth_info = serde_json::from_value::<AuthInfo>(json!({ "token": token })).unwrap();
         // As the operator does.
         config.default_retry = false;
-        client(config, agent)
+        client_with_agent(config, agent)
     }
 
     /// A kubelet for a node, at the port that it had before if it had one.
-    pub(crate) async fn kubelet(&self, node: &str, before: Option<SocketAddr>) -> Kubelet {
-        self.kube.kubelet(&bin(), node, before).await.unwrap()
+    pub(crate) async fn start_kubelet(&self, node: &str, before: Option<SocketAddr>) -> Kubelet {
+        self.kube.start_kubelet(&binaries_dir(), node, before).await.unwrap()
     }
 
-    pub(super) fn requests(&self) -> Vec<Logged> {
+    pub(super) fn requests(&self) -> Vec<RequestRecord> {
         self.audit.requests()
     }
 
@@ -83,21 +83,21 @@ impl Real {
     }
 }
 
-fn bin() -> PathBuf {
+fn binaries_dir() -> PathBuf {
     config::Settings::read()
         .real_bin
         .expect("there is no real control plane: `scripts/real-kube build` makes one")
 }
 
-fn client(mut config: Config, agent: &str) -> Client {
+fn client_with_agent(mut config: Config, agent: &str) -> Client {
     config.headers.push((USER_AGENT, agent.parse().unwrap()));
     Client::try_from(config).unwrap()
 }
 
 /// Who has which token, in a file for the API server.
-fn tokens(dir: &Path, users: &[(&str, &str)]) -> String {
+fn write_token_file(dir: &Path, users: &[(&str, &str)]) -> String {
     let path = dir.join("tokens.csv");
-    let lines = users.iter().map(|(name, user)| format!("{},{user},{name}\n", token(name)));
+    let lines = users.iter().map(|(name, user)| format!("{},{user},{name}\n", user_token(name)));
     fs::write(&path, lines.collect::<String>()).unwrap();
     path.display().to_string()
 }

@@ -1,7 +1,7 @@
-//! How long it takes until many workloads of one namespace run and can be reached:
+//! Measures how long many workloads of one namespace take to become ready and reachable:
 //! `cargo run --release -p embedded-kube --example many -- [COUNT]...`, by default 100, 300 and 1000.
 //!
-//! Each is a Deployment of one pod and a Service. A task plays the node: it binds pods and says that they serve.
+//! Each workload is a Deployment with one pod and a Service. A task fakes the node: it binds pods and reports them ready.
 
 #![allow(clippy::print_stdout, reason = "it is what an example is for")]
 
@@ -29,7 +29,7 @@ use serde_json::json;
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const NAMESPACE: &str = "default";
-/// Clients that create at the same time.
+/// Number of concurrent clients that create objects.
 const AT_ONCE: usize = 8;
 
 #[tokio::main]
@@ -48,7 +48,7 @@ fn each(took: Duration, count: usize) -> f64 {
     took.as_secs_f64() * 1000.0 / f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
-/// From the first create until everything serves.
+/// Time from the first create until every workload is ready.
 async fn fill(count: usize) -> Outcome<Duration> {
     let kube = EmbeddedKube::builder().in_memory().start().await?;
     let client = kube.client();
@@ -104,7 +104,7 @@ async fn create(client: Client, name: String) -> Outcome<()> {
     Ok(())
 }
 
-/// Returns when so many different objects have been seen as they should be.
+/// Returns when `count` distinct objects have matched.
 async fn until<K: kube::Resource>(
     count: usize,
     objects: impl Stream<Item = Result<K, watcher::Error>>,
@@ -121,7 +121,7 @@ async fn until<K: kube::Resource>(
     Ok(())
 }
 
-/// Somebody may be faster, and then the next change tells.
+/// Ignores conflicts: the next watch event retries the pod.
 async fn play_node(client: Client) {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
     let changes = watcher(pods.clone(), watcher::Config::default()).default_backoff().applied_objects();

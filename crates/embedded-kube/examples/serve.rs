@@ -2,15 +2,15 @@
 
 #![allow(clippy::print_stdout, reason = "it is what an example is for")]
 
-use embedded_kube::cluster::{EmbeddedKube, Listen};
+use embedded_kube::cluster::{EmbeddedKube, ListenConfig};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let data = arguments.next().ok_or("usage: serve DATA [ADDRESS]")?;
     let listen = match arguments.next() {
-        Some(address) => Listen::at(address.parse()?),
-        None => Listen::loopback(),
+        Some(address) => ListenConfig::at(address.parse()?),
+        None => ListenConfig::loopback(),
     };
     let kube = EmbeddedKube::builder().data(data).listen(listen).start().await?;
     if let Some(path) = kube.kubeconfig_path() {

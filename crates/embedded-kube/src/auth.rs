@@ -1,100 +1,104 @@
-//! Who asks (authentication, impersonation) and what they may (RBAC).
+//! Authentication, impersonation and authorization (RBAC).
 //!
-//! Nothing here changes objects. Reviews (`TokenReview`, `SubjectAccessReview`, …) are answered from the same two
-//! questions that every request is put through.
+//! Nothing here writes objects. Reviews (`TokenReview`, `SubjectAccessReview`, …) use the same authenticator and
+//! authorizer as every request.
 
 mod bearer;
+pub(crate) mod bootstrap_policy;
 mod eks;
 mod impersonation;
 mod jwt;
-mod objects;
+mod object_reader;
 mod rbac;
 mod review;
-pub(crate) mod roles;
 mod token_request;
 
 use std::sync::Arc;
 
 use http::HeaderMap;
 
-pub use self::eks::{Access, Accesses, Sts};
+pub use self::eks::{AccessEntries, AccessEntry, StsConfig};
 pub(crate) use self::{
-    bearer::Bearers,
-    eks::Eks,
+    bearer::TokenAuthenticator,
+    eks::EksAuthenticator,
     jwt::{KeyError, Signer},
-    objects::Objects,
-    rbac::{Attributes, Authorizer, Verdict},
+    object_reader::ObjectReader,
+    rbac::{Attributes, AuthorizationDecision, Authorizer},
 };
 use crate::{
-    failure::{Answer, Failure},
     request::User,
+    status_error::{ApiResult, StatusError},
 };
 
-/// Group of everybody who is somebody.
-pub(crate) const AUTHENTICATED: &str = "system:authenticated";
-/// Group of those who may do everything.
-pub(crate) const MASTERS: &str = "system:masters";
+/// Group of every authenticated user.
+pub(crate) const SYSTEM_AUTHENTICATED: &str = "system:authenticated";
+/// Group that bypasses authorization.
+pub(crate) const SYSTEM_MASTERS: &str = "system:masters";
 
-/// The server's own administrator, as whom the in-process client asks.
+/// The server's own administrator, used by the in-process client.
 pub fn admin() -> User {
     User {
         name: "kubernetes-admin".to_owned(),
-        groups: vec![MASTERS.to_owned(), AUTHENTICATED.to_owned()],
+        groups: vec![SYSTEM_MASTERS.to_owned(), SYSTEM_AUTHENTICATED.to_owned()],
         ..User::default()
     }
 }
 
-const UNAUTHENTICATED: &str = "system:unauthenticated";
+const SYSTEM_UNAUTHENTICATED: &str = "system:unauthenticated";
 
 fn anonymous() -> User {
-    User { name: "system:anonymous".to_owned(), groups: vec![UNAUTHENTICATED.to_owned()], ..User::default() }
+    User {
+        name: "system:anonymous".to_owned(),
+        groups: vec![SYSTEM_UNAUTHENTICATED.to_owned()],
+        ..User::default()
+    }
 }
 
-/// Nobody in particular.
+/// Whether the user is `system:anonymous`.
 pub(crate) fn is_anonymous(user: &User) -> bool {
-    user.groups.iter().any(|group| group == UNAUTHENTICATED)
+    user.groups.iter().any(|group| group == SYSTEM_UNAUTHENTICATED)
 }
 
-/// Everything that decides about callers of one cluster.
+/// Authenticator and authorizer of one cluster.
 pub(crate) struct Auth {
-    bearers: Bearers,
+    authenticator: TokenAuthenticator,
     authorizer: Authorizer,
-    objects: Arc<dyn Objects>,
+    objects: Arc<dyn ObjectReader>,
 }
 
 impl Auth {
-    pub fn new(bearers: Bearers, objects: Arc<dyn Objects>) -> Self {
-        Self { bearers, authorizer: Authorizer::new(Arc::clone(&objects)), objects }
+    pub fn new(authenticator: TokenAuthenticator, objects: Arc<dyn ObjectReader>) -> Self {
+        Self { authenticator, authorizer: Authorizer::new(Arc::clone(&objects)), objects }
     }
 
-    /// The caller, by its `Authorization` header; without one it is nobody in particular.
-    pub async fn authenticate(&self, headers: &HeaderMap) -> Answer<User> {
+    /// Authenticates by the `Authorization` header; a request without one is anonymous.
+    pub async fn authenticate(&self, headers: &HeaderMap) -> ApiResult<User> {
         let Some(header) = headers.get(http::header::AUTHORIZATION) else { return Ok(anonymous()) };
-        let token = header.to_str().ok().and_then(bearer::token).unwrap_or_default();
+        let token = header.to_str().ok().and_then(bearer::bearer_token).unwrap_or_default();
         if token.is_empty() {
             return Ok(anonymous());
         }
-        self.bearers.user(token, &*self.objects).await.ok_or_else(Failure::unauthorized)
+        self.authenticator.authenticate(token, &*self.objects).await.ok_or_else(StatusError::unauthorized)
     }
 
-    /// The user that the caller wants to be taken for, if it may.
-    pub fn impersonate(&self, caller: User, headers: &HeaderMap) -> Answer<User> {
-        match impersonation::asked(headers)? {
+    /// Applies the impersonation headers, if the caller is allowed to impersonate.
+    pub fn impersonate(&self, caller: User, headers: &HeaderMap) -> ApiResult<User> {
+        match impersonation::parse_headers(headers)? {
             None => Ok(caller),
             Some(asked) => {
-                for attributes in asked.permissions() {
+                for attributes in asked.required_permissions() {
                     self.authorize(&caller, &attributes)?;
                 }
-                Ok(asked.user())
+                Ok(asked.into_user())
             }
         }
     }
 
-    /// Refuses what the user may not do.
-    pub fn authorize(&self, user: &User, attributes: &Attributes) -> Answer<()> {
+    /// Returns 403 unless the user is allowed to perform the request.
+    pub fn authorize(&self, user: &User, attributes: &Attributes) -> ApiResult<()> {
         match self.authorizer.decide(user, attributes) {
-            Verdict::Allowed(_) => Ok(()),
-            Verdict::NoOpinion(reason) => Err(attributes.forbidden(user, &reason)),
+            AuthorizationDecision::Allowed(_) => Ok(()),
+            AuthorizationDecision::NoOpinion(reason) => Err(attributes.forbidden(user, &reason)),
         }
     }
 }

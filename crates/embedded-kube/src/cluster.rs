@@ -1,12 +1,12 @@
-//! One logical cluster: started by a builder, held by a handle.
+//! A logical cluster: its builder and its handle.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use embedded_kube::cluster::{EmbeddedKube, Listen};
+//! use embedded_kube::cluster::EmbeddedKube;
 //!
-//! let kube = EmbeddedKube::builder().in_memory().listen(Listen::loopback()).start().await?;
+//! let kube = EmbeddedKube::builder().in_memory().start().await?;
 //! let client = kube.client();
-//! println!("{:?} {}", kube.address(), client.default_namespace());
+//! println!("{} {}", kube.name(), client.default_namespace());
 //! kube.stop().await;
 //! # Ok(()) }
 //! ```
@@ -14,8 +14,8 @@
 mod backend;
 mod bootstrap;
 mod builder;
-mod files;
 mod kubeconfig;
+mod private_files;
 
 use std::{
     net::SocketAddr,
@@ -24,11 +24,11 @@ use std::{
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use self::builder::{Builder, Listen, StartError};
+pub use self::builder::{Builder, ListenConfig, StartError};
 use crate::{
     auth,
-    faults::{Faults, Requests},
-    front::{Front, InProcess, listen::Listener},
+    fault_injection::{FaultInjector, RequestLog},
+    http_server::{HttpServer, InProcessService, listen::Listener},
     request::User,
     store::Store,
 };
@@ -36,9 +36,9 @@ use crate::{
 /// A running cluster. It stops when [`EmbeddedKube::stop`] is called or the handle is dropped; the former waits.
 pub struct EmbeddedKube {
     name: String,
-    front: Front,
-    faults: Faults,
-    requests: Requests,
+    http: HttpServer,
+    faults: FaultInjector,
+    request_log: RequestLog,
     listener: Option<Listener>,
     certificate_authority: String,
     kubeconfig: Option<String>,
@@ -55,7 +55,7 @@ impl std::fmt::Debug for EmbeddedKube {
 }
 
 impl EmbeddedKube {
-    /// To be told where to live and whom to serve.
+    /// Returns a builder with the default settings.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -65,27 +65,27 @@ impl EmbeddedKube {
         &self.name
     }
 
-    /// A client in this process, as an administrator.
+    /// An in-process client with administrator rights.
     pub fn client(&self) -> kube::Client {
         self.client_as(auth::admin())
     }
 
-    /// A client in this process, as this user, who may do what RBAC lets them.
+    /// An in-process client for this user, subject to RBAC.
     pub fn client_as(&self, user: User) -> kube::Client {
-        self.client_of(user, "in-process")
+        self.client_with_agent(user, "in-process")
     }
 
-    /// A client in this process that names itself, so that the request log tells it from others.
-    pub fn client_of(&self, user: User, agent: &str) -> kube::Client {
-        kube::Client::new(InProcess::new(self.front.clone(), user, agent), "default")
+    /// An in-process client with its own `User-Agent`, so that the request log can tell it apart.
+    pub fn client_with_agent(&self, user: User, agent: &str) -> kube::Client {
+        kube::Client::new(InProcessService::new(self.http.clone(), user, agent), "default")
     }
 
-    /// Where it listens, if it does.
+    /// Address of the HTTPS listener, if there is one.
     pub fn address(&self) -> Option<SocketAddr> {
         self.listener.as_ref().map(Listener::address)
     }
 
-    /// PEM of the authority that signed the listener's certificate.
+    /// PEM of the certificate authority that signed the listener's certificate.
     pub fn certificate_authority(&self) -> &str {
         &self.certificate_authority
     }
@@ -95,28 +95,28 @@ impl EmbeddedKube {
         self.kubeconfig.as_deref()
     }
 
-    /// The file that holds the kubeconfig, if the cluster listens and has a directory.
+    /// Path of the kubeconfig file, if the cluster listens and has a data directory.
     pub fn kubeconfig_path(&self) -> Option<&Path> {
         self.kubeconfig_path.as_deref()
     }
 
-    /// Trouble on request.
-    pub fn faults(&self) -> &Faults {
+    /// The fault injector, for tests.
+    pub fn faults(&self) -> &FaultInjector {
         &self.faults
     }
 
-    /// Who asked for what.
-    pub fn requests(&self) -> &Requests {
-        &self.requests
+    /// The log of handled requests.
+    pub fn request_log(&self) -> &RequestLog {
+        &self.request_log
     }
 
-    /// Ends watches, lets running requests end, and closes the store. The directory is free afterwards.
+    /// Ends watches, waits for running requests and closes the store. The data directory is unlocked afterwards.
     pub async fn stop(self) {
         self.cancel.cancel();
         self.tasks.close();
         self.tasks.wait().await;
         if let Some(listener) = &self.listener {
-            listener.stopped().await;
+            listener.wait_closed().await;
         }
         self.store.clone().close().await;
     }

@@ -1,17 +1,17 @@
-//! Custom resource definitions: the kind itself, and what follows from one.
+//! `CustomResourceDefinition`s: validation, status, and the resources that they define.
 
+mod accessors;
 mod approval;
-mod check;
-mod columns;
-mod custom;
-mod definition;
-mod formats;
+mod controller;
+mod crd_strategy;
+mod custom_resource;
 mod jsonpath;
-mod keeper;
-mod order;
+mod printer_columns;
 mod resources;
 mod status;
-mod view;
+mod unknown_formats;
+mod validation;
+mod version_priority;
 
 #[cfg(test)]
 pub mod tests;
@@ -21,26 +21,27 @@ use std::sync::Arc;
 use serde::{Deserialize, de::IgnoredAny};
 
 pub use self::{
-    definition::FINALIZER,
-    keeper::{Cleaner, Keeper},
+    controller::{CrdController, ObjectDeleter},
+    crd_strategy::FINALIZER,
 };
-use crate::{failure::GroupResource, object::Document, registry::Rules};
+use crate::{object::Document, registry::ResourceStrategy, status_error::GroupResource};
 
-/// Defaults, checks and the first delete of a CRD.
-pub fn rules() -> Arc<dyn Rules> {
-    Arc::new(definition::Definition)
+/// Strategy of the kind `CustomResourceDefinition`.
+pub fn strategy() -> Arc<dyn ResourceStrategy> {
+    Arc::new(crd_strategy::CrdStrategy)
 }
 
-/// Why nothing new of a kind is made whose CRD goes.
-pub const ENDING: &str = "create not allowed while custom resource definition is terminating";
+/// Message that rejects a create while the CRD is terminating.
+pub const CRD_TERMINATING_MESSAGE: &str =
+    "create not allowed while custom resource definition is terminating";
 
-/// Where the CRD of a resource is kept.
-pub fn key(resource: &GroupResource) -> String {
+/// Storage key of the CRD that defines a resource.
+pub fn crd_key(resource: &GroupResource) -> String {
     format!("apiextensions.k8s.io/customresourcedefinitions//{}.{}", resource.resource, resource.group)
 }
 
-/// Whether a CRD goes. Asked on every create, so that the schemas are passed over and not made into values.
-pub fn is_ending(crd: &Document) -> bool {
+/// Whether a CRD is being deleted. Called on every create, so it skips the schemas instead of parsing them.
+pub fn is_terminating(crd: &Document) -> bool {
     #[derive(Default, Deserialize)]
     struct Definition {
         metadata: Metadata,

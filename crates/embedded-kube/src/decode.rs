@@ -1,46 +1,51 @@
-//! Bodies of requests into values: JSON, YAML and protobuf, with what strict field validation wants to know.
+//! Decodes request bodies: JSON, YAML and protobuf, together with the errors that strict field validation reports.
 //!
-//! One pass gives both the value and the fields that came twice; the last of them wins, as on the real server. Errors
-//! are worded as Go's decoder words them, because clients print them.
+//! One pass yields both the value and the duplicate fields; the last duplicate wins, as in kube-apiserver. Error texts
+//! are those of Go's decoders because clients print them.
 
-mod syntax;
-mod value;
+mod duplicate_keys;
+mod go_syntax_error;
 
 use serde::de::DeserializeSeed;
 use serde_json::{Map, Value};
 use serde_saphyr::options::DuplicateKeyPolicy;
 
-use self::value::Seen;
+use self::duplicate_keys::ValueWithDuplicates;
 use crate::{
-    failure::{Answer, Failure},
     hex::hex,
+    status_error::{ApiResult, StatusError},
     types,
 };
 
-/// Largest body that is read.
+/// Maximum size of a request body.
 pub const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
-/// Media types a body may have, in the words of the refusal.
-const ACCEPTED: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+/// Accepted media types, as listed in the 415 error.
+const ACCEPTED_MEDIA_TYPES: [&str; 3] =
+    ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
 
-/// A body's value, and its faults that only strict validation minds (as the real server words them).
+/// Decodes a body; also returns the errors that only strict validation reports, with kube-apiserver's texts.
 ///
-/// `kind` is what the endpoint expects; it is named in the text of a refusal.
-pub fn decode(content_type: &str, body: &[u8], kind: &str) -> Answer<(Value, Vec<String>)> {
+/// `kind` is the kind that the endpoint expects; error texts name it.
+pub fn decode(content_type: &str, body: &[u8], kind: &str) -> ApiResult<(Value, Vec<String>)> {
     match content_type {
-        "" | "application/json" => json(body).and_then(object).map_err(|why| unrecognized(kind, &why, body)),
-        "application/yaml" => yaml(body).and_then(object).map_err(|why| unrecognized(kind, &why, body)),
+        "" | "application/json" => {
+            decode_json(body).and_then(require_object).map_err(|why| unrecognized(kind, &why, body))
+        }
+        "application/yaml" => {
+            decode_yaml(body).and_then(require_object).map_err(|why| unrecognized(kind, &why, body))
+        }
         "application/vnd.kubernetes.protobuf" => {
-            // The envelope names the type; these two only stand in where it does not.
-            let expected = types::Expected { group: "", version: "v1", kind };
+            // The envelope names the type; these values are the fallback.
+            let expected = types::ExpectedKind { group: "", version: "v1", kind };
             types::from_protobuf(body, expected).map(|value| (value, Vec::new()))
         }
-        _ => Err(unsupported(&ACCEPTED)),
+        _ => Err(unsupported_media_type(&ACCEPTED_MEDIA_TYPES)),
     }
 }
 
-/// Only an object has a type; nothing at all is an empty one.
-fn object((value, problems): (Value, Vec<String>)) -> Result<(Value, Vec<String>), String> {
+/// Rejects values that are not objects; an empty body is an empty object.
+fn require_object((value, problems): (Value, Vec<String>)) -> Result<(Value, Vec<String>), String> {
     let what = match value {
         Value::Object(_) => return Ok((value, problems)),
         Value::Null => return Ok((Value::Object(Map::new()), problems)),
@@ -53,33 +58,33 @@ fn object((value, problems): (Value, Vec<String>)) -> Result<(Value, Vec<String>
     Err(format!("json: cannot unmarshal {what} into Go value of type {fields}"))
 }
 
-/// The media type of a body is none that we read.
-pub fn unsupported(accepted: &[&str]) -> Failure {
+/// 415 with the list of accepted media types.
+pub fn unsupported_media_type(accepted: &[&str]) -> StatusError {
     let text = format!(
         "the body of the request was in an unknown format - accepted media types include: {}",
         accepted.join(", ")
     );
-    Failure::new(415, "UnsupportedMediaType", text, None)
+    StatusError::new(415, "UnsupportedMediaType", text, None)
 }
 
-/// JSON, with the paths of fields that came twice.
-pub fn json(body: &[u8]) -> Result<(Value, Vec<String>), String> {
-    // Go takes invalid UTF-8 and puts replacement characters; refusing it here would be stricter than the real server.
+/// Decodes JSON; also returns the paths of duplicate fields.
+pub fn decode_json(body: &[u8]) -> Result<(Value, Vec<String>), String> {
+    // Go replaces invalid UTF-8 with replacement characters; an error here would be stricter than kube-apiserver.
     let text = String::from_utf8_lossy(body);
     let mut duplicates = Vec::new();
     let mut reader = serde_json::Deserializer::from_str(&text);
-    let read = Seen::root(&mut duplicates).deserialize(&mut reader);
+    let read = ValueWithDuplicates::root(&mut duplicates).deserialize(&mut reader);
     let whole = read.and_then(|value| reader.end().map(|()| value));
     match whole {
         Ok(value) => {
             Ok((value, duplicates.iter().map(|path| format!("duplicate field \"{path}\"")).collect()))
         }
-        Err(why) => Err(syntax::complaint(text.as_bytes()).unwrap_or_else(|| why.to_string())),
+        Err(why) => Err(go_syntax_error::syntax_error(text.as_bytes()).unwrap_or_else(|| why.to_string())),
     }
 }
 
-/// YAML (one document), with a complaint about keys that came twice.
-pub fn yaml(body: &[u8]) -> Result<(Value, Vec<String>), String> {
+/// Decodes a YAML document; also reports duplicate keys.
+pub fn decode_yaml(body: &[u8]) -> Result<(Value, Vec<String>), String> {
     let text = std::str::from_utf8(body).map_err(|_| "yaml: invalid leading UTF-8 octet".to_owned())?;
     if text.trim().is_empty() {
         return Ok((Value::Null, Vec::new()));
@@ -95,18 +100,18 @@ pub fn yaml(body: &[u8]) -> Result<(Value, Vec<String>), String> {
     }
 }
 
-/// As the real server's reader, which is of YAML 1.1: `0644` is octal, `yes` is true.
+/// YAML 1.1 as in kube-apiserver: `0644` is octal, `yes` is true.
 fn yaml_options(duplicate_keys: DuplicateKeyPolicy) -> serde_saphyr::Options {
     serde_saphyr::options! { duplicate_keys: duplicate_keys, legacy_octal_numbers: true }
 }
 
 fn yaml_with(text: &str, options: serde_saphyr::Options) -> Result<Value, serde_saphyr::Error> {
     serde_saphyr::with_deserializer_from_str_with_options(text, options, |reader| {
-        Seen::root(&mut Vec::new()).deserialize(reader)
+        ValueWithDuplicates::root(&mut Vec::new()).deserialize(reader)
     })
 }
 
-/// In the words of the real server's reader, which names no line if it is the first.
+/// The error text of kube-apiserver's YAML reader, which omits the line number for the first line.
 fn malformed_yaml(why: &serde_saphyr::Error) -> String {
     let text = why.without_snippet().to_string();
     let text = text.lines().next().unwrap_or_default();
@@ -126,20 +131,20 @@ fn duplicate_key(why: &serde_saphyr::Error) -> String {
     format!("yaml: unmarshal errors:\n  line {line}: key \"{key}\" already set in map")
 }
 
-fn unrecognized(kind: &str, why: &str, body: &[u8]) -> Failure {
+fn unrecognized(kind: &str, why: &str, body: &[u8]) -> StatusError {
     let text = if why.starts_with("yaml: ") {
         why.to_owned()
     } else {
         format!("couldn't get version/kind; json parse error: {why}")
     };
-    let summary = summary(body);
-    Failure::bad_request(format!(
+    let summary = body_excerpt(body);
+    StatusError::bad_request(format!(
         "the object provided is unrecognized (must be of type {kind}): {text} ({summary})"
     ))
 }
 
-/// The beginning of a body, as the real server quotes it: text if it looks like JSON, else hexadecimal digits.
-pub fn summary(body: &[u8]) -> String {
+/// The start of a body as kube-apiserver quotes it: text if it looks like JSON, else hexadecimal digits.
+pub fn body_excerpt(body: &[u8]) -> String {
     const MOST: usize = 30;
     let start = body.get(..MOST).unwrap_or(body);
     let rest = if body.len() > MOST { " ..." } else { "" };
@@ -160,7 +165,7 @@ mod tests {
 
     #[test]
     fn duplicate_fields_are_named_by_path_and_the_last_wins() {
-        let (value, problems) = json(br#"{"a":1,"b":[{"c":1,"c":2}],"a":3}"#).unwrap();
+        let (value, problems) = decode_json(br#"{"a":1,"b":[{"c":1,"c":2}],"a":3}"#).unwrap();
         assert_eq!(value, json!({"a": 3, "b": [{"c": 2}]}));
         assert_eq!(problems, [r#"duplicate field "b[0].c""#, r#"duplicate field "a""#]);
     }
@@ -207,27 +212,28 @@ mod tests {
 
     #[test]
     fn yaml_is_read_and_a_key_that_came_twice_is_told_with_its_line() {
-        let (value, problems) = yaml(b"kind: A\nmetadata:\n  name: first\n  name: second\n1: z\n").unwrap();
+        let (value, problems) =
+            decode_yaml(b"kind: A\nmetadata:\n  name: first\n  name: second\n1: z\n").unwrap();
         assert_eq!(value, json!({"kind": "A", "metadata": {"name": "second"}, "1": "z"}));
         assert_eq!(problems, ["yaml: unmarshal errors:\n  line 4: key \"name\" already set in map"]);
     }
 
     #[test]
     fn yaml_is_read_by_the_old_rules() {
-        let (value, _) = yaml(b"mode: 0644\non: yes\ntext: '0644'\n").unwrap();
+        let (value, _) = decode_yaml(b"mode: 0644\non: yes\ntext: '0644'\n").unwrap();
         assert_eq!(value, json!({"mode": 420, "on": true, "text": "0644"}));
     }
 
     #[test]
     fn invalid_utf8_is_replaced_in_json() {
-        let (value, _) = json(b"{\"a\":\"\xff\"}").unwrap();
+        let (value, _) = decode_json(b"{\"a\":\"\xff\"}").unwrap();
         assert_eq!(value, json!({"a": "\u{fffd}"}));
     }
 
     #[test]
     fn deep_nesting_is_refused_rather_than_followed() {
-        assert!(json("[".repeat(100_000).as_bytes()).is_err());
-        assert!(yaml("[".repeat(10_000).as_bytes()).is_err());
+        assert!(decode_json("[".repeat(100_000).as_bytes()).is_err());
+        assert!(decode_yaml("[".repeat(10_000).as_bytes()).is_err());
     }
 
     #[test]

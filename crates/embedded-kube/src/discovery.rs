@@ -1,11 +1,11 @@
-//! Discovery: what is served, told in the two ways that clients know.
+//! API discovery in the legacy and the aggregated format.
 //!
-//! Legacy: `/api`, `/api/v1`, `/apis`, `/apis/<group>`, `/apis/<group>/<version>`. Aggregated: all of it at once from
-//! `/api` and `/apis`, asked for by the `Accept` header, with an `ETag`. Answers are made from a [`Catalogue`] and kept
-//! until there is another one.
+//! Legacy: `/api`, `/api/v1`, `/apis`, `/apis/<group>`, `/apis/<group>/<version>`. Aggregated: everything at once from
+//! `/api` and `/apis`, requested by the `Accept` header and tagged with an `ETag`. Documents are built from a
+//! [`Catalogue`] and cached until it changes.
 
+mod document;
 mod groups;
-mod page;
 mod resources;
 mod version;
 
@@ -17,20 +17,20 @@ use std::{collections::HashMap, sync::Arc};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use self::groups::{Group, groups};
+use self::groups::{ApiGroup, sorted_groups};
 pub use self::{
-    page::{Ask, Page, hash, not_acceptable},
+    document::{DocumentRequest, DocumentResponse, etag_hash, not_acceptable},
     resources::subresources,
-    version::version,
+    version::version_document,
 };
 use crate::{
-    failure::Answer,
     registry::{Catalogue, api_version},
+    status_error::ApiResult,
 };
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// Discovery with its cache.
+/// Discovery documents and their cache.
 #[derive(Default)]
 pub struct Discovery {
     cache: Mutex<Cache>,
@@ -38,59 +38,70 @@ pub struct Discovery {
 
 #[derive(Default)]
 struct Cache {
-    of: Option<Arc<Catalogue>>,
-    pages: HashMap<String, Page>,
+    catalogue: Option<Arc<Catalogue>>,
+    pages: HashMap<String, DocumentResponse>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum DiscoveryFormat {
     Legacy,
     Aggregated,
 }
 
 impl Discovery {
-    /// The answer to a path of discovery; `None` for every other path, and for groups and versions that are not served.
-    pub fn respond(&self, catalogue: &Arc<Catalogue>, ask: &Ask<'_>) -> Option<Answer<Page>> {
+    /// Responds to a discovery path; `None` for every other path and for groups and versions that are not served.
+    pub fn respond(
+        &self,
+        catalogue: &Arc<Catalogue>,
+        ask: &DocumentRequest<'_>,
+    ) -> Option<ApiResult<DocumentResponse>> {
         let path = ask.path.trim_end_matches('/');
         let is_root = matches!(path, "/api" | "/apis");
         if !is_root && !path.starts_with("/api/") && !path.starts_with("/apis/") {
             return None;
         }
-        let form = form(ask.accept, is_root);
-        // The address in /api is the one that the client used, so this page is not kept.
-        if path == "/api" && form == Some(Form::Legacy) {
-            return Some(Ok(Page::json(&api_versions(catalogue, ask.host))));
+        let form = negotiate_format(ask.accept, is_root);
+        // `/api` contains the address that the client used, so it is not cached.
+        if path == "/api" && form == Some(DiscoveryFormat::Legacy) {
+            return Some(Ok(DocumentResponse::json(&api_versions(catalogue, ask.host))));
         }
-        let page = self.page(catalogue, path, form.unwrap_or(Form::Legacy))?;
+        let page = self.cached_document(catalogue, path, form.unwrap_or(DiscoveryFormat::Legacy))?;
         match form {
             None => Some(Err(not_acceptable())),
-            Some(Form::Aggregated) => Some(Ok(page.unless_known(ask))),
-            Some(Form::Legacy) => Some(Ok(page)),
+            Some(DiscoveryFormat::Aggregated) => Some(Ok(page.or_not_modified(ask))),
+            Some(DiscoveryFormat::Legacy) => Some(Ok(page)),
         }
     }
 
-    fn page(&self, catalogue: &Arc<Catalogue>, path: &str, form: Form) -> Option<Page> {
+    fn cached_document(
+        &self,
+        catalogue: &Arc<Catalogue>,
+        path: &str,
+        form: DiscoveryFormat,
+    ) -> Option<DocumentResponse> {
         let mut cache = self.cache.lock();
-        if !cache.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, catalogue)) {
-            *cache = Cache { of: Some(Arc::clone(catalogue)), pages: HashMap::new() };
+        if !cache.catalogue.as_ref().is_some_and(|of| Arc::ptr_eq(of, catalogue)) {
+            *cache = Cache { catalogue: Some(Arc::clone(catalogue)), pages: HashMap::new() };
         }
-        let key = format!("{path} {}", form == Form::Aggregated);
+        let key = format!("{path} {}", form == DiscoveryFormat::Aggregated);
         if let Some(page) = cache.pages.get(&key) {
             return Some(page.clone());
         }
         let page = match form {
-            Form::Legacy => Page::json(&legacy(catalogue, path)?),
-            Form::Aggregated => Page::json(&aggregated(catalogue, path)).tagged(AGGREGATED),
+            DiscoveryFormat::Legacy => DocumentResponse::json(&legacy_document(catalogue, path)?),
+            DiscoveryFormat::Aggregated => {
+                DocumentResponse::json(&aggregated_document(catalogue, path)).with_etag(AGGREGATED)
+            }
         };
         cache.pages.insert(key, page.clone());
         Some(page)
     }
 }
 
-/// The first form in the `Accept` header that we have; `None` if there is none.
-fn form(accept: &str, is_root: bool) -> Option<Form> {
+/// The first supported format in the `Accept` header.
+fn negotiate_format(accept: &str, is_root: bool) -> Option<DiscoveryFormat> {
     if accept.trim().is_empty() {
-        return Some(Form::Legacy);
+        return Some(DiscoveryFormat::Legacy);
     }
     accept.split(',').find_map(|clause| {
         let mut parts = clause.split(';').map(str::trim);
@@ -102,25 +113,25 @@ fn form(accept: &str, is_root: bool) -> Option<Form> {
             None
         } else if wants("as=APIGroupDiscoveryList") {
             let is_known = is_root && wants("g=apidiscovery.k8s.io") && wants("v=v2");
-            is_known.then_some(Form::Aggregated)
+            is_known.then_some(DiscoveryFormat::Aggregated)
         } else {
-            Some(Form::Legacy)
+            Some(DiscoveryFormat::Legacy)
         }
     })
 }
 
 fn api_versions(catalogue: &Catalogue, host: &str) -> Value {
-    let all = groups(catalogue);
+    let all = sorted_groups(catalogue);
     let versions: Vec<&str> =
-        all.iter().filter(|group| group.name.is_empty()).flat_map(Group::version_names).collect();
+        all.iter().filter(|group| group.name.is_empty()).flat_map(ApiGroup::version_names).collect();
     json!({
         "kind": "APIVersions", "versions": versions,
         "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": host}],
     })
 }
 
-fn legacy(catalogue: &Catalogue, path: &str) -> Option<Value> {
-    let all = groups(catalogue);
+fn legacy_document(catalogue: &Catalogue, path: &str) -> Option<Value> {
+    let all = sorted_groups(catalogue);
     if path == "/apis" {
         let groups: Vec<Value> = all.iter().filter(|group| !group.name.is_empty()).map(group_json).collect();
         return Some(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}));
@@ -137,7 +148,7 @@ fn legacy(catalogue: &Catalogue, path: &str) -> Option<Value> {
         return Some(value);
     };
     let (_, members) = group.versions.iter().find(|(name, _)| *name == version)?;
-    let resources: Vec<Value> = members.iter().flat_map(|one| resources::legacy(one)).collect();
+    let resources: Vec<Value> = members.iter().flat_map(|one| resources::api_resource_entries(one)).collect();
     let mut value = json!({"kind": "APIResourceList"});
     if !group.name.is_empty() {
         value["apiVersion"] = "v1".into();
@@ -153,7 +164,7 @@ fn merge(value: &mut Value, more: Value) {
     }
 }
 
-fn group_json(group: &Group<'_>) -> Value {
+fn group_json(group: &ApiGroup<'_>) -> Value {
     let versions: Vec<Value> = group
         .version_names()
         .map(|version| json!({"groupVersion": api_version(group.name, version), "version": version}))
@@ -162,8 +173,8 @@ fn group_json(group: &Group<'_>) -> Value {
     json!({"name": group.name, "versions": versions, "preferredVersion": preferred})
 }
 
-fn aggregated(catalogue: &Catalogue, path: &str) -> Value {
-    let all = groups(catalogue);
+fn aggregated_document(catalogue: &Catalogue, path: &str) -> Value {
+    let all = sorted_groups(catalogue);
     let wanted = all.iter().filter(|group| group.name.is_empty() == (path == "/api"));
     let items: Vec<Value> = wanted.map(aggregated_group).collect();
     json!({
@@ -171,12 +182,13 @@ fn aggregated(catalogue: &Catalogue, path: &str) -> Value {
     })
 }
 
-fn aggregated_group(group: &Group<'_>) -> Value {
+fn aggregated_group(group: &ApiGroup<'_>) -> Value {
     let versions: Vec<Value> = group
         .versions
         .iter()
         .map(|(version, members)| {
-            let resources: Vec<Value> = members.iter().map(|one| resources::aggregated(one)).collect();
+            let resources: Vec<Value> =
+                members.iter().map(|one| resources::group_discovery_entry(one)).collect();
             json!({"version": version, "resources": resources, "freshness": "Current"})
         })
         .collect();

@@ -1,10 +1,10 @@
-//! Trouble on request, for tests: failures, delays, broken connections, lost watches, old reads; and a log of requests.
+//! Fault injection for tests: errors, delays, aborted connections, broken watches, stale reads; and a log of requests.
 //!
-//! Faults are matched against every request for a resource, in the order they were added; the first whose turn it is
-//! acts. A fault says *which* requests it looks at (a closure), *when* it acts (the nth match, a number of times, or
-//! always) and *what* it does ([`Effect`]).
+//! Every resource request is matched against the active faults in the order they were added; the first one that is due
+//! triggers. A fault defines *which* requests it matches (a closure), *when* it triggers (the nth match, a number of
+//! times, or always) and *what* it does ([`Effect`]).
 
-mod log;
+mod request_log;
 
 use std::{
     fmt,
@@ -18,16 +18,16 @@ use std::{
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-pub use self::log::{Logged, Requests};
+pub use self::request_log::{RequestLog, RequestRecord};
 use crate::{
-    failure::{Details, Failure},
     request::Verb,
+    status_error::{StatusDetails, StatusError},
 };
 
-/// A request as a fault sees it.
+/// A request as fault matchers see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
-    /// What is asked for.
+pub struct ApiCall {
+    /// Verb.
     pub verb: Verb,
     /// API group; empty for core.
     pub group: String,
@@ -45,65 +45,65 @@ pub struct Call {
     pub agent: String,
 }
 
-impl Call {
-    /// It changes something.
+impl ApiCall {
+    /// Whether the verb modifies objects.
     pub fn is_write(&self) -> bool {
         !matches!(self.verb, Verb::Get | Verb::List | Verb::Watch)
     }
 
-    /// It is about this resource: `secrets`, `deployments.apps`, `deployments.apps/status`.
-    pub fn is_on(&self, resource: &str) -> bool {
+    /// Whether the call targets this resource: `secrets`, `deployments.apps`, `deployments.apps/status`.
+    pub fn targets(&self, resource: &str) -> bool {
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
         let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
         self.resource == plural && self.group == group && self.subresource == subresource
     }
 }
 
-/// What a fault does.
+/// What a triggered fault does.
 #[derive(Debug, Clone)]
 pub enum Effect {
-    /// Answers with this instead of doing anything.
-    Fail(Failure),
-    /// Waits, then goes on as if nothing were.
+    /// Responds with this error without handling the request.
+    Fail(StatusError),
+    /// Delays the request, then handles it.
     Delay(Duration),
-    /// Breaks the connection before anything is done.
+    /// Aborts the connection before the request is handled.
     DropBefore,
-    /// Does what was asked, then breaks the connection instead of answering.
+    /// Handles the request, then aborts the connection instead of responding.
     DropAfter,
-    /// Breaks the watch after this many events.
+    /// Aborts the watch after this many events.
     BreakWatchAfter(usize),
 }
 
-type Matches = Box<dyn Fn(&Call) -> bool + Send + Sync>;
+type CallMatcher = Box<dyn Fn(&ApiCall) -> bool + Send + Sync>;
 
-/// Which requests, when, and what.
+/// A matcher, a trigger condition and an effect.
 pub struct Fault {
-    matches: Matches,
+    matches: CallMatcher,
     skip: u64,
     times: Option<u64>,
     effect: Effect,
 }
 
 impl Fault {
-    /// Every request that the closure picks meets this effect, until the fault is removed.
-    pub fn new(matches: impl Fn(&Call) -> bool + Send + Sync + 'static, effect: Effect) -> Self {
+    /// A fault that triggers on every matching request until it is removed.
+    pub fn new(matches: impl Fn(&ApiCall) -> bool + Send + Sync + 'static, effect: Effect) -> Self {
         Self { matches: Box::new(matches), skip: 0, times: None, effect }
     }
 
-    /// Answers with a `Status` of this code.
-    pub fn fail(matches: impl Fn(&Call) -> bool + Send + Sync + 'static, code: u16) -> Self {
-        Self::new(matches, Effect::Fail(failure(code, 0)))
+    /// Responds with a `Status` of this code.
+    pub fn fail(matches: impl Fn(&ApiCall) -> bool + Send + Sync + 'static, code: u16) -> Self {
+        Self::new(matches, Effect::Fail(injected_error(code, 0)))
     }
 
-    /// Answers 429 and says when to come again.
+    /// Responds with 429 and `Retry-After`.
     pub fn throttle(
-        matches: impl Fn(&Call) -> bool + Send + Sync + 'static,
+        matches: impl Fn(&ApiCall) -> bool + Send + Sync + 'static,
         retry_after_seconds: u32,
     ) -> Self {
-        Self::new(matches, Effect::Fail(failure(429, retry_after_seconds)))
+        Self::new(matches, Effect::Fail(injected_error(429, retry_after_seconds)))
     }
 
-    /// Only the nth match (from 1), and none after it unless [`Fault::times`] says so.
+    /// Triggers only on the nth match (from 1), once unless [`Fault::times`] is set.
     #[must_use]
     pub fn nth(mut self, nth: u64) -> Self {
         self.skip = nth.saturating_sub(1);
@@ -111,7 +111,7 @@ impl Fault {
         self
     }
 
-    /// This many times, then never again.
+    /// Triggers this many times.
     #[must_use]
     pub fn times(mut self, times: u64) -> Self {
         self.times = Some(times);
@@ -129,8 +129,8 @@ impl fmt::Debug for Fault {
     }
 }
 
-/// What the real server says with this code when it is in trouble itself.
-fn failure(code: u16, retry_after_seconds: u32) -> Failure {
+/// The `Status` that kube-apiserver returns with this code when it is unhealthy.
+fn injected_error(code: u16, retry_after_seconds: u32) -> StatusError {
     let (reason, text) = match code {
         409 => ("Conflict", "the server reported a conflict"),
         429 => (
@@ -145,126 +145,129 @@ fn failure(code: u16, retry_after_seconds: u32) -> Failure {
         ),
         _ => ("", "injected fault"),
     };
-    let details = (retry_after_seconds > 0).then(|| Details { retry_after_seconds, ..Details::default() });
-    Failure::new(code, reason, text, details)
+    let details =
+        (retry_after_seconds > 0).then(|| StatusDetails { retry_after_seconds, ..StatusDetails::default() });
+    StatusError::new(code, reason, text, details)
 }
 
-/// A fault that was added; to remove it, or to see how often it acted.
+/// Handle of an active fault: removes it, or returns how often it triggered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FaultId(u64);
 
-struct Active {
+struct ActiveFault {
     id: FaultId,
     fault: Fault,
     matched: u64,
-    acted: u64,
+    triggered: u64,
 }
 
-type Hook = Box<dyn Fn() + Send + Sync>;
-type Revision = Box<dyn Fn() -> u64 + Send + Sync>;
+type ExpireHook = Box<dyn Fn() + Send + Sync>;
+type RevisionFn = Box<dyn Fn() -> u64 + Send + Sync>;
 
 /// The faults of one cluster. Cheap to clone.
 #[derive(Clone)]
-pub struct Faults(Arc<Inner>);
+pub struct FaultInjector(Arc<Inner>);
 
 struct Inner {
-    next: AtomicU64,
-    active: Mutex<Vec<Active>>,
-    watches: Mutex<CancellationToken>,
-    /// Reads are answered as of this revision; 0 means now.
-    stale: AtomicU64,
-    expire: Hook,
-    revision: Revision,
+    next_id: AtomicU64,
+    active: Mutex<Vec<ActiveFault>>,
+    watch_token: Mutex<CancellationToken>,
+    /// Reads are served from this revision; 0 means the current one.
+    frozen_revision: AtomicU64,
+    expire_history: ExpireHook,
+    revision: RevisionFn,
 }
 
-impl fmt::Debug for Faults {
+impl fmt::Debug for FaultInjector {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Faults").field("active", &self.0.active.lock().len()).finish_non_exhaustive()
     }
 }
 
-impl Faults {
+impl FaultInjector {
     pub(crate) fn new(
         expire: impl Fn() + Send + Sync + 'static,
         revision: impl Fn() -> u64 + Send + Sync + 'static,
     ) -> Self {
         Self(Arc::new(Inner {
-            next: AtomicU64::new(1),
+            next_id: AtomicU64::new(1),
             active: Mutex::default(),
-            watches: Mutex::new(CancellationToken::new()),
-            stale: AtomicU64::new(0),
-            expire: Box::new(expire),
+            watch_token: Mutex::new(CancellationToken::new()),
+            frozen_revision: AtomicU64::new(0),
+            expire_history: Box::new(expire),
             revision: Box::new(revision),
         }))
     }
 
     /// Adds a fault.
     pub fn add(&self, fault: Fault) -> FaultId {
-        let id = FaultId(self.0.next.fetch_add(1, Ordering::Relaxed));
-        self.0.active.lock().push(Active { id, fault, matched: 0, acted: 0 });
+        let id = FaultId(self.0.next_id.fetch_add(1, Ordering::Relaxed));
+        self.0.active.lock().push(ActiveFault { id, fault, matched: 0, triggered: 0 });
         id
     }
 
-    /// Removes a fault; says how often it acted.
+    /// Removes a fault and returns how often it triggered.
     pub fn remove(&self, id: FaultId) -> u64 {
         let mut active = self.0.active.lock();
-        let acted = active.iter().find(|one| one.id == id).map_or(0, |one| one.acted);
+        let acted = active.iter().find(|one| one.id == id).map_or(0, |one| one.triggered);
         active.retain(|one| one.id != id);
         acted
     }
 
-    /// How often a fault has acted.
-    pub fn acted(&self, id: FaultId) -> u64 {
-        self.0.active.lock().iter().find(|one| one.id == id).map_or(0, |one| one.acted)
+    /// How often a fault has triggered.
+    pub fn trigger_count(&self, id: FaultId) -> u64 {
+        self.0.active.lock().iter().find(|one| one.id == id).map_or(0, |one| one.triggered)
     }
 
-    /// Removes every fault and lets reads be current again.
+    /// Removes every fault and ends stale reads.
     pub fn clear(&self) {
         self.0.active.lock().clear();
         self.thaw_reads();
     }
 
-    /// Breaks every watch there is now, without a proper end. New ones may come.
+    /// Aborts every open watch. New watches are not affected.
     pub fn break_watches(&self) {
-        std::mem::take(&mut *self.0.watches.lock()).cancel();
+        std::mem::take(&mut *self.0.watch_token.lock()).cancel();
     }
 
-    /// Forgets the history: older revisions give 410 from now on.
+    /// Drops the history: older revisions return 410 from now on.
     pub fn expire_history(&self) {
-        (self.0.expire)();
+        (self.0.expire_history)();
     }
 
-    /// Gets and lists answer as of now until [`Faults::thaw_reads`], whatever is written. Watches and writes go on.
+    /// Serves gets and lists from the current revision until [`Faults::thaw_reads`]. Watches and writes are not
+    /// affected.
     pub fn freeze_reads(&self) {
-        self.0.stale.store((self.0.revision)(), Ordering::Release);
+        self.0.frozen_revision.store((self.0.revision)(), Ordering::Release);
     }
 
-    /// Gets and lists answer with what is there.
+    /// Serves gets and lists from the current state again.
     pub fn thaw_reads(&self) {
-        self.0.stale.store(0, Ordering::Release);
+        self.0.frozen_revision.store(0, Ordering::Release);
     }
 
-    pub(crate) fn stale(&self) -> Option<u64> {
-        let revision = self.0.stale.load(Ordering::Acquire);
+    pub(crate) fn frozen_revision(&self) -> Option<u64> {
+        let revision = self.0.frozen_revision.load(Ordering::Acquire);
         (revision > 0).then_some(revision)
     }
 
-    /// Done when watches are to break.
-    pub(crate) fn watches(&self) -> CancellationToken {
-        self.0.watches.lock().clone()
+    /// Cancelled when open watches must be aborted.
+    pub(crate) fn watch_token(&self) -> CancellationToken {
+        self.0.watch_token.lock().clone()
     }
 
-    /// What happens to this request.
-    pub(crate) fn meet(&self, call: &Call) -> Option<Effect> {
+    /// The effect of the first fault that triggers for this call.
+    pub(crate) fn effect_for(&self, call: &ApiCall) -> Option<Effect> {
         let mut active = self.0.active.lock();
         active.iter_mut().find_map(|one| {
             if !(one.fault.matches)(call) {
                 return None;
             }
             one.matched += 1;
-            let due = one.matched > one.fault.skip && one.fault.times.is_none_or(|times| one.acted < times);
+            let due =
+                one.matched > one.fault.skip && one.fault.times.is_none_or(|times| one.triggered < times);
             due.then(|| {
-                one.acted += 1;
+                one.triggered += 1;
                 one.fault.effect.clone()
             })
         })
@@ -275,8 +278,8 @@ impl Faults {
 mod tests {
     use super::*;
 
-    fn call(verb: Verb, resource: &str) -> Call {
-        Call {
+    fn call(verb: Verb, resource: &str) -> ApiCall {
+        ApiCall {
             verb,
             group: String::new(),
             resource: resource.to_owned(),
@@ -288,18 +291,18 @@ mod tests {
         }
     }
 
-    fn faults() -> Faults {
-        Faults::new(|| {}, || 41)
+    fn faults() -> FaultInjector {
+        FaultInjector::new(|| {}, || 41)
     }
 
     #[test]
     fn only_the_nth_match_fails() {
         let faults = faults();
-        let id = faults.add(Fault::fail(|call| call.is_on("secrets") && call.is_write(), 503).nth(2));
+        let id = faults.add(Fault::fail(|call| call.targets("secrets") && call.is_write(), 503).nth(2));
         let outcomes: Vec<bool> =
-            (0..4).map(|_| faults.meet(&call(Verb::Update, "secrets")).is_some()).collect();
+            (0..4).map(|_| faults.effect_for(&call(Verb::Update, "secrets")).is_some()).collect();
         assert_eq!(outcomes, [false, true, false, false]);
-        assert!(faults.meet(&call(Verb::Get, "secrets")).is_none());
+        assert!(faults.effect_for(&call(Verb::Get, "secrets")).is_none());
         assert_eq!(faults.remove(id), 1);
     }
 
@@ -309,7 +312,7 @@ mod tests {
         faults.add(Fault::fail(|_| true, 500).times(1));
         faults.add(Fault::throttle(|_| true, 7));
         let codes: Vec<(u16, u32)> = (0..2)
-            .filter_map(|_| match faults.meet(&call(Verb::List, "pods")) {
+            .filter_map(|_| match faults.effect_for(&call(Verb::List, "pods")) {
                 Some(Effect::Fail(failure)) => {
                     Some((failure.code(), failure.details().map_or(0, |details| details.retry_after_seconds)))
                 }
@@ -322,17 +325,17 @@ mod tests {
     #[test]
     fn breaking_watches_leaves_new_ones_alone() {
         let faults = faults();
-        let old = faults.watches();
+        let old = faults.watch_token();
         faults.break_watches();
-        assert!(old.is_cancelled() && !faults.watches().is_cancelled());
+        assert!(old.is_cancelled() && !faults.watch_token().is_cancelled());
     }
 
     #[test]
     fn frozen_reads_are_of_the_revision_of_that_moment() {
         let faults = faults();
         faults.freeze_reads();
-        assert_eq!(faults.stale(), Some(41));
+        assert_eq!(faults.frozen_revision(), Some(41));
         faults.thaw_reads();
-        assert_eq!(faults.stale(), None);
+        assert_eq!(faults.frozen_revision(), None);
     }
 }

@@ -1,80 +1,82 @@
-//! What a request means: the verbs of the API on the store.
+//! Request handlers: the API verbs on top of the store.
 //!
-//! `front` has already found out who asks for what and whether they may. Here an object is read, defaulted, checked,
-//! tracked and written; every rule that is the same for all kinds is in one of the files below, what differs by kind is
-//! behind [`Rules`](crate::registry::Rules).
+//! `http_server` has already authenticated, authorized and routed the request. Here an object is read, defaulted,
+//! validated and written, and its managed fields are updated. Generic behaviour is in the files below; kind-specific
+//! behaviour is behind [`Rules`](crate::registry::Rules).
 
-mod change;
-mod cleaning;
-mod collection;
+mod continue_token;
+mod crd_cleanup;
 mod create;
+mod decode_body;
 mod delete;
+mod delete_collection;
 mod get;
-mod intake;
+mod guaranteed_update;
 mod list;
-mod meta;
+mod metadata_validation;
 mod namespaces;
-mod options;
-mod patching;
+mod object_converter;
+mod patch_handler;
 mod pods;
 mod scale;
-mod token;
 mod update;
-mod view;
 mod watch;
+mod write_options;
 
 use std::sync::Arc;
 
-use self::view::Viewer;
+use self::object_converter::ObjectConverter;
 use crate::{
-    failure::{Answer, Failure},
-    registry::{Part, Registry, Resource},
+    registry::{ObjectPart, Registry, Resource},
     request::{Reply, Request, Verb},
+    status_error::{ApiResult, StatusError},
     store::Store,
 };
 
-/// Answers requests from one store. Cheap to clone.
+/// Handles the requests of one cluster. Cheap to clone.
 #[derive(Clone)]
-pub struct Server {
+pub struct RequestHandler {
     store: Store,
     registry: Arc<Registry>,
 }
 
-impl Server {
-    /// On this store, with what is served in this registry.
+impl RequestHandler {
+    /// Handles requests with this store and registry.
     pub fn new(store: Store, registry: Arc<Registry>) -> Self {
         Self { store, registry }
     }
 
-    /// The store behind it.
+    /// The store.
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// What is served.
+    /// The served resources.
     pub fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }
 
-    /// Does what is asked.
-    pub async fn handle(&self, request: Request) -> Answer<Reply> {
+    /// Handles one request.
+    pub async fn handle(&self, request: Request) -> ApiResult<Reply> {
         let plural = request.resource.id.plural.as_str();
         match request.subresource.as_str() {
-            "" => self.handle_main(&request).await,
-            "status" if request.resource.status => self.handle_part(&request, Part::Status).await,
+            "" => self.handle_object(&request).await,
+            "status" if request.resource.has_status => {
+                self.handle_subresource(&request, ObjectPart::Status).await
+            }
             "scale" if request.resource.scale.is_some() => self.handle_scale(&request).await,
             "finalize" if plural == "namespaces" && request.verb == Verb::Update => {
                 self.finalize(&request).await
             }
             "binding" if plural == "pods" && request.verb == Verb::Create => self.bind(&request).await,
             "eviction" if plural == "pods" && request.verb == Verb::Create => self.evict(&request).await,
-            _ => Err(Failure::no_such_path()),
+            _ => Err(StatusError::path_not_found()),
         }
     }
 
-    async fn handle_main(&self, request: &Request) -> Answer<Reply> {
+    async fn handle_object(&self, request: &Request) -> ApiResult<Reply> {
         if !request.resource.verbs.contains(&request.verb.name()) {
-            return Err(Failure::method_not_supported(
+            return Err(StatusError::method_not_supported(
                 &request.resource.group_resource(),
                 request.verb.name(),
             ));
@@ -84,40 +86,40 @@ impl Server {
             Verb::List => self.list(request),
             Verb::Watch => self.watch(request),
             Verb::Create => self.create(request).await,
-            Verb::Update => self.update(request, Part::Main).await,
-            Verb::Patch => self.patch(request, Part::Main).await,
+            Verb::Update => self.update(request, ObjectPart::Object).await,
+            Verb::Patch => self.patch(request, ObjectPart::Object).await,
             Verb::Delete => self.delete(request).await,
             Verb::DeleteCollection => self.delete_collection(request).await,
         }
     }
 
-    async fn handle_part(&self, request: &Request, part: Part) -> Answer<Reply> {
+    async fn handle_subresource(&self, request: &Request, part: ObjectPart) -> ApiResult<Reply> {
         match request.verb {
             Verb::Get => self.get(request),
             Verb::Update => self.update(request, part).await,
             Verb::Patch => self.patch(request, part).await,
-            other => Err(Failure::method_not_supported(&request.resource.group_resource(), other.name())),
+            other => Err(StatusError::method_not_supported(&request.resource.group_resource(), other.name())),
         }
     }
 }
 
-/// Where an object is kept.
-fn key(resource: &Resource, namespace: &str, name: &str) -> String {
+/// Storage key of an object.
+fn storage_key(resource: &Resource, namespace: &str, name: &str) -> String {
     let namespace = if resource.namespaced { namespace } else { "" };
-    format!("{}/{namespace}/{name}", resource.storage)
+    format!("{}/{namespace}/{name}", resource.storage_prefix)
 }
 
-/// Where all objects of a resource are, or those of one namespace.
-fn prefix(resource: &Resource, namespace: &str) -> String {
+/// Key prefix of a resource, or of a resource in one namespace.
+fn storage_key_prefix(resource: &Resource, namespace: &str) -> String {
     if resource.namespaced && !namespace.is_empty() {
-        format!("{}/{namespace}/", resource.storage)
+        format!("{}/{namespace}/", resource.storage_prefix)
     } else {
-        format!("{}/", resource.storage)
+        format!("{}/", resource.storage_prefix)
     }
 }
 
-fn viewer(resource: &Arc<Resource>) -> Viewer {
-    Viewer::new(Arc::clone(resource))
+fn object_converter(resource: &Arc<Resource>) -> ObjectConverter {
+    ObjectConverter::new(Arc::clone(resource))
 }
 
 #[cfg(test)]

@@ -1,22 +1,22 @@
-//! HTTP: who asks, for what, in which form; and the answer's form. Meaning is elsewhere (`verbs`).
+//! HTTP: authentication, routing, content negotiation and encoding. Semantics live in `handlers`.
 //!
-//! One [`Front`] serves one cluster, in process ([`service`]) and over TLS ([`listen`]). The order is the real
-//! server's: authentication, impersonation, authorization, then routing, so that nobody learns what exists who may not.
+//! One [`HttpServer`] serves one cluster, in process ([`service`]) and over TLS ([`listen`]). The order is kube-apiserver's:
+//! authentication, impersonation, authorization, then routing, so an unauthorized caller cannot probe what exists.
 
-mod accept;
 mod encode;
-mod health;
+mod in_process;
 pub mod listen;
-mod path;
-mod payload;
+mod negotiation;
+mod nonresource;
 mod query;
+mod request_info;
 mod resource;
-mod respond;
+mod response;
+mod response_body;
 mod route;
-mod service;
 mod table;
 pub mod tls;
-mod watch;
+mod watch_encoder;
 
 use std::{sync::Arc, time::Instant};
 
@@ -28,57 +28,57 @@ use hyper::body::Body as HttpBody;
 use tokio_util::sync::CancellationToken;
 
 pub use self::{
-    payload::{Broken, Payload},
-    service::InProcess,
+    in_process::InProcessService,
+    response_body::{ConnectionAborted, ResponseBody},
 };
-use self::{query::Query, respond::Response};
+use self::{query::Query, response::Response};
 use crate::{
     auth::{self, Attributes, Auth},
     clock,
     decode::BODY_LIMIT,
     discovery::Discovery,
-    failure::{Answer, Details, Failure},
-    faults::{Faults, Logged, Requests},
+    fault_injection::{FaultInjector, RequestLog, RequestRecord},
     openapi::OpenApi,
     registry::Registry,
     request::{Reply, Request, User},
+    status_error::{ApiResult, StatusDetails, StatusError},
 };
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Where requests are carried out.
+/// Handles decoded requests.
 pub trait Backend: Send + Sync {
-    /// Carries out one request.
-    fn handle(&self, request: Request) -> BoxFuture<'_, Answer<Reply>>;
-    /// What is served.
+    /// Handles one request.
+    fn handle(&self, request: Request) -> BoxFuture<'_, ApiResult<Reply>>;
+    /// The served resources.
     fn registry(&self) -> &Registry;
 }
 
-/// Who a connection speaks for.
+/// How the caller of a connection is identified.
 #[derive(Debug, Clone)]
-pub enum Caller {
-    /// Whoever the headers say.
-    Headers,
-    /// This user, whatever the headers say.
-    Known(User),
+pub enum CallerIdentity {
+    /// Authenticated by the request headers.
+    FromHeaders,
+    /// Always this user, whatever the headers say.
+    Authenticated(User),
 }
 
-/// The HTTP side of one cluster. Cheap to clone.
+/// The HTTP server of one cluster. Cheap to clone.
 #[derive(Clone)]
-pub struct Front(Arc<Inner>);
+pub struct HttpServer(Arc<Inner>);
 
 struct Inner {
     backend: Arc<dyn Backend>,
     auth: Auth,
-    faults: Faults,
-    requests: Requests,
+    faults: FaultInjector,
+    request_log: RequestLog,
     stopping: CancellationToken,
     discovery: Discovery,
     openapi: OpenApi,
 }
 
-/// Everything of a request but its body.
-struct Head {
+/// A request without its body.
+struct RequestHead {
     method: Method,
     path: String,
     query: Query,
@@ -87,15 +87,15 @@ struct Head {
     agent: String,
 }
 
-impl Head {
-    fn of(parts: Parts) -> Self {
+impl RequestHead {
+    fn from_parts(parts: Parts) -> Self {
         let agent = parts.headers.get(http::header::USER_AGENT);
         let agent =
             agent.map(|agent| String::from_utf8_lossy(agent.as_bytes()).into_owned()).unwrap_or_default();
         Self {
             method: parts.method,
             path: parts.uri.path().to_owned(),
-            query: Query::of(parts.uri.query()),
+            query: Query::parse(parts.uri.query()),
             raw_query: parts.uri.query().unwrap_or_default().to_owned(),
             headers: parts.headers,
             agent,
@@ -106,7 +106,7 @@ impl Head {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// All values of `Accept` as one.
+    /// All `Accept` headers joined.
     fn accept(&self) -> String {
         let values =
             self.headers.get_all(http::header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
@@ -114,135 +114,138 @@ impl Head {
     }
 }
 
-/// What the log will say; written when the request is over, however it ends.
-struct Record {
-    requests: Requests,
+/// Pending entry of the request log; written when dropped, however the request ends.
+struct RequestLogGuard {
+    request_log: RequestLog,
     started: Instant,
-    entry: Logged,
+    entry: RequestRecord,
 }
 
-impl Drop for Record {
+impl Drop for RequestLogGuard {
     fn drop(&mut self) {
-        self.entry.took = self.started.elapsed();
-        self.requests.add(std::mem::replace(&mut self.entry, Logged::empty(clock::now())));
+        self.entry.duration = self.started.elapsed();
+        self.request_log.add(std::mem::replace(&mut self.entry, RequestRecord::empty(clock::now())));
     }
 }
 
-impl Front {
+impl HttpServer {
     pub fn new(
         backend: Arc<dyn Backend>,
         auth: Auth,
-        faults: Faults,
-        requests: Requests,
+        faults: FaultInjector,
+        requests: RequestLog,
         stopping: CancellationToken,
     ) -> Self {
         Self(Arc::new(Inner {
             backend,
             auth,
             faults,
-            requests,
+            request_log: requests,
             stopping,
             discovery: Discovery::default(),
             openapi: OpenApi::default(),
         }))
     }
 
-    /// Done when the server goes down.
+    /// Cancelled when the server shuts down.
     pub fn stopping(&self) -> &CancellationToken {
         &self.0.stopping
     }
 
-    /// Answers one request. An error means that the connection is to be broken without an answer.
-    pub async fn answer<B>(
+    /// Handles one request. An error means that the connection must be aborted without a response.
+    pub async fn serve<B>(
         &self,
         parts: Parts,
         body: B,
-        caller: Caller,
-    ) -> Result<http::Response<Payload>, Broken>
+        caller: CallerIdentity,
+    ) -> Result<http::Response<ResponseBody>, ConnectionAborted>
     where
         B: HttpBody<Data = Bytes> + Send,
         B::Error: Into<BoxError>,
     {
-        let head = Head::of(parts);
+        let head = RequestHead::from_parts(parts);
         let started = Instant::now();
-        let user = match self.user(&head, caller).await {
+        let user = match self.resolve_user(&head, caller).await {
             Ok(user) => user,
-            Err(failure) => return Ok(finished(&head, respond::failure(&head, &failure))),
+            Err(failure) => return Ok(finish_response(&head, response::status_error(&head, &failure))),
         };
-        let mut record = self.record(&head, &user, started);
-        let result = match path::address(&head.path) {
-            Some(address) => self.resource((&head, &user), body, address, &mut record).await?,
-            None => self.plain(&head, &user),
+        let mut record = self.start_record(&head, &user, started);
+        let result = match request_info::parse_path(&head.path) {
+            Some(address) => self.serve_resource((&head, &user), body, address, &mut record).await?,
+            None => self.serve_nonresource(&head, &user),
         };
-        let response = result.unwrap_or_else(|failure| respond::failure(&head, &failure));
+        let response = result.unwrap_or_else(|failure| response::status_error(&head, &failure));
         record.entry.code = response.status().as_u16();
-        Ok(finished(&head, response))
+        Ok(finish_response(&head, response))
     }
 
-    /// Nobody in particular is not logged: the log is for those who were let in, and costs memory.
-    fn record(&self, head: &Head, user: &User, started: Instant) -> Record {
-        let entry = Logged {
+    /// Anonymous requests are not logged: the log costs memory and is about authenticated callers.
+    fn start_record(&self, head: &RequestHead, user: &User, started: Instant) -> RequestLogGuard {
+        let entry = RequestRecord {
             user: user.name.clone(),
             agent: head.agent.clone(),
             resource: head.path.clone(),
-            ..Logged::empty(clock::now())
+            ..RequestRecord::empty(clock::now())
         };
-        let requests = if auth::is_anonymous(user) { Requests::off() } else { self.0.requests.clone() };
-        Record { requests, started, entry }
+        let requests =
+            if auth::is_anonymous(user) { RequestLog::disabled() } else { self.0.request_log.clone() };
+        RequestLogGuard { request_log: requests, started, entry }
     }
 
-    async fn user(&self, head: &Head, caller: Caller) -> Answer<User> {
+    async fn resolve_user(&self, head: &RequestHead, caller: CallerIdentity) -> ApiResult<User> {
         let caller = match caller {
-            Caller::Headers => self.0.auth.authenticate(&head.headers).await?,
-            Caller::Known(user) => user,
+            CallerIdentity::FromHeaders => self.0.auth.authenticate(&head.headers).await?,
+            CallerIdentity::Authenticated(user) => user,
         };
         self.0.auth.impersonate(caller, &head.headers)
     }
 
-    /// A path that is no resource: health, version, discovery, schemas.
-    fn plain(&self, head: &Head, user: &User) -> Answer<Response> {
-        self.0.auth.authorize(user, &Attributes::of_path(head.method.as_str(), &head.path))?;
-        if let Some(response) = health::respond(head) {
+    /// Serves a non-resource path: health, version, discovery, schemas.
+    fn serve_nonresource(&self, head: &RequestHead, user: &User) -> ApiResult<Response> {
+        self.0.auth.authorize(user, &Attributes::for_path(head.method.as_str(), &head.path))?;
+        if let Some(response) = nonresource::respond(head) {
             return Ok(response);
         }
-        let catalogue = self.0.backend.registry().all();
-        health::documents(&self.0, head, &catalogue).unwrap_or_else(|| match path::group(&head.path) {
-            // A version that a group of ours does not have.
-            Some(group) if catalogue.values().any(|one| !one.custom && one.id.group == group) => {
-                Err(Failure::no_such_path())
+        let catalogue = self.0.backend.registry().catalogue();
+        nonresource::respond_document(&self.0, head, &catalogue).unwrap_or_else(|| {
+            match request_info::group_of_path(&head.path) {
+                // A version that a built-in group does not have.
+                Some(group) if catalogue.values().any(|one| !one.is_custom && one.id.group == group) => {
+                    Err(StatusError::path_not_found())
+                }
+                _ => Ok(response::page_not_found()),
             }
-            _ => Ok(respond::page_not_found()),
         })
     }
 }
 
-fn finished(head: &Head, response: Response) -> Response {
-    if head.method == Method::HEAD { respond::without_body(response) } else { response }
+fn finish_response(head: &RequestHead, response: Response) -> Response {
+    if head.method == Method::HEAD { response::without_body(response) } else { response }
 }
 
-/// What is read of a body beyond the limit and thrown away. A client that still writes when the connection is closed
-/// may never see the refusal.
-const DISCARDED: usize = 16 << 20;
+/// Bytes that are read beyond the body limit and discarded. A client that is still writing when the connection closes
+/// may never see the error.
+const MAX_DISCARDED_BYTES: usize = 16 << 20;
 
-/// The body, up to the limit.
-async fn read<B>(body: B) -> Answer<Bytes>
+/// Reads the body up to the limit.
+async fn read_body<B>(body: B) -> ApiResult<Bytes>
 where
     B: HttpBody<Data = Bytes> + Send,
     B::Error: Into<BoxError>,
 {
-    const SLOWEST: std::time::Duration = std::time::Duration::from_mins(1);
-    match tokio::time::timeout(SLOWEST, collect(body)).await {
+    const READ_TIMEOUT: std::time::Duration = std::time::Duration::from_mins(1);
+    match tokio::time::timeout(READ_TIMEOUT, collect_limited(body)).await {
         Ok(collected) => collected,
-        Err(_) => Err(Failure::new(
+        Err(_) => Err(StatusError::new(
             408,
             "Timeout",
             "Timeout: request did not complete within the allotted timeout",
-            Some(Details::default()),
+            Some(StatusDetails::default()),
         )),
     }
 }
 
-async fn collect<B>(body: B) -> Answer<Bytes>
+async fn collect_limited<B>(body: B) -> ApiResult<Bytes>
 where
     B: HttpBody<Data = Bytes> + Send,
     B::Error: Into<BoxError>,
@@ -250,7 +253,7 @@ where
     let mut body = std::pin::pin!(body);
     let (mut kept, mut seen) = (BytesMut::new(), 0_usize);
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|why| Failure::bad_request(why.into().to_string()))?;
+        let frame = frame.map_err(|why| StatusError::bad_request(why.into().to_string()))?;
         let Ok(data) = frame.into_data() else { continue };
         seen = seen.saturating_add(data.len());
         if seen <= BODY_LIMIT {
@@ -258,7 +261,7 @@ where
         } else {
             kept = BytesMut::new();
         }
-        if seen > DISCARDED {
+        if seen > MAX_DISCARDED_BYTES {
             break;
         }
     }
@@ -266,7 +269,7 @@ where
         return Ok(kept.freeze());
     }
     let text = format!("Request entity too large: limit is {BODY_LIMIT}");
-    Err(Failure::new(413, "RequestEntityTooLarge", text, None))
+    Err(StatusError::new(413, "RequestEntityTooLarge", text, None))
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
-//! Built-in kinds: what is served from the start, with its defaults, checks and columns.
+//! Built-in kinds: defaults, validation and printer columns.
 //!
-//! One file per kind or small family. Nothing here reads a clock or does I/O; the few random choices that the real
-//! server makes too (an address of a Service, the name of a token volume) are made in `prepare_create`.
+//! One file per kind or group of kinds. Nothing here reads a clock or does I/O; the random choices that kube-apiserver
+//! makes too (a cluster IP, the name of a token volume) are made in `prepare_create`.
 
-mod access;
 pub mod columns;
 mod common;
 mod endpoints;
@@ -13,6 +12,7 @@ mod namespace;
 mod node;
 mod pod;
 mod quantity;
+mod rbac;
 mod secret;
 mod service;
 #[cfg(test)]
@@ -21,9 +21,9 @@ mod workload;
 
 use std::sync::Arc;
 
-use self::common::{Decoded, Plain};
+use self::common::{DefaultStrategy, NormalizingStrategy};
 use crate::{
-    registry::{Resource, ResourceId, Rules, Scale},
+    registry::{Resource, ResourceId, ResourceStrategy, Scale},
     shape::{Node, Shape},
     types,
 };
@@ -35,24 +35,24 @@ const REVIEW_VERBS: &[&str] = &["create"];
 
 /// Every built-in resource.
 pub fn resources() -> Vec<Resource> {
-    let mut all = core();
-    all.extend(workloads());
-    all.extend(network());
-    all.extend(access());
-    all.extend(reviews());
+    let mut all = core_resources();
+    all.extend(workload_resources());
+    all.extend(network_resources());
+    all.extend(rbac_resources());
+    all.extend(review_resources());
     all
 }
 
-fn core() -> Vec<Resource> {
+fn core_resources() -> Vec<Resource> {
     vec![
-        Resource { verbs: NAMESPACE_VERBS, ..plain("", "namespaces", "Namespace") }
-            .short(&["ns"])
-            .cluster_wide()
+        Resource { verbs: NAMESPACE_VERBS, ..namespaced_v1("", "namespaces", "Namespace") }
+            .with_short_names(&["ns"])
+            .cluster_scoped()
             .with_status()
-            .selectable(&["status.phase"]),
-        plain("", "secrets", "Secret").selectable(&["type"]),
-        plain("", "configmaps", "ConfigMap").short(&["cm"]),
-        plain("", "events", "Event").short(&["ev"]).selectable(&[
+            .with_selectable_fields(&["status.phase"]),
+        namespaced_v1("", "secrets", "Secret").with_selectable_fields(&["type"]),
+        namespaced_v1("", "configmaps", "ConfigMap").with_short_names(&["cm"]),
+        namespaced_v1("", "events", "Event").with_short_names(&["ev"]).with_selectable_fields(&[
             "involvedObject.kind",
             "involvedObject.namespace",
             "involvedObject.name",
@@ -65,86 +65,101 @@ fn core() -> Vec<Resource> {
             "source",
             "type",
         ]),
-        plain("", "services", "Service")
-            .short(&["svc"])
-            .in_all()
+        namespaced_v1("", "services", "Service")
+            .with_short_names(&["svc"])
+            .in_category_all()
             .with_status()
-            .selectable(&["spec.clusterIP", "spec.type"]),
-        plain("", "serviceaccounts", "ServiceAccount").short(&["sa"]),
-        plain("", "pods", "Pod").short(&["po"]).in_all().with_status().selectable(&[
-            "spec.nodeName",
-            "spec.restartPolicy",
-            "spec.schedulerName",
-            "spec.serviceAccountName",
-            "spec.hostNetwork",
-            "status.phase",
-            "status.podIP",
-            "status.podIPs",
-            "status.nominatedNodeName",
-            "spec.host",
-        ]),
-        plain("", "nodes", "Node")
-            .short(&["no"])
-            .cluster_wide()
+            .with_selectable_fields(&["spec.clusterIP", "spec.type"]),
+        namespaced_v1("", "serviceaccounts", "ServiceAccount").with_short_names(&["sa"]),
+        namespaced_v1("", "pods", "Pod")
+            .with_short_names(&["po"])
+            .in_category_all()
             .with_status()
-            .selectable(&["spec.unschedulable"]),
-        Resource { singular: "endpoints".to_owned(), ..plain("", "endpoints", "Endpoints") }.short(&["ep"]),
+            .with_selectable_fields(&[
+                "spec.nodeName",
+                "spec.restartPolicy",
+                "spec.schedulerName",
+                "spec.serviceAccountName",
+                "spec.hostNetwork",
+                "status.phase",
+                "status.podIP",
+                "status.podIPs",
+                "status.nominatedNodeName",
+                "spec.host",
+            ]),
+        namespaced_v1("", "nodes", "Node")
+            .with_short_names(&["no"])
+            .cluster_scoped()
+            .with_status()
+            .with_selectable_fields(&["spec.unschedulable"]),
+        Resource { singular: "endpoints".to_owned(), ..namespaced_v1("", "endpoints", "Endpoints") }
+            .with_short_names(&["ep"]),
     ]
 }
 
-fn workloads() -> Vec<Resource> {
+fn workload_resources() -> Vec<Resource> {
     vec![
-        plain("apps", "deployments", "Deployment").short(&["deploy"]).in_all().with_status().with_scale(),
-        plain("apps", "replicasets", "ReplicaSet").short(&["rs"]).in_all().with_status().with_scale(),
-        plain("coordination.k8s.io", "leases", "Lease"),
+        namespaced_v1("apps", "deployments", "Deployment")
+            .with_short_names(&["deploy"])
+            .in_category_all()
+            .with_status()
+            .with_scale(),
+        namespaced_v1("apps", "replicasets", "ReplicaSet")
+            .with_short_names(&["rs"])
+            .in_category_all()
+            .with_status()
+            .with_scale(),
+        namespaced_v1("coordination.k8s.io", "leases", "Lease"),
     ]
 }
 
-fn network() -> Vec<Resource> {
-    let event = plain("events.k8s.io", "events", "Event").short(&["ev"]).selectable(&[
-        "reason",
-        "regarding.kind",
-        "regarding.namespace",
-        "regarding.name",
-        "regarding.uid",
-        "regarding.apiVersion",
-        "regarding.resourceVersion",
-        "regarding.fieldPath",
-        "reportingController",
-        "type",
-    ]);
+fn network_resources() -> Vec<Resource> {
+    let event = namespaced_v1("events.k8s.io", "events", "Event")
+        .with_short_names(&["ev"])
+        .with_selectable_fields(&[
+            "reason",
+            "regarding.kind",
+            "regarding.namespace",
+            "regarding.name",
+            "regarding.uid",
+            "regarding.apiVersion",
+            "regarding.resourceVersion",
+            "regarding.fieldPath",
+            "reportingController",
+            "type",
+        ]);
     vec![
-        plain("discovery.k8s.io", "endpointslices", "EndpointSlice"),
-        Resource { storage: "/events".to_owned(), ..event },
+        namespaced_v1("discovery.k8s.io", "endpointslices", "EndpointSlice"),
+        Resource { storage_prefix: "/events".to_owned(), ..event },
     ]
 }
 
-fn access() -> Vec<Resource> {
+fn rbac_resources() -> Vec<Resource> {
     const RBAC: &str = "rbac.authorization.k8s.io";
     vec![
-        plain(RBAC, "roles", "Role"),
-        plain(RBAC, "rolebindings", "RoleBinding"),
-        plain(RBAC, "clusterroles", "ClusterRole").cluster_wide(),
-        plain(RBAC, "clusterrolebindings", "ClusterRoleBinding").cluster_wide(),
+        namespaced_v1(RBAC, "roles", "Role"),
+        namespaced_v1(RBAC, "rolebindings", "RoleBinding"),
+        namespaced_v1(RBAC, "clusterroles", "ClusterRole").cluster_scoped(),
+        namespaced_v1(RBAC, "clusterrolebindings", "ClusterRoleBinding").cluster_scoped(),
         Resource {
             categories: vec!["api-extensions".to_owned()],
-            ..plain("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition")
+            ..namespaced_v1("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition")
         }
-        .short(&["crd", "crds"])
-        .cluster_wide()
+        .with_short_names(&["crd", "crds"])
+        .cluster_scoped()
         .with_status(),
     ]
 }
 
-/// Questions rather than objects: create-only, never stored (`storage` is empty), answered by `auth`.
-fn reviews() -> Vec<Resource> {
+/// Virtual resources: create-only, never stored (`storage_prefix` is empty), answered by `auth`.
+fn review_resources() -> Vec<Resource> {
     const AUTHENTICATION: &str = "authentication.k8s.io";
     const AUTHORIZATION: &str = "authorization.k8s.io";
     let review = |group: &str, plural: &str, kind: &str, namespaced: bool| Resource {
         namespaced,
         verbs: REVIEW_VERBS,
-        storage: String::new(),
-        ..plain(group, plural, kind)
+        storage_prefix: String::new(),
+        ..namespaced_v1(group, plural, kind)
     };
     vec![
         review(AUTHENTICATION, "tokenreviews", "TokenReview", false),
@@ -156,8 +171,8 @@ fn reviews() -> Vec<Resource> {
     ]
 }
 
-/// A namespaced resource at `v1` with all verbs and nothing special.
-fn plain(group: &str, plural: &str, kind: &str) -> Resource {
+/// A namespaced resource at `v1` with all verbs and the default settings.
+fn namespaced_v1(group: &str, plural: &str, kind: &str) -> Resource {
     Resource {
         id: ResourceId { group: group.to_owned(), version: "v1".to_owned(), plural: plural.to_owned() },
         kind: kind.to_owned(),
@@ -167,75 +182,75 @@ fn plain(group: &str, plural: &str, kind: &str) -> Resource {
         categories: Vec::new(),
         namespaced: true,
         verbs: ALL_VERBS,
-        status: false,
+        has_status: false,
         scale: None,
-        shape: shape(group, kind),
-        columns: columns::built_in(kind),
-        selectable: Vec::new(),
-        storage: format!("{group}/{plural}"),
+        shape: shape_for(group, kind),
+        columns: columns::built_in_columns(kind),
+        selectable_fields: Vec::new(),
+        storage_prefix: format!("{group}/{plural}"),
         storage_version: "v1".to_owned(),
-        custom: false,
-        schema_since: 0,
-        rules: rules(group, kind),
+        is_custom: false,
+        schema_revision: 0,
+        strategy: strategy_for(group, kind),
     }
 }
 
-fn shape(group: &str, kind: &str) -> Shape {
-    types::shape_of(group, "v1", kind).unwrap_or_else(|| Shape::own(Node::Any))
+fn shape_for(group: &str, kind: &str) -> Shape {
+    types::shape_of(group, "v1", kind).unwrap_or_else(|| Shape::owned(Node::Any))
 }
 
-fn rules(group: &str, kind: &str) -> Arc<dyn Rules> {
-    let shape = shape(group, kind);
+fn strategy_for(group: &str, kind: &str) -> Arc<dyn ResourceStrategy> {
+    let shape = shape_for(group, kind);
     match (group, kind) {
-        ("apiextensions.k8s.io", "CustomResourceDefinition") => crate::crd::rules(),
-        ("", "Namespace") => decoded(shape, namespace::Namespace),
-        ("", "Secret") => decoded(shape, secret::Secret),
-        ("", "ConfigMap") => decoded(shape, secret::ConfigMap),
-        ("", "Service") => decoded(shape, service::Service),
-        ("", "Pod") => decoded(shape, pod::Pod),
-        ("", "Node") => decoded(shape, node::Node),
-        ("", "Endpoints") => decoded(shape, endpoints::Endpoints),
-        ("", "Event") => decoded(shape, event::Event { core: true }),
-        ("events.k8s.io", "Event") => decoded(shape, event::Event { core: false }),
-        ("apps", "Deployment") => decoded(shape, workload::Workload { deployment: true }),
-        ("apps", "ReplicaSet") => decoded(shape, workload::Workload { deployment: false }),
-        (_, "EndpointSlice") => decoded(shape, endpoints::EndpointSlice),
-        (_, "Lease") => decoded(shape, lease::Lease),
-        (_, "Role") => decoded(shape, access::Role { namespaced: true }),
-        (_, "ClusterRole") => decoded(shape, access::Role { namespaced: false }),
-        (_, "RoleBinding") => decoded(shape, access::Binding { namespaced: true }),
-        (_, "ClusterRoleBinding") => decoded(shape, access::Binding { namespaced: false }),
-        (_, "CustomResourceDefinition") => decoded(shape, Plain { dated: true }),
-        _ => decoded(shape, Plain { dated: false }),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => crate::crd::strategy(),
+        ("", "Namespace") => normalized(shape, namespace::NamespaceStrategy),
+        ("", "Secret") => normalized(shape, secret::SecretStrategy),
+        ("", "ConfigMap") => normalized(shape, secret::ConfigMapStrategy),
+        ("", "Service") => normalized(shape, service::ServiceStrategy),
+        ("", "Pod") => normalized(shape, pod::PodStrategy),
+        ("", "Node") => normalized(shape, node::NodeStrategy),
+        ("", "Endpoints") => normalized(shape, endpoints::EndpointsStrategy),
+        ("", "Event") => normalized(shape, event::EventStrategy { core: true }),
+        ("events.k8s.io", "Event") => normalized(shape, event::EventStrategy { core: false }),
+        ("apps", "Deployment") => normalized(shape, workload::WorkloadStrategy { deployment: true }),
+        ("apps", "ReplicaSet") => normalized(shape, workload::WorkloadStrategy { deployment: false }),
+        (_, "EndpointSlice") => normalized(shape, endpoints::EndpointSliceStrategy),
+        (_, "Lease") => normalized(shape, lease::LeaseStrategy),
+        (_, "Role") => normalized(shape, rbac::RoleStrategy { namespaced: true }),
+        (_, "ClusterRole") => normalized(shape, rbac::RoleStrategy { namespaced: false }),
+        (_, "RoleBinding") => normalized(shape, rbac::RoleBindingStrategy { namespaced: true }),
+        (_, "ClusterRoleBinding") => normalized(shape, rbac::RoleBindingStrategy { namespaced: false }),
+        (_, "CustomResourceDefinition") => normalized(shape, DefaultStrategy { shows_created_at: true }),
+        _ => normalized(shape, DefaultStrategy { shows_created_at: false }),
     }
 }
 
-fn decoded(shape: Shape, rules: impl Rules + 'static) -> Arc<dyn Rules> {
-    Arc::new(Decoded { shape, rules })
+fn normalized(shape: Shape, rules: impl ResourceStrategy + 'static) -> Arc<dyn ResourceStrategy> {
+    Arc::new(NormalizingStrategy { shape, strategy: rules })
 }
 
 impl Resource {
-    fn short(mut self, names: &[&str]) -> Self {
+    fn with_short_names(mut self, names: &[&str]) -> Self {
         self.short_names = names.iter().map(|name| (*name).to_owned()).collect();
         self
     }
 
-    fn in_all(mut self) -> Self {
+    fn in_category_all(mut self) -> Self {
         self.categories = vec!["all".to_owned()];
         self
     }
 
-    fn cluster_wide(mut self) -> Self {
+    fn cluster_scoped(mut self) -> Self {
         self.namespaced = false;
         self
     }
 
     fn with_status(mut self) -> Self {
-        self.status = true;
+        self.has_status = true;
         self
     }
 
-    /// The selector of built-in kinds is an object; its text form is made by `selectors::LabelSelector`.
+    /// Built-in kinds have a selector object; `selectors::LabelSelector` formats it as text.
     fn with_scale(mut self) -> Self {
         self.scale = Some(Scale {
             spec: "spec.replicas".to_owned(),
@@ -245,8 +260,8 @@ impl Resource {
         self
     }
 
-    fn selectable(mut self, fields: &[&str]) -> Self {
-        self.selectable = fields.iter().map(|field| (*field).to_owned()).collect();
+    fn with_selectable_fields(mut self, fields: &[&str]) -> Self {
+        self.selectable_fields = fields.iter().map(|field| (*field).to_owned()).collect();
         self
     }
 }

@@ -1,26 +1,28 @@
-//! A Kubernetes API server in a library, on `SQLite`, for one or many logical clusters in one process.
+//! An embeddable Kubernetes API server backed by `SQLite`, for one or more logical clusters in one process.
 //!
-//! | room | what it does |
+//! | module | purpose |
 //! |---|---|
-//! | [`cluster`] | the handle: builder, in-process client, listener, kubeconfig |
-//! | `front` | HTTP: paths, negotiation, encoding, TLS |
-//! | `auth` | who asks, and what they may |
-//! | `verbs` | what a request means: get, list, watch, create, update, patch, delete |
-//! | `patch` | the four kinds of patches, and who manages which field |
-//! | `registry` | what is served now |
-//! | `kinds` | built-in kinds: defaults, checks, columns |
+//! | [`cluster`] | the public handle: builder, in-process client, listener, kubeconfig |
+//! | `http_server` | HTTP: path parsing, content negotiation, encoding, TLS |
+//! | `auth` | authentication, impersonation, RBAC |
+//! | `handlers` | request handlers: get, list, watch, create, update, patch, delete |
+//! | `patch` | the four patch types and managed fields |
+//! | `registry` | the served resources |
+//! | `kinds` | built-in kinds: defaults, validation, printer columns |
 //! | `types` | the table of built-in types: fields, list types, merge keys, protobuf |
-//! | `schema`, `crd` | custom resources: schemas, CEL, versions, establishment |
-//! | `discovery`, `openapi` | what clients ask to find their way |
-//! | `decode` | bodies of requests into values |
+//! | `schema`, `crd` | custom resources: schemas, CEL, versions, the CRD controller |
+//! | `discovery`, `openapi` | API discovery and `OpenAPI` documents |
+//! | `decode` | decoding of request bodies |
 //! | `controllers` | garbage collector, namespaces, Deployment → `ReplicaSet` → Pod → `EndpointSlice` |
-//! | `selectors` | which objects a request is about: label and field selectors |
-//! | `store` | one ordered, durable history of objects |
-//! | `durable` | names in directories that survive a power cut |
-//! | `faults` | trouble on request, and a log of requests, for tests |
-//! | `object`, `shape`, `failure`, `request`, `hex` | words and small tools that all of them share |
+//! | `selectors` | label and field selectors |
+//! | `store` | ordered, durable storage of objects, with watches |
+//! | `fsync` | durable directory entries |
+//! | `fault_injection` | injected faults and the request log, for tests |
+//! | `object`, `shape`, `status_error`, `request`, `hex` | types and helpers shared by all modules |
+//!
+//! Behaviour and error texts follow kube-apiserver ("the real server" in comments); `docs/conformance.md` lists the cases.
 
-#![allow(unreachable_pub, reason = "the rooms are private; `pub` in them is what other rooms may use")]
+#![allow(unreachable_pub, reason = "most modules are private; `pub` marks what other modules may use")]
 
 pub mod auth;
 mod clock;
@@ -29,11 +31,11 @@ mod controllers;
 mod crd;
 mod decode;
 mod discovery;
-mod durable;
-pub mod failure;
-pub mod faults;
-mod front;
+pub mod fault_injection;
+mod fsync;
+mod handlers;
 mod hex;
+mod http_server;
 mod kinds;
 pub mod object;
 mod openapi;
@@ -43,6 +45,6 @@ pub mod request;
 mod schema;
 mod selectors;
 mod shape;
+pub mod status_error;
 mod store;
 mod types;
-mod verbs;

@@ -1,16 +1,16 @@
-//! Objects as JSON values: names, metadata, documents.
+//! Untyped objects: names, metadata, serialized documents.
 
 mod document;
-mod marks;
+mod indexed_meta;
 mod meta;
-mod names;
+mod name_validation;
 mod value;
 
 pub use self::{
     document::{Document, Draft},
-    marks::{Manager, Marks},
-    meta::{Meta, MetaMut, at, at_mut, text},
-    names::{
+    indexed_meta::{ControllerRef, IndexedMeta},
+    meta::{MetaAccessor, MetaAccessorMut, get_path, get_path_mut, str_at},
+    name_validation::{
         dns1035_label, dns1123_label, dns1123_subdomain, label_key, label_value, path_segment, qualified_name,
     },
     value::{depth, type_name},

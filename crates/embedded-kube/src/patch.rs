@@ -1,49 +1,49 @@
-//! The four kinds of patches, and who manages which field. Pure: objects in, objects or refusals out.
+//! The four patch types and managed fields. Pure: objects in, objects or errors out.
 //!
-//! Refusals carry the texts of the real server. Depth is bounded: what comes in was parsed with `serde_json`'s limit, and
-//! a JSON patch may not build anything deeper.
+//! Error texts are kube-apiserver's. Depth is bounded: input was parsed with `serde_json`'s limit, and a JSON patch
+//! cannot build anything deeper.
 
 mod apply;
 #[cfg(test)]
 mod arbitrary;
-mod fields;
-mod json;
-mod merge;
-mod owners;
+mod field_set;
+mod go_fmt;
+mod go_json;
+mod json_patch;
+mod managed_fields;
+mod managed_fields_update;
+mod merge_patch;
+mod strategic_merge;
 #[cfg(test)]
-mod shapes;
-mod strategic;
-mod syntax;
-mod track;
+mod test_shapes;
 mod typed;
-mod words;
 
 use jiff::Timestamp;
 
 pub use self::{
     apply::apply,
-    json::json_patch,
-    merge::merge_patch,
-    strategic::strategic_merge,
-    syntax::{duplicate_fields, json_patch_faults, shown_patch},
-    track::track,
+    go_json::{duplicate_fields, format_patch, json_patch_strict_errors},
+    json_patch::json_patch,
+    managed_fields_update::update_managed_fields,
+    merge_patch::merge_patch,
+    strategic_merge::strategic_merge,
 };
 
-/// Who writes, through what, and when.
+/// Field manager, endpoint and time of a write.
 #[derive(Debug, Clone, Copy)]
-pub struct Writer<'a> {
+pub struct WriteContext<'a> {
     /// Field manager.
     pub manager: &'a str,
-    /// Version that the request speaks.
+    /// API version of the request.
     pub api_version: &'a str,
-    /// Kind of the resource; empty to take the object's word for it.
+    /// Kind of the resource; empty to use the object's own.
     pub kind: &'a str,
     /// Subresource of the request; empty for the object itself.
     pub subresource: &'a str,
-    /// Dotted paths of fields that this endpoint does not change, such as `status`.
-    pub reset: &'a [&'a str],
-    /// Dotted path of the number of replicas, if the request goes through `scale`.
-    pub replicas: &'a str,
-    /// The moment of the write.
+    /// Dotted paths of fields that this endpoint does not write, such as `status`.
+    pub reset_fields: &'a [&'a str],
+    /// Dotted path of the replica count, if the request uses `/scale`.
+    pub replicas_path: &'a str,
+    /// Time of the write.
     pub now: Timestamp,
 }

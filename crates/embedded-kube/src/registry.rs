@@ -1,7 +1,7 @@
-//! What is served: one [`Resource`] per group, version and plural.
+//! The served resources: one [`Resource`] per group, version and plural.
 //!
-//! Built-in resources are there from the start, those of a CRD come and go with it. The registry is read on every
-//! request and changed rarely, so readers take a snapshot without a lock.
+//! Built-in resources are always served; resources of a CRD come and go with it. The registry is read on every request
+//! and rarely changed, so readers take a snapshot without a lock.
 
 use std::{collections::BTreeMap, fmt, pin::pin, sync::Arc};
 
@@ -10,8 +10,8 @@ use serde_json::Value;
 use tokio::sync::Notify;
 
 use crate::{
-    failure::{Answer, FieldError, GroupResource},
     shape::Shape,
+    status_error::{ApiResult, FieldError, GroupResource},
 };
 
 /// Group, version and plural.
@@ -39,44 +39,45 @@ pub struct Resource {
     pub short_names: Vec<String>,
     /// Categories, such as `all`.
     pub categories: Vec<String>,
-    /// Lives in a namespace.
+    /// Whether objects belong to a namespace.
     pub namespaced: bool,
     /// Main verbs as discovery names them, sorted: `create`, `delete`, `deletecollection`, `get`, `list`, `patch`, …
     pub verbs: &'static [&'static str],
-    /// Has `/status`.
-    pub status: bool,
-    /// Has `/scale`, and where its numbers are.
+    /// Whether `/status` is served.
+    pub has_status: bool,
+    /// Field paths of `/scale`, if it is served.
     pub scale: Option<Scale>,
     /// Structure, for pruning, apply, strategic merge and `OpenAPI`.
     pub shape: Shape,
-    /// Columns of the table; computed by the kind for built-in ones.
+    /// Printer columns; built-in kinds compute their cells.
     pub columns: Vec<Column>,
-    /// Field selectors beside `metadata.name` and `metadata.namespace`: paths without the leading dot, `spec.nodeName`.
-    pub selectable: Vec<String>,
-    /// Where objects are kept: `group/plural`. Versions of one kind share it (events of both groups do too).
-    pub storage: String,
-    /// Version that is written.
+    /// Supported field selectors beside `metadata.name` and `metadata.namespace`: paths without the leading dot,
+    /// `spec.nodeName`.
+    pub selectable_fields: Vec<String>,
+    /// Prefix of the storage keys: `group/plural`. All versions of a kind share it (events of both groups do too).
+    pub storage_prefix: String,
+    /// Version that is stored.
     pub storage_version: String,
-    /// Made from a CRD: items of lists then carry their type, names and so on follow the CRD.
-    pub custom: bool,
+    /// Whether a CRD defines it: list items then carry their type, and names follow the CRD.
+    pub is_custom: bool,
     /// Objects older than this revision were written under another schema: they are pruned and defaulted when read.
-    pub schema_since: u64,
-    /// Defaults, checks and printing.
-    pub rules: Arc<dyn Rules>,
+    pub schema_revision: u64,
+    /// Defaults, validation and printing.
+    pub strategy: Arc<dyn ResourceStrategy>,
 }
 
-/// Where a scale subresource reads and writes.
+/// Field paths of the scale subresource.
 #[derive(Debug, Clone)]
 pub struct Scale {
-    /// Path of the wished number, such as `spec.replicas`.
+    /// Path of the desired replica count, such as `spec.replicas`.
     pub spec: String,
-    /// Path of the present number.
+    /// Path of the observed replica count.
     pub status: String,
-    /// Path of the selector as text, if the kind has one.
+    /// Path of the selector as text, if there is one.
     pub selector: Option<String>,
 }
 
-/// A column of a table.
+/// A printer column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
     /// Heading.
@@ -85,98 +86,101 @@ pub struct Column {
     pub kind: String,
     /// Format, such as `name` or `date-time`; may be empty.
     pub format: String,
-    /// What it means.
+    /// Description.
     pub description: String,
-    /// 0 is always shown, higher only in wide tables.
+    /// 0 is always shown, higher values only in wide output.
     pub priority: i32,
-    /// Where a custom resource has its value; empty for built-in kinds.
+    /// `JSONPath` of the value in a custom resource; empty for built-in kinds.
     pub path: String,
 }
 
-/// Which part of an object a request is about.
+/// Part of an object that a request reads or writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Part {
+pub enum ObjectPart {
     /// The object.
-    Main,
+    Object,
     /// `/status`.
     Status,
     /// `/scale`.
     Scale,
 }
 
-/// What one kind does beyond storing: defaults, checks, printing. No I/O, no clock.
+/// Kind-specific behaviour, like the registry strategies of kube-apiserver: defaults, validation, printing. No I/O, no
+/// clock.
 ///
-/// Order on create: prune (by shape), `default`, `prepare_create`, `check`. On update: prune, `default`,
-/// `prepare_update`, `check_update`. Metadata common to all kinds (name, uid, finalizers, owners, …) is done elsewhere.
-pub trait Rules: Send + Sync {
-    /// Fills in what is missing. Also called on what is read, if the schema has changed since.
-    fn default(&self, object: &mut Value);
+/// Order on create: prune (by shape), `set_defaults`, `prepare_create`, `validate`. On update: prune, `set_defaults`,
+/// `prepare_update`, `validate_update`. Metadata common to all kinds (name, uid, finalizers, owners, …) is handled
+/// elsewhere.
+pub trait ResourceStrategy: Send + Sync {
+    /// Sets defaults. Also called on objects that are read, if the schema has changed since they were written.
+    fn set_defaults(&self, object: &mut Value);
 
-    /// Before a create: drops or sets what a client must not decide. `status` is already gone where `/status` exists.
+    /// Before a create: drops or sets the fields that clients cannot set. `status` is already removed where `/status`
+    /// exists.
     fn prepare_create(&self, _object: &mut Value) {}
 
-    /// Before an update: carries over what a client must not change.
-    fn prepare_update(&self, _part: Part, _object: &mut Value, _old: &Value) {}
+    /// Before an update: restores the fields that clients cannot change.
+    fn prepare_update(&self, _part: ObjectPart, _object: &mut Value, _old: &Value) {}
 
-    /// Faults of a new object; `metadata` is checked elsewhere except for the name (see [`Rules::check_name`]).
-    fn check(&self, object: &Value) -> Vec<FieldError>;
+    /// Validates a new object; `metadata` is validated elsewhere except for the name (see [`Rules::check_name`]).
+    fn validate(&self, object: &Value) -> Vec<FieldError>;
 
-    /// Faults of a changed object.
-    fn check_update(&self, part: Part, object: &Value, old: &Value) -> Vec<FieldError>;
+    /// Validates an update.
+    fn validate_update(&self, part: ObjectPart, object: &Value, old: &Value) -> Vec<FieldError>;
 
-    /// Complaints about a name; `prefix` is set for a generateName.
-    fn check_name(&self, name: &str, prefix: bool) -> Vec<String>;
+    /// Validates a name; `prefix` is set for a generateName.
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String>;
 
-    /// Whether a change from `old` gives the object a new generation. Metadata never does.
-    fn is_new_generation(&self, object: &Value, old: &Value) -> bool;
+    /// Whether the change from `old` increments `metadata.generation`. Metadata changes never do.
+    fn bumps_generation(&self, object: &Value, old: &Value) -> bool;
 
     /// Warnings for the `Warning` header.
     fn warnings(&self, _object: &Value) -> Vec<String> {
         Vec::new()
     }
 
-    /// Cells of a table row, one per column; `None` if the columns' paths say it all.
+    /// Cells of a table row, one per column; `None` if the columns' paths define them.
     fn cells(&self, _object: &Value, _now: jiff::Timestamp) -> Option<Vec<Value>> {
         None
     }
 
-    /// The schema as its author wrote it, descriptions and all, for `OpenAPI`; built-in kinds have none.
+    /// The schema as written by its author, with descriptions, for `OpenAPI`; `None` for built-in kinds.
     fn schema(&self) -> Option<&Value> {
         None
     }
 
-    /// What everybody is told who uses this version.
-    fn deprecation(&self) -> Option<&str> {
+    /// Deprecation warning of this version.
+    fn deprecation_warning(&self) -> Option<&str> {
         None
     }
 
-    /// Why nothing of this kind may be created now; existing objects can still be changed and deleted.
-    fn refuses_create(&self) -> Option<&str> {
+    /// Why no object of this kind can be created now; existing objects can still be updated and deleted.
+    fn create_forbidden_reason(&self) -> Option<&str> {
         None
     }
 
-    /// What the first delete makes of an object, where the kind decides that itself.
-    fn first_delete(&self, _object: &Value, _now: jiff::Timestamp) -> Option<Value> {
+    /// The object after the first delete, for kinds with their own deletion flow.
+    fn begin_deletion(&self, _object: &Value, _now: jiff::Timestamp) -> Option<Value> {
         None
     }
 
-    /// From the stored version to this one.
-    #[expect(clippy::wrong_self_convention, reason = "it reads as the pair of `to_storage`")]
+    /// Converts from the storage version to this one.
+    #[expect(clippy::wrong_self_convention, reason = "named as the counterpart of `to_storage`")]
     fn from_storage(&self, _object: &mut Value) {}
 
-    /// From this version to the stored one.
-    fn to_storage(&self, _object: &mut Value) -> Answer<()> {
+    /// Converts from this version to the storage version.
+    fn to_storage(&self, _object: &mut Value) -> ApiResult<()> {
         Ok(())
     }
 }
 
 impl Resource {
-    /// Group and plural, as error texts want it.
+    /// Group and plural, for error texts.
     pub fn group_resource(&self) -> GroupResource {
         GroupResource::new(&self.id.group, &self.id.plural)
     }
 
-    /// The group that faults of an object name: events of both groups are those of the core group.
+    /// The group that validation errors name: events of both groups use the core group.
     pub fn error_group(&self) -> &str {
         if self.id.group == "events.k8s.io" { "" } else { &self.id.group }
     }
@@ -198,10 +202,10 @@ pub fn api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
-/// All that is served at one moment.
+/// All served resources at one point in time.
 pub type Catalogue = BTreeMap<ResourceId, Arc<Resource>>;
 
-/// What is served now.
+/// The served resources.
 #[derive(Default)]
 pub struct Registry {
     current: ArcSwap<Catalogue>,
@@ -209,15 +213,15 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// With these resources from the start.
-    pub fn with(resources: impl IntoIterator<Item = Resource>) -> Self {
+    /// A registry with these resources.
+    pub fn new(resources: impl IntoIterator<Item = Resource>) -> Self {
         let catalogue: Catalogue =
             resources.into_iter().map(|resource| (resource.id.clone(), Arc::new(resource))).collect();
         Self { current: ArcSwap::from_pointee(catalogue), changed: Notify::new() }
     }
 
-    /// All that is served now.
-    pub fn all(&self) -> Arc<Catalogue> {
+    /// A snapshot of all served resources.
+    pub fn catalogue(&self) -> Arc<Catalogue> {
         self.current.load_full()
     }
 
@@ -228,7 +232,7 @@ impl Registry {
         self.current.load().get(&id).cloned()
     }
 
-    /// One resource by kind.
+    /// Finds a resource by kind.
     pub fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<Arc<Resource>> {
         let all = self.current.load();
         all.values()
@@ -236,7 +240,7 @@ impl Registry {
             .cloned()
     }
 
-    /// Exchanges everything that comes from one CRD (told by group and plural) for these versions, which may be none.
+    /// Replaces the resources of one CRD (identified by group and plural) with these versions, which may be none.
     pub fn replace(&self, owner: &GroupResource, versions: Vec<Resource>) {
         let versions: Vec<Arc<Resource>> = versions.into_iter().map(Arc::new).collect();
         self.current.rcu(|all| {
@@ -248,14 +252,14 @@ impl Registry {
         self.changed.notify_waiters();
     }
 
-    /// Ends when a resource is no longer served, or under another schema.
-    pub async fn outdated(&self, resource: &Resource) {
+    /// Resolves when a resource is no longer served, or is served under another schema.
+    pub async fn wait_until_outdated(&self, resource: &Resource) {
         loop {
             let mut changed = pin!(self.changed.notified());
-            // Listens before it looks, so that no change falls in between.
+            // Registers for notifications before it checks, so no change is missed in between.
             changed.as_mut().enable();
-            let now = self.current.load().get(&resource.id).map(|now| now.schema_since);
-            if now != Some(resource.schema_since) {
+            let now = self.current.load().get(&resource.id).map(|now| now.schema_revision);
+            if now != Some(resource.schema_revision) {
                 return;
             }
             changed.await;

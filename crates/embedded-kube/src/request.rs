@@ -1,4 +1,4 @@
-//! A request, understood, and its reply before it is encoded. The border between `front` (HTTP) and `verbs` (meaning).
+//! A decoded request and its reply before encoding: the interface between `http_server` and `handlers`.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -6,44 +6,44 @@ use bytes::Bytes;
 use futures::Stream;
 use serde_json::Value;
 
-use crate::{failure::Failure, object::Document, registry::Resource};
+use crate::{object::Document, registry::Resource, status_error::StatusError};
 
-/// Who asks.
+/// An authenticated user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct User {
     /// Name.
     pub name: String,
     /// Unique id; may be empty.
     pub uid: String,
-    /// Groups; `system:masters` may do everything.
+    /// Groups; `system:masters` bypasses authorization.
     pub groups: Vec<String>,
-    /// Further facts.
+    /// Additional attributes.
     pub extra: std::collections::BTreeMap<String, Vec<String>>,
 }
 
-/// What is asked for.
+/// API verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verb {
-    /// One object.
+    /// Reads one object.
     Get,
-    /// All objects.
+    /// Lists objects.
     List,
-    /// Changes from now or from a revision on.
+    /// Streams changes.
     Watch,
-    /// A new object.
+    /// Creates an object.
     Create,
-    /// The whole object anew.
+    /// Replaces an object.
     Update,
-    /// Parts of an object.
+    /// Patches an object.
     Patch,
-    /// One object gone.
+    /// Deletes one object.
     Delete,
-    /// All objects gone.
+    /// Deletes a collection.
     DeleteCollection,
 }
 
 impl Verb {
-    /// As RBAC and discovery name it.
+    /// Name in RBAC and discovery.
     pub fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -58,21 +58,21 @@ impl Verb {
     }
 }
 
-/// How unknown and duplicate fields are answered.
+/// How unknown and duplicate fields are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FieldValidation {
-    /// Dropped in silence.
+    /// Dropped silently.
     Ignore,
-    /// Dropped with a warning; the server's own choice.
+    /// Dropped with a warning; the default.
     #[default]
     Warn,
-    /// Refused.
+    /// Rejected.
     Strict,
 }
 
-/// Query parameters, all of them, decoded. Empty and `None` both mean "not given" where a text is concerned.
+/// All query parameters, decoded. For strings, empty means "not given".
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub struct RequestOptions {
     /// `labelSelector`.
     pub label_selector: String,
     /// `fieldSelector`.
@@ -107,44 +107,44 @@ pub struct Options {
     pub orphan_dependents: Option<bool>,
 }
 
-/// A request that names a resource we serve.
+/// A request for a served resource.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Who asks.
+    /// Caller.
     pub user: User,
-    /// The client's `User-Agent`; gives the field manager where none is named.
+    /// `User-Agent` of the client; the field manager defaults to it.
     pub agent: String,
-    /// What is asked for.
+    /// Verb.
     pub verb: Verb,
-    /// Of which resource.
+    /// Resource.
     pub resource: Arc<Resource>,
-    /// In which namespace; empty for all, and for cluster-scoped resources.
+    /// Namespace; empty for all, and for cluster-scoped resources.
     pub namespace: String,
-    /// Which object; empty for lists and creates.
+    /// Object name; empty for lists and creates.
     pub name: String,
     /// Subresource as in the path: empty, `status`, `scale`, `binding`, `token`, `finalize`, `eviction`, …
     pub subresource: String,
     /// Query parameters.
-    pub options: Options,
-    /// The body as it came.
+    pub options: RequestOptions,
+    /// Raw body.
     pub body: Bytes,
     /// Media type of the body without parameters, lower case; empty if none was named.
     pub content_type: String,
-    /// Why this request may change what is there but not create what is not; `None` if it may do both.
-    pub create_refused: Option<Failure>,
+    /// Why this request may update but not create objects; `None` if it may do both.
+    pub create_denied: Option<StatusError>,
 }
 
 /// One object in a reply.
 #[derive(Debug, Clone)]
-pub enum Body {
-    /// As it is stored, to be copied.
+pub enum ObjectBody {
+    /// As stored; copied without parsing.
     Stored(Document),
-    /// Made for this reply.
+    /// Built for this reply.
     Value(Value),
 }
 
-impl Body {
-    /// Parsed.
+impl ObjectBody {
+    /// Parses the object.
     pub fn value(&self) -> Value {
         match self {
             Self::Stored(document) => document.value(),
@@ -155,34 +155,34 @@ impl Body {
 
 /// A list before it is encoded.
 #[derive(Debug, Clone)]
-pub struct List {
-    /// Snapshot's revision.
+pub struct ObjectList {
+    /// Revision of the snapshot.
     pub resource_version: String,
     /// Token for the next page; empty on the last.
     pub continue_token: String,
-    /// Objects that are left, if known.
-    pub remaining: Option<u64>,
+    /// Number of remaining objects, if known.
+    pub remaining_items: Option<u64>,
     /// Objects of this page. For built-in resources they are encoded without apiVersion and kind.
-    pub items: Vec<Body>,
+    pub items: Vec<ObjectBody>,
 }
 
-/// Kind of a watch event.
+/// Type of a watch event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
-    /// It is there now.
+pub enum WatchEventType {
+    /// The object was created or now matches the selector.
     Added,
-    /// It has changed.
+    /// The object was updated.
     Modified,
-    /// It is gone.
+    /// The object was deleted or no longer matches the selector.
     Deleted,
-    /// Nothing but a revision.
+    /// Carries only a resourceVersion.
     Bookmark,
     /// The watch ends with a `Status`.
     Error,
 }
 
-impl Change {
-    /// As the wire has it.
+impl WatchEventType {
+    /// Name in the watch protocol.
     pub fn name(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -197,34 +197,34 @@ impl Change {
 /// One event of a watch.
 #[derive(Debug, Clone)]
 pub struct WatchEvent {
-    /// What happened.
-    pub change: Change,
-    /// To which object (as it is now, or was last).
-    pub object: Body,
+    /// Event type.
+    pub event_type: WatchEventType,
+    /// The current object, or its last state after a delete.
+    pub object: ObjectBody,
 }
 
-/// Events until the timeout or the client ends it.
-pub type Events = Pin<Box<dyn Stream<Item = WatchEvent> + Send>>;
+/// Stream of watch events; ends at the timeout or when the client disconnects.
+pub type WatchEventStream = Pin<Box<dyn Stream<Item = WatchEvent> + Send>>;
 
-/// An answer before it is encoded.
+/// A reply before encoding.
 pub enum Reply {
     /// One object, or a `Status`.
     Object {
         /// 200, 201 or 202.
         code: u16,
         /// The object.
-        object: Body,
+        object: ObjectBody,
         /// For the `Warning` header.
         warnings: Vec<String>,
     },
     /// Many objects.
-    List(List),
+    List(ObjectList),
     /// A stream.
-    Watch(Events),
+    Watch(WatchEventStream),
 }
 
-impl From<Failure> for WatchEvent {
-    fn from(failure: Failure) -> Self {
-        Self { change: Change::Error, object: Body::Value(failure.status()) }
+impl From<StatusError> for WatchEvent {
+    fn from(failure: StatusError) -> Self {
+        Self { event_type: WatchEventType::Error, object: ObjectBody::Value(failure.status()) }
     }
 }

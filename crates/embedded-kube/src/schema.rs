@@ -1,84 +1,84 @@
-//! Schemas of custom resources: what one version's `openAPIV3Schema` does to an object.
+//! Schemas of custom resources: pruning, defaulting and validation by `openAPIV3Schema`.
 //!
-//! Read and compiled once per CRD version, then used by every request: unknown fields are dropped, defaults filled in,
-//! values checked. Faults come with the kinds, paths and texts of the real server, and what was wrong before an update
-//! and has not changed since is let through.
+//! Each schema is parsed and compiled once per CRD version. Errors carry kube-apiserver's types, paths and texts.
+//! Ratcheting: invalid values that an update does not change are accepted.
 
-mod aside;
+mod blocking;
 mod cel;
-mod check;
+mod cel_rules;
 mod correlate;
 mod defaults;
 mod embedded;
-mod fields;
+pub mod field_path;
 mod format;
-mod lists;
+mod list_validation;
 mod number;
 mod parse;
-pub mod paths;
-mod rules;
-mod shaping;
+mod prune_and_default;
+mod shape_conversion;
 mod structural;
-mod verdict;
+mod validation_result;
+mod value_validation;
 
 #[cfg(test)]
 mod tests;
 
 use serde_json::Value;
 
-use self::{correlate::Correlated, rules::Rules};
+use self::{cel_rules::CelRules, correlate::CorrelatedValue};
 pub use self::{
-    format::is_supported as is_supported_format, number::plain as plain_number, parse::Schema, verdict::shown,
+    format::is_supported as is_supported_format, number::format_float as plain_number, parse::Schema,
+    validation_result::display_value,
 };
 use crate::{
-    failure::{FieldError, FieldErrorKind},
     shape::Shape,
+    status_error::{FieldError, FieldErrorKind},
 };
 
-/// One version's schema, ready for use.
+/// A compiled schema of one CRD version.
 #[derive(Debug)]
-pub struct Compiled {
+pub struct CompiledSchema {
     root: Schema,
     shape: Shape,
-    rules: Option<Rules>,
+    cel_rules: Option<CelRules>,
 }
 
-impl Compiled {
-    /// Compiles a schema; one that is not structural is refused with everything that is wrong with it.
+impl CompiledSchema {
+    /// Compiles a schema; a schema that is not structural is rejected with all its errors.
     #[cfg(test)]
     pub fn new(schema: &Value) -> Result<Self, Vec<FieldError>> {
         let root = Schema::parse(schema);
-        let faults = structural::check(&root, "openAPIV3Schema");
-        if faults.is_empty() { Ok(Self::lenient(root)) } else { Err(faults) }
+        let faults = structural::validate_structural(&root, "openAPIV3Schema");
+        if faults.is_empty() { Ok(Self::new_unchecked(root)) } else { Err(faults) }
     }
 
-    /// Everything that is wrong with a schema that stands at `path` in its CRD, as far as values are concerned.
-    pub fn faults(root: &Schema, path: &str) -> Vec<FieldError> {
-        let found = structural::check(root, path);
+    /// Validates a schema at `path` in its CRD, except for its CEL rules.
+    pub fn schema_errors(root: &Schema, path: &str) -> Vec<FieldError> {
+        let found = structural::validate_structural(root, path);
         if !found.is_empty() {
             return found;
         }
-        let work = || cel::metered(|| defaults::check(root, path));
-        aside::roomy(work).unwrap_or_else(work)
+        let work = || cel::with_budget(|| defaults::validate_defaults(root, path));
+        blocking::on_large_stack(work).unwrap_or_else(work)
     }
 
-    /// Rules of a schema that do not compile, and so on.
-    pub fn rule_faults(root: &Schema, path: &str) -> Vec<FieldError> {
-        Rules::compile(root, true).map(|rules| rules.faults(root, path)).unwrap_or_default()
+    /// Validates the CEL rules of a schema.
+    pub fn rule_errors(root: &Schema, path: &str) -> Vec<FieldError> {
+        CelRules::compile(root, true).map(|rules| rules.compile_errors(root, path)).unwrap_or_default()
     }
 
-    /// Faults of a value against the rules of its own schema.
-    fn rules_of(schema: &Schema, value: &Value, path: &str) -> Vec<FieldError> {
-        let Some(rules) = Rules::compile(schema, schema.embedded) else { return Vec::new() };
-        let found = rules.check(schema, value, Some(value), path);
-        if found.is_empty() { rules.check(schema, value, None, path) } else { found }
+    /// Validates a value against the CEL rules of its own schema.
+    fn validate_by_own_rules(schema: &Schema, value: &Value, path: &str) -> Vec<FieldError> {
+        let Some(rules) = CelRules::compile(schema, schema.embedded) else { return Vec::new() };
+        let found = rules.validate(schema, value, Some(value), path);
+        if found.is_empty() { rules.validate(schema, value, None, path) } else { found }
     }
 
-    /// Without asking whether it is structural: for CRDs that were accepted before.
-    pub fn lenient(root: Schema) -> Self {
-        let shape = shaping::root(&root);
-        let rules = Rules::compile(&root, true);
-        Self { root, shape, rules }
+    /// Skips the structural check: for CRDs that were accepted before.
+    pub fn new_unchecked(root: Schema) -> Self {
+        let shape = shape_conversion::root_shape(&root);
+        let cel_rules = CelRules::compile(&root, true);
+        Self { root, shape, cel_rules }
     }
 
     /// Structure, for merging and applying.
@@ -86,74 +86,81 @@ impl Compiled {
         self.shape.clone()
     }
 
-    /// Drops what the schema does not know.
+    /// Removes fields that the schema does not declare.
     pub fn prune(&self, object: &mut Value) {
-        fields::prune(object, &self.root);
+        prune_and_default::prune(object, &self.root);
     }
 
-    /// Paths of what the schema does not know, sorted.
+    /// Sorted paths of fields that the schema does not declare.
     #[cfg(test)]
     pub fn unknown_fields(&self, object: &Value) -> Vec<String> {
-        fields::prune(&mut object.clone(), &self.root)
+        prune_and_default::prune(&mut object.clone(), &self.root)
     }
 
-    /// Drops nulls that mean nothing and fills in defaults.
-    pub fn default(&self, object: &mut Value) {
-        fields::drop_nulls(object, Some(&self.root));
-        fields::default(object, &self.root);
+    /// Drops nulls that are not nullable and sets defaults.
+    pub fn set_defaults(&self, object: &mut Value) {
+        prune_and_default::drop_nulls(object, Some(&self.root));
+        prune_and_default::set_defaults(object, &self.root);
     }
 
-    /// All faults of an object; `old` is what it was before, on an update.
+    /// Validates an object; `old` is its previous state on an update.
     #[cfg(test)]
-    pub fn check(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut errors = self.check_values(object, old);
-        errors.extend(self.check_embedded(object));
-        errors.extend(self.check_lists(object, old));
-        errors.extend(self.check_rules(object, old, &errors));
+    pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut errors = self.validate_values(object, old);
+        errors.extend(self.validate_embedded(object));
+        errors.extend(self.validate_lists(object, old));
+        errors.extend(self.validate_rules(object, old, &errors));
         errors
     }
 
-    /// Faults of values against the schema's keywords.
-    pub fn check_values(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let pair = old.map(|old| Correlated { new: object, old, schema: &self.root });
-        check::check(&self.root, object, "", pair).errors("")
+    /// Validates values against the schema's keywords.
+    pub fn validate_values(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let pair = old.map(|old| CorrelatedValue { new: object, old, schema: &self.root });
+        value_validation::validate_value(&self.root, object, "", pair).into_field_errors("")
     }
 
-    /// The same for `status` alone, as its own endpoint does it.
-    pub fn check_status(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+    /// As `validate_values`, for `status` alone.
+    pub fn validate_status(&self, object: &Value, old: &Value) -> Vec<FieldError> {
         let (Some(status), Some(schema)) = (object.get("status"), self.root.properties.get("status")) else {
             return Vec::new();
         };
-        let pair = Correlated { new: object, old, schema: &self.root }.key("status");
-        check::check(schema, status, "", pair).errors("status")
+        let pair = CorrelatedValue { new: object, old, schema: &self.root }.key("status");
+        value_validation::validate_value(schema, status, "", pair).into_field_errors("status")
     }
 
-    /// Faults of embedded resources.
-    pub fn check_embedded(&self, object: &Value) -> Vec<FieldError> {
-        embedded::check(&self.root, object, "")
+    /// Validates embedded resources.
+    pub fn validate_embedded(&self, object: &Value) -> Vec<FieldError> {
+        embedded::validate_embedded(&self.root, object, "")
     }
 
-    /// Duplicates in lists that are sets or maps, unless there were some before.
-    pub fn check_lists(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let found = lists::check(&self.root, object, "");
-        if found.is_empty() || old.is_some_and(|old| !lists::check(&self.root, old, "").is_empty()) {
+    /// Reports duplicates in sets and maps, unless the old object had duplicates too.
+    pub fn validate_lists(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let found = list_validation::validate_lists(&self.root, object, "");
+        if found.is_empty()
+            || old.is_some_and(|old| !list_validation::validate_lists(&self.root, old, "").is_empty())
+        {
             return Vec::new();
         }
         found
     }
 
-    /// Rules in CEL; they are not asked about an object that has coarser faults (`so_far`).
-    pub fn check_rules(&self, object: &Value, old: Option<&Value>, so_far: &[FieldError]) -> Vec<FieldError> {
-        let Some(rules) = &self.rules else { return Vec::new() };
+    /// Evaluates the CEL rules; skipped for an object with structural errors (`so_far`).
+    pub fn validate_rules(
+        &self,
+        object: &Value,
+        old: Option<&Value>,
+        so_far: &[FieldError],
+    ) -> Vec<FieldError> {
+        let Some(rules) = &self.cel_rules else { return Vec::new() };
         if so_far.iter().any(blocks_rules) {
             let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
             return vec![FieldError::invalid("<nil>", Value::Null, detail)];
         }
-        rules.check(&self.root, object, old, "")
+        rules.validate(&self.root, object, old, "")
     }
 }
 
-/// Faults that leave rules without a value they can trust.
+/// Errors that prevent the evaluation of CEL rules.
 fn blocks_rules(error: &FieldError) -> bool {
     use FieldErrorKind::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
     matches!(error.kind, NotSupported | Required | TooLong | TooMany | TypeInvalid)

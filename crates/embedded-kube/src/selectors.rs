@@ -1,9 +1,9 @@
-//! Label and field selectors: the real server's grammar, its complaints, and what matches.
+//! Label and field selectors with kube-apiserver's grammar and error texts.
 
-mod fields;
-mod labels;
+mod field_selector;
+mod label_selector;
 mod lexer;
 #[cfg(test)]
 mod tests;
 
-pub use self::{fields::FieldSelector, labels::LabelSelector};
+pub use self::{field_selector::FieldSelector, label_selector::LabelSelector};

@@ -1,8 +1,8 @@
-//! The shape of an object: which fields it has, what its lists are, how they merge.
+//! Structural types: the fields of an object, the types of its lists, and how they merge.
 //!
-//! Built-in kinds and custom resources both come down to this one model. Everything that must know structure but not
-//! meaning works on it: pruning and unknown-field checks, server-side apply, strategic merge, protobuf, `OpenAPI`.
-//! What values are *allowed* is not here: that is `schema` for custom resources and `kinds` for built-in ones.
+//! Built-in kinds and custom resources share this model. Everything that depends on structure but not on values uses
+//! it: pruning, unknown-field checks, server-side apply, strategic merge, protobuf, `OpenAPI`. Which values are *valid*
+//! is defined elsewhere: in `schema` for custom resources, in `kinds` for built-in ones.
 
 use std::{
     collections::BTreeMap,
@@ -11,18 +11,18 @@ use std::{
 
 use serde_json::Value;
 
-/// A node, owned or from the table of built-in types (those may refer to themselves).
+/// A node, owned or from the type table (table entries may be recursive).
 #[derive(Debug, Clone)]
 pub enum Shape {
-    /// Made from a CRD, or by hand.
-    Own(Arc<Node>),
-    /// An entry of the table of built-in types; filled before anybody can see it.
-    Shared(&'static OnceLock<Named>),
+    /// Built from a CRD or in code.
+    Owned(Arc<Node>),
+    /// An entry of the type table; initialized before it is reachable.
+    Shared(&'static OnceLock<NamedType>),
 }
 
 /// A built-in type with its name.
 #[derive(Debug)]
-pub struct Named {
+pub struct NamedType {
     /// `OpenAPI` name, such as `io.k8s.api.core.v1.PodSpec`.
     pub name: String,
     /// Its structure.
@@ -33,22 +33,22 @@ static ANY: Node = Node::Any;
 
 impl Shape {
     /// An owned shape.
-    pub fn own(node: Node) -> Self {
-        Self::Own(Arc::new(node))
+    pub fn owned(node: Node) -> Self {
+        Self::Owned(Arc::new(node))
     }
 
-    /// The structure itself.
+    /// The structure.
     pub fn node(&self) -> &Node {
         match self {
-            Self::Own(node) => node,
+            Self::Owned(node) => node,
             Self::Shared(cell) => cell.get().map_or(&ANY, |named| &named.node),
         }
     }
 
-    /// The type's name, if it has one.
+    /// The `OpenAPI` name of a built-in type.
     pub fn name(&self) -> Option<&str> {
         match self {
-            Self::Own(_) => None,
+            Self::Owned(_) => None,
             Self::Shared(cell) => cell.get().map(|named| named.name.as_str()),
         }
     }
@@ -74,30 +74,30 @@ impl Shape {
 /// Structure of one value.
 #[derive(Debug, Clone)]
 pub enum Node {
-    /// Anything at all; in server-side apply objects in it are granular, lists are one piece.
+    /// Any value; in server-side apply, objects in it are granular and lists are atomic.
     Any,
-    /// A value without parts.
+    /// A scalar.
     Scalar(Scalar),
     /// Named fields.
     Struct(Struct),
-    /// Free keys, one shape of values.
+    /// Arbitrary keys with values of one shape.
     Map(Map),
     /// A list.
     List(List),
 }
 
-/// Scalars, told apart where the wire or the merge needs it.
+/// Scalar types, as far as the wire format or the merge distinguishes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scalar {
-    /// Text.
+    /// String.
     String,
     /// Base64 text in JSON, bytes in protobuf.
     Bytes,
     /// 32 or 64 bits, signed.
     Integer,
-    /// A float.
+    /// Floating point.
     Number,
-    /// Yes or no.
+    /// Boolean.
     Boolean,
     /// Integer or string (a message in protobuf).
     IntOrString,
@@ -116,55 +116,62 @@ pub enum Scalar {
 pub struct Struct {
     /// By JSON name.
     pub fields: BTreeMap<String, Field>,
-    /// Fields that are not named are kept (`x-kubernetes-preserve-unknown-fields`) instead of dropped.
-    pub keep_unknown: bool,
-    /// One owner for the whole (`x-kubernetes-map-type: atomic`).
+    /// Undeclared fields are preserved (`x-kubernetes-preserve-unknown-fields`) instead of pruned.
+    pub preserve_unknown_fields: bool,
+    /// Has a single owner (`x-kubernetes-map-type: atomic`).
     pub atomic: bool,
-    /// `x-kubernetes-embedded-resource`: apiVersion, kind and metadata are always known here.
+    /// `x-kubernetes-embedded-resource`: apiVersion, kind and metadata are always declared.
     pub embedded: bool,
 }
 
 /// One field of a struct.
 #[derive(Debug, Clone)]
 pub struct Field {
-    /// Its value.
+    /// Shape of the value.
     pub shape: Shape,
     /// Number in protobuf; 0 where there is none.
     pub number: u32,
-    /// Must be there (for `OpenAPI`).
+    /// Whether it is required (for `OpenAPI`).
     pub required: bool,
-    /// What the schema gives when it is missing.
+    /// Default of the schema.
     pub default: Option<Value>,
-    /// Strategic merge: strategies (`merge`, `replace`, `retainKeys`) of this field.
-    pub patch: Patch,
-    /// `oneof`-like unions and inline structs need nothing here: inline fields are listed as the parent's own.
+    /// Patch strategy of strategic merge (`merge`, `replace`, `retainKeys`).
+    pub patch: PatchStrategy,
+    /// Whether null is allowed.
     pub nullable: bool,
 }
 
 impl Field {
-    /// A plain field.
-    pub fn of(shape: Shape) -> Self {
-        Self { shape, number: 0, required: false, default: None, patch: Patch::default(), nullable: false }
+    /// A field with the default settings.
+    pub fn new(shape: Shape) -> Self {
+        Self {
+            shape,
+            number: 0,
+            required: false,
+            default: None,
+            patch: PatchStrategy::default(),
+            nullable: false,
+        }
     }
 }
 
 /// `patchStrategy` and `patchMergeKey`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Patch {
-    /// Lists merge, by `key` for structs and as sets for scalars.
+pub struct PatchStrategy {
+    /// Lists are merged: by `key` for structs, as sets for scalars.
     pub merge: bool,
-    /// Keys that the patch does not name are dropped.
+    /// Keys that are absent from the patch are dropped.
     pub retain_keys: bool,
     /// Merge key; empty for scalars.
     pub key: String,
 }
 
-/// Free keys.
+/// Arbitrary keys.
 #[derive(Debug, Clone)]
 pub struct Map {
     /// Shape of the values.
     pub values: Shape,
-    /// One owner for the whole.
+    /// Has a single owner.
     pub atomic: bool,
 }
 
@@ -173,17 +180,17 @@ pub struct Map {
 pub struct List {
     /// Shape of the items.
     pub items: Shape,
-    /// How items are told apart.
+    /// How items are identified.
     pub kind: ListKind,
 }
 
 /// `x-kubernetes-list-type`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListKind {
-    /// One owner for the whole.
+    /// Has a single owner.
     Atomic,
-    /// Each value once.
+    /// Values are unique.
     Set,
-    /// Items told apart by these fields.
+    /// Items are identified by these fields.
     Map(Vec<String>),
 }

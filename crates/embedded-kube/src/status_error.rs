@@ -1,17 +1,17 @@
-//! What the server says when it refuses: a `Status` object with the code, reason and causes of the real server.
+//! API errors: a `Status` object with the code, reason and causes of kube-apiserver.
 //!
-//! Everything in this crate that can refuse a request returns a [`Failure`]; nothing else reaches a client.
+//! Every function of this crate that can reject a request returns a [`StatusError`]; no other error type reaches a client.
 
 mod field;
 
 use serde_json::{Value, json};
 
-pub use self::field::{FieldError, FieldErrorKind, quoted};
+pub use self::field::{FieldError, FieldErrorKind, go_quote};
 
-/// Result of everything a request can ask for.
-pub type Answer<T> = Result<T, Failure>;
+/// Result of a request.
+pub type ApiResult<T> = Result<T, StatusError>;
 
-/// A group and a plural, as error texts name it: `deployments.apps`, `pods`.
+/// Group and plural, formatted as in error texts: `deployments.apps`, `pods`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupResource {
     /// API group; empty for the core group.
@@ -21,7 +21,7 @@ pub struct GroupResource {
 }
 
 impl GroupResource {
-    /// From its two parts.
+    /// Builds it from group and plural.
     pub fn new(group: impl Into<String>, resource: impl Into<String>) -> Self {
         Self { group: group.into(), resource: resource.into() }
     }
@@ -39,10 +39,10 @@ impl std::fmt::Display for GroupResource {
 
 /// One entry of `details.causes`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cause {
+pub struct StatusCause {
     /// Machine-readable type, such as `FieldValueInvalid`.
     pub reason: String,
-    /// Text for people.
+    /// Human-readable message.
     pub message: String,
     /// Path of the field, such as `spec.replicas`.
     pub field: String,
@@ -50,7 +50,7 @@ pub struct Cause {
 
 /// `details` of a `Status`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Details {
+pub struct StatusDetails {
     /// Object's name.
     pub name: String,
     /// API group.
@@ -59,40 +59,46 @@ pub struct Details {
     pub kind: String,
     /// The object's uid.
     pub uid: String,
-    /// One entry per fault.
-    pub causes: Vec<Cause>,
-    /// When to come again; 0 is left out.
+    /// One entry per error.
+    pub causes: Vec<StatusCause>,
+    /// Value of `Retry-After`; 0 is omitted.
     pub retry_after_seconds: u32,
 }
 
-/// A refusal. Boxed inside, so that `Result`s stay small.
+/// An API error. Boxed inside, so that `Result`s stay small.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.message)]
-pub struct Failure(Box<Body>);
+pub struct StatusError(Box<StatusFields>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Body {
+struct StatusFields {
     code: u16,
     reason: &'static str,
     message: String,
-    details: Option<Details>,
+    details: Option<StatusDetails>,
     continue_token: String,
 }
 
-impl Failure {
-    /// From its parts; the named constructors below say what the real server says.
+impl StatusError {
+    /// Builds an error from its parts; the named constructors below use kube-apiserver's texts.
     pub fn new(
         code: u16,
         reason: &'static str,
         message: impl Into<String>,
-        details: Option<Details>,
+        details: Option<StatusDetails>,
     ) -> Self {
-        Self(Box::new(Body { code, reason, message: message.into(), details, continue_token: String::new() }))
+        Self(Box::new(StatusFields {
+            code,
+            reason,
+            message: message.into(),
+            details,
+            continue_token: String::new(),
+        }))
     }
 
-    /// With a token that goes on with a list, though not with the same snapshot.
+    /// Adds a token that continues the list from an inconsistent snapshot.
     #[must_use]
-    pub fn or_continue(mut self, token: String) -> Self {
+    pub fn with_continue_token(mut self, token: String) -> Self {
         self.0.continue_token = token;
         self
     }
@@ -107,17 +113,17 @@ impl Failure {
         self.0.reason
     }
 
-    /// Text for people.
+    /// Human-readable message.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
     /// Details, where there are any.
-    pub fn details(&self) -> Option<&Details> {
+    pub fn details(&self) -> Option<&StatusDetails> {
         self.0.details.as_ref()
     }
 
-    /// The `Status` object that goes over the wire.
+    /// The `Status` object that is sent to the client.
     pub fn status(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -136,110 +142,122 @@ impl Failure {
         status
     }
 
-    /// No such object.
+    /// 404: the object does not exist.
     pub fn not_found(resource: &GroupResource, name: &str) -> Self {
-        Self::about(404, "NotFound", resource, name, format!("{resource} {} not found", quoted(name)))
+        Self::for_resource(
+            404,
+            "NotFound",
+            resource,
+            name,
+            format!("{resource} {} not found", go_quote(name)),
+        )
     }
 
-    /// The name is taken.
+    /// 409: the name is in use.
     pub fn already_exists(resource: &GroupResource, name: &str) -> Self {
-        Self::about(
+        Self::for_resource(
             409,
             "AlreadyExists",
             resource,
             name,
-            format!("{resource} {} already exists", quoted(name)),
+            format!("{resource} {} already exists", go_quote(name)),
         )
     }
 
-    /// The object is not what the writer thought.
+    /// 409: the object does not match the writer's expectation.
     pub fn conflict(resource: &GroupResource, name: &str, why: &str) -> Self {
-        let text = format!("Operation cannot be fulfilled on {resource} {}: {why}", quoted(name));
-        Self::about(409, "Conflict", resource, name, text)
+        let text = format!("Operation cannot be fulfilled on {resource} {}: {why}", go_quote(name));
+        Self::for_resource(409, "Conflict", resource, name, text)
     }
 
-    /// A writer came with an old resourceVersion.
-    pub fn modified(resource: &GroupResource, name: &str) -> Self {
+    /// 409: the resourceVersion is stale.
+    pub fn stale_resource_version(resource: &GroupResource, name: &str) -> Self {
         let why =
             "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(resource, name, why)
     }
 
-    /// Not allowed, by rule rather than by shape.
+    /// 403: the operation is not allowed.
     pub fn forbidden(resource: &GroupResource, name: &str, why: &str) -> Self {
         let text = match (resource.resource.is_empty(), name.is_empty()) {
             (true, _) => format!("forbidden: {why}"),
             (false, true) => format!("{resource} is forbidden: {why}"),
-            (false, false) => format!("{resource} {} is forbidden: {why}", quoted(name)),
+            (false, false) => format!("{resource} {} is forbidden: {why}", go_quote(name)),
         };
-        Self::about(403, "Forbidden", resource, name, text)
+        Self::for_resource(403, "Forbidden", resource, name, text)
     }
 
-    /// The object breaks its own rules. `kind` is the Kind, as the real server has it here.
+    /// 422: validation failed. `kind` is the Kind, as in kube-apiserver.
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let subject = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
-        let details = Details {
+        let details = StatusDetails {
             name: name.to_owned(),
             group: group.to_owned(),
             kind: kind.to_owned(),
             causes: errors.iter().map(FieldError::cause).collect(),
-            ..Details::default()
+            ..StatusDetails::default()
         };
-        let text = format!("{subject} {} is invalid: {}", quoted(name), field::aggregate(errors));
+        let text = format!("{subject} {} is invalid: {}", go_quote(name), field::aggregate(errors));
         Self::new(422, "Invalid", text, Some(details))
     }
 
-    /// The request itself makes no sense.
+    /// 400: the request is malformed.
     pub fn bad_request(why: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", why, None)
     }
 
-    /// The verb is not for this resource.
+    /// 405: the resource does not support the verb.
     pub fn method_not_supported(resource: &GroupResource, action: &str) -> Self {
         let text =
-            format!("{action} is not supported on resources of kind {}", quoted(&resource.to_string()));
-        Self::about(405, "MethodNotAllowed", resource, "", text)
+            format!("{action} is not supported on resources of kind {}", go_quote(&resource.to_string()));
+        Self::for_resource(405, "MethodNotAllowed", resource, "", text)
     }
 
-    /// The history that was asked for is gone.
+    /// 410: the requested history has been compacted.
     pub fn expired(why: impl Into<String>) -> Self {
         Self::new(410, "Expired", why, None)
     }
 
-    /// Nobody, or nobody we know.
+    /// 401: no valid credentials.
     pub fn unauthorized() -> Self {
         Self::new(401, "Unauthorized", "Unauthorized", None)
     }
 
-    /// Our own fault.
+    /// 500: an internal error.
     pub fn internal(why: impl std::fmt::Display) -> Self {
-        let cause = Cause { reason: String::new(), message: why.to_string(), field: String::new() };
-        let details = Details { causes: vec![cause], ..Details::default() };
+        let cause = StatusCause { reason: String::new(), message: why.to_string(), field: String::new() };
+        let details = StatusDetails { causes: vec![cause], ..StatusDetails::default() };
         Self::new(500, "InternalError", format!("Internal error occurred: {why}"), Some(details))
     }
 
-    /// A path that leads nowhere.
-    pub fn no_such_path() -> Self {
-        let details = Some(Details::default());
+    /// 404 for a path that is not served.
+    pub fn path_not_found() -> Self {
+        let details = Some(StatusDetails::default());
         Self::new(404, "NotFound", "the server could not find the requested resource", details)
     }
 
-    fn about(code: u16, reason: &'static str, resource: &GroupResource, name: &str, text: String) -> Self {
-        let details = Details {
+    fn for_resource(
+        code: u16,
+        reason: &'static str,
+        resource: &GroupResource,
+        name: &str,
+        text: String,
+    ) -> Self {
+        let details = StatusDetails {
             name: name.to_owned(),
             group: resource.group.clone(),
             kind: resource.resource.clone(),
-            ..Details::default()
+            ..StatusDetails::default()
         };
         Self::new(code, reason, text, Some(details))
     }
 }
 
-impl Details {
+impl StatusDetails {
     fn json(&self) -> Value {
         let mut details = json!({
             "name": self.name, "group": self.group, "kind": self.kind, "uid": self.uid,
-            "causes": self.causes.iter().map(Cause::json).collect::<Vec<_>>(),
+            "causes": self.causes.iter().map(StatusCause::json).collect::<Vec<_>>(),
             "retryAfterSeconds": self.retry_after_seconds,
         });
         drop_empty(&mut details);
@@ -247,7 +265,7 @@ impl Details {
     }
 }
 
-impl Cause {
+impl StatusCause {
     fn json(&self) -> Value {
         let mut cause = json!({ "reason": self.reason, "message": self.message, "field": self.field });
         drop_empty(&mut cause);
@@ -261,7 +279,7 @@ fn remove(value: &mut Value, key: &str) {
     }
 }
 
-/// Leaves out what the real server's `omitempty` leaves out.
+/// Removes the fields that kube-apiserver's `omitempty` omits.
 fn drop_empty(value: &mut Value) {
     if let Some(map) = value.as_object_mut() {
         map.retain(|_, value| match value {

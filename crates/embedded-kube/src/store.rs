@@ -1,21 +1,22 @@
-//! One ordered, durable history of objects: the present state, the recent past, and watches on both.
+//! Ordered, durable storage of objects: the current state, a bounded history, and watches.
 //!
 //! **Guarantees**
-//! - Every write gets the next revision; a write that was acknowledged survives a kill and a power cut.
-//! - What can be read is durable. A write is first durable, then visible, then told to watches, then acknowledged.
-//! - Expectations are judged in the order of writes; whoever is told of a conflict can already read the winner.
-//! - A watch delivers every matching event after its revision exactly once and in order, or ends with [`Expired`].
-//!   No reader, however slow, holds up the writer or makes memory grow.
-//! - A write that fails leaves no trace, and the next one is tried as if nothing had been.
+//! - Every write gets the next revision; an acknowledged write survives a kill and a power failure.
+//! - Everything that can be read is durable. A write becomes durable, then visible, then it is sent to watches, then it
+//!   is acknowledged.
+//! - Preconditions are evaluated in write order; a caller that gets a conflict can already read the winning object.
+//! - A watch delivers every matching event after its revision exactly once and in order, or ends with [`Expired`]. A
+//!   slow reader neither blocks the writer nor grows memory.
+//! - A failed write has no effect, and the next one is attempted normally.
 //!
-//! Reads never touch the disk; one thread per store (`writer`) is the only one that does.
+//! Reads never touch the disk; only the writer thread of each store (`writer`) does.
 
 mod disk;
 mod error;
-mod marked;
-mod view;
+mod secondary_index;
+mod state;
+mod types;
 mod watch;
-mod words;
 mod writer;
 
 #[cfg(test)]
@@ -31,137 +32,140 @@ use tokio::sync::oneshot;
 
 pub use self::{
     error::{Expired, StoreError, WriteError},
+    types::{
+        Entry, HistoryLimits, IndexTerm, ListOptions, Precondition, RevisionGuard, Snapshot, StoreEvent,
+        StoreLocation, WriteResult,
+    },
     watch::Watch,
-    words::{Entry, Expect, Guard, Mark, Page, Place, Settings, Snapshot, StoreEvent, Written},
 };
 use self::{
-    view::View,
-    writer::{Message, Write},
+    state::StoreState,
+    writer::{WriteRequest, WriterMessage},
 };
-use crate::object::{Draft, Marks};
+use crate::object::{Draft, IndexedMeta};
 
-/// What the writer, the readers and the watches share.
+/// State shared by the writer, readers and watches.
 #[derive(Debug)]
-struct Shared {
-    view: RwLock<View>,
+struct SharedState {
+    view: RwLock<StoreState>,
 }
 
-/// A store. Cheap to clone; the last clone to go closes it.
+/// A store. Cheap to clone; dropping the last clone closes it.
 #[derive(Debug, Clone)]
 pub struct Store(Arc<Handle>);
 
 #[derive(Debug)]
 struct Handle {
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     /// `None` only while the handle is dropped.
-    queue: Option<mpsc::Sender<Message>>,
+    queue: Option<mpsc::Sender<WriterMessage>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Store {
-    /// Opens what is there, or begins anew.
-    pub async fn open(place: Place, settings: Settings) -> Result<Self, StoreError> {
+    /// Opens an existing store or creates an empty one.
+    pub async fn open(place: StoreLocation, settings: HistoryLimits) -> Result<Self, StoreError> {
         let (queue, messages) = mpsc::channel();
         let (opened, ready) = oneshot::channel();
         let thread = std::thread::Builder::new()
             .name("kube-store".to_owned())
-            .spawn(move || writer::start(&place, settings, opened, &messages))
+            .spawn(move || writer::run_writer(&place, settings, opened, &messages))
             .map_err(StoreError::thread)?;
         let shared = ready.await.map_err(|_| StoreError::Closed)??;
         Ok(Self(Arc::new(Handle { shared, queue: Some(queue), thread: Mutex::new(Some(thread)) })))
     }
 
-    /// Newest durable revision. An empty store is at 1, its first write is 2.
+    /// Newest durable revision. An empty store is at 1; its first write is 2.
     pub fn revision(&self) -> u64 {
         self.0.shared.view.read().revision()
     }
 
-    /// Oldest revision that can still be listed, and after which a watch can begin.
+    /// Oldest revision that can be listed and from which a watch can start.
     #[cfg(test)]
-    pub fn oldest(&self) -> u64 {
+    pub fn oldest_revision(&self) -> u64 {
         self.0.shared.view.read().floor()
     }
 
-    /// One object as it is now.
+    /// Reads the current state of one object.
     pub fn get(&self, key: &str) -> Option<Entry> {
         self.0.shared.view.read().get(key).cloned()
     }
 
-    /// All objects whose key begins with `prefix`, in the byte order of keys, now or at an older revision.
-    /// A revision that is yet to come counts as now.
-    pub fn list(&self, prefix: &str, page: &Page) -> Result<Snapshot, Expired> {
+    /// Lists all objects whose key starts with `prefix`, in byte order of the keys, now or at an older revision. A
+    /// future revision means now.
+    pub fn list(&self, prefix: &str, page: &ListOptions) -> Result<Snapshot, Expired> {
         self.0.shared.view.read().list(prefix, page)
     }
 
-    /// All objects under `prefix` that carry all marks of one of the alternatives and fit, as they are now. No marks
-    /// are carried by everything; the more of them, the fewer objects are looked at.
+    /// Finds the current objects under `prefix` that have all index terms of at least one alternative and pass the
+    /// filter. An empty alternative matches everything; more terms mean fewer scanned objects.
     pub fn find(
         &self,
         prefix: &str,
-        alternatives: &[Vec<Mark<'_>>],
-        fits: impl Fn(&Marks) -> bool,
+        alternatives: &[Vec<IndexTerm<'_>>],
+        fits: impl Fn(&IndexedMeta) -> bool,
     ) -> Snapshot {
         self.0.shared.view.read().find(prefix, alternatives, fits)
     }
 
-    /// Writes one object, or deletes it (`None`). To delete what is not there is a conflict with nothing.
-    /// The write goes on if the caller gives up waiting.
+    /// Writes one object, or deletes it (`None`). Deleting a missing object is a conflict. The write continues if the
+    /// caller stops waiting.
     pub async fn write(
         &self,
         key: &str,
-        expect: Expect,
+        expect: Precondition,
         draft: Option<Draft>,
-    ) -> Result<Written, WriteError> {
+    ) -> Result<WriteResult, WriteError> {
         self.write_guarded(key, expect, draft, Vec::new()).await
     }
 
-    /// As [`Store::write`], if none of the guards has changed; that is judged in the order of writes too.
+    /// As [`Store::write`], if no guard has changed; guards are evaluated in write order too.
     pub async fn write_guarded(
         &self,
         key: &str,
-        expect: Expect,
+        expect: Precondition,
         draft: Option<Draft>,
-        guards: Vec<Guard>,
-    ) -> Result<Written, WriteError> {
+        guards: Vec<RevisionGuard>,
+    ) -> Result<WriteResult, WriteError> {
         let (reply, answer) = oneshot::channel();
-        self.send(Message::Write(Write { key: key.into(), expect, draft, guards, reply }))?;
+        self.send(WriterMessage::Write(WriteRequest { key: key.into(), expect, draft, guards, reply }))?;
         answer.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// Every event after revision `after` whose key begins with `prefix`. The watch ends when the store closes.
+    /// Streams every event after revision `after` whose key starts with `prefix`. The watch ends when the store closes.
     pub fn watch(&self, prefix: &str, after: u64) -> Result<Watch, Expired> {
-        Watch::begin(&self.0.shared, prefix, after)
+        Watch::start(&self.0.shared, prefix, after)
     }
 
-    /// Forgets the past: older revisions answer [`Expired`] from now on, also to watches that are behind.
+    /// Drops the history: older revisions return [`Expired`] from now on, also to watches that lag behind.
     pub fn expire_history(&self) {
-        let forgotten = self.0.shared.view.write().forget();
+        let forgotten = self.0.shared.view.write().drop_history();
         drop(forgotten);
-        // A closed store has nothing left to tidy.
-        self.send(Message::Tidy).ok();
+        // A closed store has nothing to compact.
+        self.send(WriterMessage::Compact).ok();
     }
 
-    /// Ends the store for all its clones, after the writes that came before. The directory is free afterwards.
+    /// Closes the store for all clones after the pending writes. The directory is unlocked afterwards.
     pub async fn close(self) {
         let (done, closed) = oneshot::channel();
-        if self.send(Message::Close(done)).is_ok() {
-            // An error means that another close came first, and is done.
+        if self.send(WriterMessage::Close(done)).is_ok() {
+            // An error means that another close has already finished.
             closed.await.ok();
         }
     }
 
-    fn send(&self, message: Message) -> Result<(), StoreError> {
+    fn send(&self, message: WriterMessage) -> Result<(), StoreError> {
         let queue = self.0.queue.as_ref().ok_or(StoreError::Closed)?;
         queue.send(message).map_err(|_| StoreError::Closed)
     }
 }
 
 impl Drop for Handle {
-    /// Waits for the writer, so that whoever dropped the last clone can open the directory again.
+    /// Waits for the writer thread, so that the directory can be reopened after the last clone is dropped.
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.get_mut().take() {
-            // A writer that panicked has said so on stderr, and there is nobody left to tell.
+            // A writer that panicked has printed to stderr already.
             thread.join().ok();
         }
     }

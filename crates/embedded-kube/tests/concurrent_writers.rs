@@ -1,7 +1,7 @@
-//! Eight writers on the same objects, by every way there is to write, and readers that watch them.
+//! Eight concurrent writers on the same objects with every kind of write, and watches beside them.
 //!
-//! Every acknowledged write is in the end result, no update is lost, and every watch tells exactly the history: each
-//! state once, in order, whatever the revision it began at.
+//! Every acknowledged write is in the final state, no update is lost, and every watch sees exactly the history: each
+//! state once, in order, from any starting revision.
 
 #![allow(
     clippy::unwrap_used,
@@ -37,7 +37,7 @@ fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_conflict())
 }
 
-/// One more in the shared counter, by reading, adding and writing until nobody came between.
+/// Increments the shared counter by read-modify-write until there is no conflict.
 async fn increment(maps: &Api<ConfigMap>, name: &str, writer: usize) {
     loop {
         let mut map = maps.get(name).await.unwrap();
@@ -58,7 +58,7 @@ async fn increment(maps: &Api<ConfigMap>, name: &str, writer: usize) {
     }
 }
 
-/// A field of the writer's own, by a patch that names no version: it can never conflict.
+/// Sets a field of this writer by a patch without a resourceVersion, which never conflicts.
 async fn sign(maps: &Api<ConfigMap>, name: &str, writer: usize, round: usize) {
     let key = format!("writer-{writer}");
     let value = round.to_string();
@@ -85,7 +85,7 @@ async fn write(client: Client, writer: usize) {
     }
 }
 
-/// All states of all objects that a watch from this version tells, until each counter has its end.
+/// All states that a watch from this version delivers, until each counter is complete.
 async fn watched(
     client: Client,
     version: String,

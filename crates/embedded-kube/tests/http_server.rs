@@ -1,14 +1,14 @@
-//! The HTTP side of a cluster, in process and over TLS: forms, refusals, identities, faults.
+//! HTTP interface of a cluster, in process and over TLS: representations, errors, authentication, faults.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests say what they expect")]
 
 mod auth;
 mod eks;
-mod faults;
-mod forms;
-mod life;
+mod fault_injection;
+mod lifecycle;
+mod representations;
 
-use embedded_kube::cluster::{EmbeddedKube, Listen};
+use embedded_kube::cluster::{EmbeddedKube, ListenConfig};
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use kube::{
@@ -18,17 +18,17 @@ use kube::{
 };
 use serde_json::Value;
 
-/// Bounds a hang, and nothing else.
+/// Only bounds a hang.
 const PATIENCE: std::time::Duration = std::time::Duration::from_mins(2);
 
-/// An answer, read to its end.
-struct Answer {
+/// A response with its body read.
+struct TextResponse {
     code: u16,
     headers: http::HeaderMap,
     text: String,
 }
 
-impl Answer {
+impl TextResponse {
     fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("not JSON: {}", self.text))
     }
@@ -43,10 +43,16 @@ async fn memory() -> EmbeddedKube {
 }
 
 async fn listening() -> EmbeddedKube {
-    EmbeddedKube::builder().in_memory().controllers(false).listen(Listen::loopback()).start().await.unwrap()
+    EmbeddedKube::builder()
+        .in_memory()
+        .controllers(false)
+        .listen(ListenConfig::loopback())
+        .start()
+        .await
+        .unwrap()
 }
 
-/// A client over TLS, as the kubeconfig says, or with another token.
+/// A client over TLS, with the kubeconfig's token or another one.
 async fn over_tls(kube: &EmbeddedKube, token: Option<&str>) -> Client {
     let mut kubeconfig = Kubeconfig::from_yaml(kube.kubeconfig().unwrap()).unwrap();
     for user in &mut kubeconfig.auth_infos {
@@ -59,19 +65,19 @@ async fn over_tls(kube: &EmbeddedKube, token: Option<&str>) -> Client {
     Client::try_from(config).unwrap()
 }
 
-async fn send(client: &Client, request: http::request::Builder, body: impl Into<Vec<u8>>) -> Answer {
+async fn send(client: &Client, request: http::request::Builder, body: impl Into<Vec<u8>>) -> TextResponse {
     let request: Request<Body> = request.body(Body::from(body.into())).unwrap();
     let response: Response<Body> = client.send(request).await.unwrap();
     let (parts, body) = response.into_parts();
     let text = String::from_utf8_lossy(&body.collect().await.unwrap().to_bytes()).into_owned();
-    Answer { code: parts.status.as_u16(), headers: parts.headers, text }
+    TextResponse { code: parts.status.as_u16(), headers: parts.headers, text }
 }
 
-async fn get(client: &Client, path: &str) -> Answer {
+async fn get(client: &Client, path: &str) -> TextResponse {
     send(client, Request::get(path), "").await
 }
 
-async fn post(client: &Client, path: &str, body: &Value) -> Answer {
+async fn post(client: &Client, path: &str, body: &Value) -> TextResponse {
     send(client, Request::post(path).header("content-type", "application/json"), body.to_string()).await
 }
 

@@ -2,8 +2,8 @@
 
 #![recursion_limit = "256"]
 
+mod concurrent_writers;
 mod controllers;
-mod front;
 mod fuzz;
+mod http_server;
 mod soak;
-mod writers;

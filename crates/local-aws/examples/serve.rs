@@ -8,13 +8,13 @@ use local_aws::{Config, LocalAws};
 /// Runs a local AWS on the loopback interface.
 #[derive(Parser)]
 struct Args {
-    /// The python of a virtual environment with requirements.txt installed.
+    /// Python interpreter of a virtual environment with requirements.txt installed.
     #[arg(long)]
     python: PathBuf,
-    /// Port of the front door; 0 takes a free one.
+    /// Listen port; 0 selects a free one.
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// File that keeps the EKS model across restarts.
+    /// File that persists the EKS model across restarts.
     #[arg(long)]
     persist: Option<PathBuf>,
     /// File for moto's output.

@@ -1,7 +1,6 @@
-//! The access keys whose secrets are known here: the one of the documentation, and those that IAM and STS gave out.
+//! Access keys with known secrets: the documented one, and those issued by IAM and STS.
 //!
-//! Nothing but EKS tokens needs them. Moto keeps no secrets that it would check a signature with, so they are read off
-//! its answers as they pass.
+//! Only EKS tokens need them. Moto does not expose secrets, so they are recorded from its responses.
 
 use std::{
     collections::BTreeMap,
@@ -10,8 +9,8 @@ use std::{
 
 use roxmltree::Document;
 
-/// Operations that give out keys.
-const GIVING: [&str; 6] = [
+/// Operations that issue access keys.
+const ISSUING_OPERATIONS: [&str; 6] = [
     "AssumeRole",
     "AssumeRoleWithSAML",
     "AssumeRoleWithWebIdentity",
@@ -20,25 +19,25 @@ const GIVING: [&str; 6] = [
     "GetSessionToken",
 ];
 
-/// Far more than anybody has; whoever asks for sessions in a loop must not fill the memory.
-const MOST: usize = 10_000;
+/// Bound against clients that create sessions in a loop.
+const MAX_KEYS: usize = 10_000;
 
 #[derive(Debug)]
-pub(crate) struct Keys(Mutex<BTreeMap<String, String>>);
+pub(crate) struct AccessKeys(Mutex<BTreeMap<String, String>>);
 
-impl Default for Keys {
+impl Default for AccessKeys {
     fn default() -> Self {
         Self(Mutex::new(BTreeMap::from([("test".to_owned(), "test".to_owned())])))
     }
 }
 
-pub(crate) fn gives_keys(operation: &str) -> bool {
-    GIVING.contains(&operation)
+pub(crate) fn issues_keys(operation: &str) -> bool {
+    ISSUING_OPERATIONS.contains(&operation)
 }
 
-impl Keys {
-    /// Remembers the key in an answer, if there is one.
-    pub(crate) fn learn(&self, answer: &[u8]) {
+impl AccessKeys {
+    /// Records the access key in a response, if there is one.
+    pub(crate) fn record_from_response(&self, answer: &[u8]) {
         let Ok(text) = std::str::from_utf8(answer) else { return };
         let Ok(xml) = Document::parse(text) else { return };
         let first = |name: &str| {
@@ -47,7 +46,7 @@ impl Keys {
         };
         let (Some(key), Some(secret)) = (first("AccessKeyId"), first("SecretAccessKey")) else { return };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() < MOST {
+        if known.len() < MAX_KEYS {
             known.insert(key, secret);
         }
     }
@@ -63,21 +62,21 @@ mod tests {
 
     #[test]
     fn a_key_is_known_once_it_was_given_out() {
-        let keys = Keys::default();
+        let keys = AccessKeys::default();
         assert_eq!(keys.secret("test").as_deref(), Some("test"));
         assert_eq!(keys.secret("ASIAX"), None);
         let answer = br#"<AssumeRoleResponse xmlns="urn:x"><AssumeRoleResult><Credentials>
             <AccessKeyId>ASIAX</AccessKeyId><SecretAccessKey>hush</SecretAccessKey>
             </Credentials></AssumeRoleResult></AssumeRoleResponse>"#;
-        keys.learn(answer);
+        keys.record_from_response(answer);
         assert_eq!(keys.secret("ASIAX").as_deref(), Some("hush"));
     }
 
     #[test]
     fn an_answer_without_a_key_teaches_nothing() {
-        let keys = Keys::default();
-        keys.learn(b"<Error><AccessKeyId>AK</AccessKeyId></Error>");
-        keys.learn(b"\xff<");
+        let keys = AccessKeys::default();
+        keys.record_from_response(b"<Error><AccessKeyId>AK</AccessKeyId></Error>");
+        keys.record_from_response(b"\xff<");
         assert_eq!(keys.secret("AK"), None);
     }
 }

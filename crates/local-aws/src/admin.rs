@@ -1,4 +1,4 @@
-//! The admin path `/_capt/…`: JSON, unsigned, for tests and for `capt aws`.
+//! The admin API under `/_capt/…`: unsigned JSON, used by tests and by `capt aws`.
 
 use std::sync::PoisonError;
 
@@ -9,40 +9,40 @@ use serde_json::{Value, json};
 
 use crate::{
     config::{Limits, Timing},
-    eks::state::{Issue, Planned, ProfileStatus, State, UpdateError},
-    faults::Fault,
-    front::Front,
+    eks::state::{EksState, HealthIssue, PlannedOutcome, ProfileStatus, UpdateError},
+    fault_injection::Fault,
+    frontend::Frontend,
     inventory,
-    text::query_value,
-    wire::{Body, json_response},
+    protocol::{Body, json_response},
+    query_string::query_value,
 };
 
-const MAX_ORDER: usize = 1024 * 1024;
+const MAX_BODY_BYTES: usize = 1024 * 1024;
 
-/// Why an order was refused.
-struct Refusal(StatusCode, String);
+/// An admin request that is answered with an error.
+struct AdminError(StatusCode, String);
 
-impl Refusal {
-    fn bad(why: impl Into<String>) -> Self {
+impl AdminError {
+    fn bad_request(why: impl Into<String>) -> Self {
         Self(StatusCode::BAD_REQUEST, why.into())
     }
 }
 
-type Outcome = Result<Value, Refusal>;
+type AdminResult = Result<Value, AdminError>;
 
-pub(crate) async fn serve(front: &Front, request: Request<Incoming>) -> Response<Body> {
+pub(crate) async fn serve(front: &Frontend, request: Request<Incoming>) -> Response<Body> {
     match dispatch(front, request).await {
         Ok(value) => json_response(StatusCode::OK, &value),
-        Err(Refusal(status, why)) => json_response(status, &json!({ "error": why })),
+        Err(AdminError(status, why)) => json_response(status, &json!({ "error": why })),
     }
 }
 
-async fn dispatch(front: &Front, request: Request<Incoming>) -> Outcome {
-    // A web page in a browser on this machine can reach us, too. None has business here.
+async fn dispatch(front: &Frontend, request: Request<Incoming>) -> AdminResult {
+    // Browsers on this machine can reach the loopback port too: reject every cross-origin request.
     if request.headers().contains_key(header::ORIGIN) {
-        return Err(Refusal(
+        return Err(AdminError(
             StatusCode::FORBIDDEN,
-            "the admin path takes no requests from web pages".to_owned(),
+            "the admin API rejects requests from web pages".to_owned(),
         ));
     }
     let (parts, body) = request.into_parts();
@@ -53,35 +53,37 @@ async fn dispatch(front: &Front, request: Request<Incoming>) -> Outcome {
         (&Method::GET, "inventory") => inventory(front).await,
         (&Method::GET, "calls") => Ok(calls(front, query)),
         (&Method::GET, "faults") => Ok(json!({ "faults": front.faults.list() })),
-        (&Method::POST, "faults") => add_faults(front, read(body).await?),
+        (&Method::POST, "faults") => add_faults(front, read_json(body).await?),
         (&Method::DELETE, "faults") => {
             front.faults.clear();
             Ok(json!({}))
         }
         (&Method::GET, "timing") => Ok(timing(front)),
-        (&Method::POST, "timing") => set_timing(front, &read(body).await?),
-        (&Method::POST, "eks/profile-state") => profile_state(front, read(body).await?),
-        (&Method::POST, "eks/cluster-health") => cluster_health(front, read(body).await?),
-        (&Method::POST, "eks/update-failure") => update_failure(front, read(body).await?),
+        (&Method::POST, "timing") => set_timing(front, &read_json(body).await?),
+        (&Method::POST, "eks/profile-state") => set_profile_state(front, read_json(body).await?),
+        (&Method::POST, "eks/cluster-health") => set_cluster_health(front, read_json(body).await?),
+        (&Method::POST, "eks/update-failure") => fail_next_update(front, read_json(body).await?),
         (&Method::POST, "shutdown") => {
             front.stop.send_replace(true);
             Ok(json!({ "stopping": true }))
         }
         (method, _) => {
-            Err(Refusal(StatusCode::NOT_FOUND, format!("no such admin call: {method} /_capt/{path}")))
+            Err(AdminError(StatusCode::NOT_FOUND, format!("unknown admin endpoint: {method} /_capt/{path}")))
         }
     }
 }
 
-async fn read<T: DeserializeOwned>(body: Incoming) -> Result<T, Refusal> {
-    let bytes = Limited::new(body, MAX_ORDER).collect().await;
-    let bytes = bytes.map_err(|_| Refusal::bad("the body is larger than 1 MiB, or ended early"))?.to_bytes();
+async fn read_json<T: DeserializeOwned>(body: Incoming) -> Result<T, AdminError> {
+    let bytes = Limited::new(body, MAX_BODY_BYTES).collect().await;
+    let bytes = bytes
+        .map_err(|_| AdminError::bad_request("the request body is larger than 1 MiB or was truncated"))?
+        .to_bytes();
     serde_json::from_slice(&bytes)
-        .map_err(|error| Refusal::bad(format!("the body is not understood: {error}")))
+        .map_err(|error| AdminError::bad_request(format!("invalid request body: {error}")))
 }
 
-fn health(front: &Front) -> Value {
-    let lost = front.lost.borrow().clone();
+fn health(front: &Frontend) -> Value {
+    let lost = front.moto_exit.borrow().clone();
     json!({
         "status": if lost.is_some() { "lost_memory" } else { "ok" },
         "lost_memory": lost,
@@ -90,107 +92,107 @@ fn health(front: &Front) -> Value {
         "pid": std::process::id(),
         "uptime_seconds": front.started.elapsed().as_secs_f64(),
         "idle_seconds": front.activity.idle().as_secs_f64(),
-        "requests": front.calls.total(),
+        "requests": front.call_log.total(),
         "moto": { "pid": front.moto.0, "port": front.moto.1 },
     })
 }
 
-async fn inventory(front: &Front) -> Outcome {
-    if let Some(how) = front.lost.borrow().clone() {
-        let why = format!("the local AWS has lost its memory, because moto ended by itself ({how})");
-        return Err(Refusal(StatusCode::CONFLICT, why));
+async fn inventory(front: &Frontend) -> AdminResult {
+    if let Some(how) = front.moto_exit.borrow().clone() {
+        let why = format!("the local AWS lost its state because moto exited ({how})");
+        return Err(AdminError(StatusCode::CONFLICT, why));
     }
-    let mut items = front.eks.with_state(|state| inventory::of_eks(state));
-    let regions = front.regions.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let rest = inventory::of_moto(&front.cloud, &regions).await;
-    items.extend(rest.map_err(|error| Refusal(StatusCode::BAD_GATEWAY, error.to_string()))?);
+    let mut items = front.eks.with_state(|state| inventory::eks_items(state));
+    let regions = front.seen_regions.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let rest = inventory::moto_items(&front.moto_client, &regions).await;
+    items.extend(rest.map_err(|error| AdminError(StatusCode::BAD_GATEWAY, error.to_string()))?);
     items.sort();
     Ok(json!({ "instance": front.instance, "items": items }))
 }
 
-fn calls(front: &Front, query: &str) -> Value {
+fn calls(front: &Frontend, query: &str) -> Value {
     let since = query_value(query, "since").and_then(|text| text.parse().ok()).unwrap_or(0);
     let service = query_value(query, "service");
     let operation = query_value(query, "operation");
-    let mut calls = front.calls.after(since);
+    let mut calls = front.call_log.after(since);
     calls.retain(|call| service.as_ref().is_none_or(|wanted| *wanted == call.service));
     calls.retain(|call| operation.as_ref().is_none_or(|wanted| *wanted == call.operation));
-    json!({ "total": front.calls.total(), "calls": calls })
+    json!({ "total": front.call_log.total(), "calls": calls })
 }
 
-fn add_faults(front: &Front, order: Value) -> Outcome {
+fn add_faults(front: &Frontend, order: Value) -> AdminResult {
     let orders = match order {
         Value::Array(all) => all,
         one => vec![one],
     };
     let parsed: Result<Vec<Fault>, _> = orders.into_iter().map(serde_json::from_value).collect();
-    let faults = parsed.map_err(|error| Refusal::bad(format!("the fault is not understood: {error}")))?;
+    let faults = parsed.map_err(|error| AdminError::bad_request(format!("invalid fault: {error}")))?;
     for fault in faults {
-        front.faults.add(fault).map_err(Refusal::bad)?;
+        front.faults.add(fault).map_err(AdminError::bad_request)?;
     }
     Ok(json!({ "faults": front.faults.list() }))
 }
 
-fn timing(front: &Front) -> Value {
+fn timing(front: &Frontend) -> Value {
     json!({ "timing": front.eks.timing(), "limits": front.eks.limits() })
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TimingOrder {
+struct TimingRequest {
     timing: Option<Value>,
     limits: Option<Value>,
 }
 
-/// Changes the named members and keeps the others.
-fn set_timing(front: &Front, order: &Value) -> Outcome {
-    // A bare object of durations is the common case.
+/// Merges the given members into the current timing and limits.
+fn set_timing(front: &Frontend, order: &Value) -> AdminResult {
+    // Shorthand: a bare object is taken as `timing`.
     let nested = order.get("timing").is_some() || order.get("limits").is_some();
     let order = if nested {
-        TimingOrder::deserialize(order).map_err(|error| Refusal::bad(error.to_string()))?
+        TimingRequest::deserialize(order).map_err(|error| AdminError::bad_request(error.to_string()))?
     } else {
-        TimingOrder { timing: Some(order.clone()), limits: None }
+        TimingRequest { timing: Some(order.clone()), limits: None }
     };
     if let Some(changes) = order.timing {
-        front.eks.set_timing(merged::<Timing>(json!(front.eks.timing()), changes)?);
+        front.eks.set_timing(merge_settings::<Timing>(json!(front.eks.timing()), changes)?);
     }
     if let Some(changes) = order.limits {
-        front.eks.set_limits(merged::<Limits>(json!(front.eks.limits()), changes)?);
+        front.eks.set_limits(merge_settings::<Limits>(json!(front.eks.limits()), changes)?);
     }
     Ok(timing(front))
 }
 
-fn merged<T: DeserializeOwned>(mut now: Value, changes: Value) -> Result<T, Refusal> {
+fn merge_settings<T: DeserializeOwned>(mut now: Value, changes: Value) -> Result<T, AdminError> {
     let (Some(now_members), Value::Object(changes)) = (now.as_object_mut(), changes) else {
-        return Err(Refusal::bad("an object is expected"));
+        return Err(AdminError::bad_request("expected a JSON object"));
     };
     now_members.extend(changes);
-    serde_json::from_value(now).map_err(|error| Refusal::bad(error.to_string()))
+    serde_json::from_value(now).map_err(|error| AdminError::bad_request(error.to_string()))
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ProfileOrder {
+struct ProfileStateRequest {
     cluster: String,
     profile: String,
     status: ProfileStatus,
     #[serde(default)]
-    issues: Vec<Issue>,
-    /// Not now, but at the end of its next create or delete.
+    issues: Vec<HealthIssue>,
+    /// Applies to the next create or delete instead of the current state.
     #[serde(default)]
     next: bool,
 }
 
-/// Puts an existing profile into a state, or orders the end of its next create or delete.
-fn profile_state(front: &Front, order: ProfileOrder) -> Outcome {
+/// Sets the state of an existing profile, or plans the outcome of its next create or delete.
+fn set_profile_state(front: &Frontend, order: ProfileStateRequest) -> AdminResult {
     let done = front.eks.with_state(|state| {
         if order.next {
-            return plan(state, order);
+            return plan_outcome(state, order);
         }
         let mut clusters = state.regions.values_mut().filter_map(|clusters| clusters.get_mut(&order.cluster));
         let Some(profile) = clusters.find_map(|cluster| cluster.profiles.get_mut(&order.profile)) else {
-            let why = format!("there is no profile {} in a cluster {}", order.profile, order.cluster);
-            return Err(Refusal(StatusCode::NOT_FOUND, why));
+            let why = format!("no Fargate profile {} in cluster {}", order.profile, order.cluster);
+            return Err(AdminError(StatusCode::NOT_FOUND, why));
         };
         profile.status = order.status;
         profile.issues = order.issues;
@@ -198,17 +200,15 @@ fn profile_state(front: &Front, order: ProfileOrder) -> Outcome {
         profile.planned = None;
         Ok(json!({ "profile": order.profile, "status": profile.status.name() }))
     })?;
-    saved(front, done)
+    persist_and_respond(front, done)
 }
 
-fn plan(state: &mut State, order: ProfileOrder) -> Outcome {
+fn plan_outcome(state: &mut EksState, order: ProfileStateRequest) -> AdminResult {
     if !matches!(order.status, ProfileStatus::CreateFailed | ProfileStatus::DeleteFailed) {
-        return Err(Refusal::bad(
-            "only CREATE_FAILED and DELETE_FAILED can be ordered for the next create or delete",
-        ));
+        return Err(AdminError::bad_request("with `next`, status must be CREATE_FAILED or DELETE_FAILED"));
     }
     let answer = json!({ "profile": order.profile, "next": order.status.name() });
-    state.planned.push(Planned {
+    state.planned.push(PlannedOutcome {
         cluster: order.cluster,
         profile: order.profile,
         end: order.status,
@@ -219,47 +219,47 @@ fn plan(state: &mut State, order: ProfileOrder) -> Outcome {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct HealthOrder {
+struct ClusterHealthRequest {
     cluster: String,
-    issues: Vec<Issue>,
+    issues: Vec<HealthIssue>,
 }
 
-fn cluster_health(front: &Front, order: HealthOrder) -> Outcome {
+fn set_cluster_health(front: &Frontend, order: ClusterHealthRequest) -> AdminResult {
     let done = front.eks.with_state(|state| {
         let cluster = state.regions.values_mut().find_map(|clusters| clusters.get_mut(&order.cluster));
         let Some(cluster) = cluster else {
-            return Err(Refusal(StatusCode::NOT_FOUND, format!("there is no cluster {}", order.cluster)));
+            return Err(AdminError(StatusCode::NOT_FOUND, format!("no cluster {}", order.cluster)));
         };
         cluster.issues = order.issues;
         Ok(json!({ "cluster": order.cluster, "issues": cluster.issues }))
     })?;
-    saved(front, done)
+    persist_and_respond(front, done)
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct UpdateOrder {
+struct UpdateFailureRequest {
     cluster: String,
     errors: Vec<UpdateError>,
 }
 
-/// Orders that the next update of a cluster fails. The cluster is ACTIVE again afterwards, and unchanged.
-fn update_failure(front: &Front, order: UpdateOrder) -> Outcome {
+/// Makes the next update of a cluster fail. The cluster returns to ACTIVE unchanged.
+fn fail_next_update(front: &Frontend, order: UpdateFailureRequest) -> AdminResult {
     if order.errors.is_empty() {
-        return Err(Refusal::bad("an update fails with at least one error"));
+        return Err(AdminError::bad_request("`errors` must not be empty"));
     }
     let done = front.eks.with_state(|state| {
         let cluster = state.regions.values_mut().find_map(|clusters| clusters.get_mut(&order.cluster));
         let Some(cluster) = cluster else {
-            return Err(Refusal(StatusCode::NOT_FOUND, format!("there is no cluster {}", order.cluster)));
+            return Err(AdminError(StatusCode::NOT_FOUND, format!("no cluster {}", order.cluster)));
         };
         cluster.fail_next_update = Some(order.errors);
         Ok(json!({ "cluster": order.cluster }))
     })?;
-    saved(front, done)
+    persist_and_respond(front, done)
 }
 
-fn saved(front: &Front, answer: Value) -> Outcome {
-    front.eks.save_now().map_err(|error| Refusal(StatusCode::INTERNAL_SERVER_ERROR, error.message))?;
+fn persist_and_respond(front: &Frontend, answer: Value) -> AdminResult {
+    front.eks.persist().map_err(|error| AdminError(StatusCode::INTERNAL_SERVER_ERROR, error.message))?;
     Ok(answer)
 }

@@ -1,4 +1,4 @@
-//! The log of recent calls: bounded, in memory, for tests and for people who wonder what terraform did.
+//! Bounded in-memory log of recent calls, for tests and for debugging what Terraform did.
 
 use std::{
     collections::VecDeque,
@@ -8,11 +8,11 @@ use std::{
 use jiff::Timestamp;
 use serde::Serialize;
 
-const KEPT: usize = 5000;
+const CAPACITY: usize = 5000;
 
-/// One call that was answered, or dropped (status 0).
+/// One call: answered, or with status 0 if the connection was dropped.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Call {
+pub(crate) struct CallRecord {
     pub(crate) seq: u64,
     pub(crate) at: Timestamp,
     pub(crate) service: String,
@@ -20,27 +20,27 @@ pub(crate) struct Call {
     pub(crate) region: String,
     pub(crate) access_key: String,
     pub(crate) status: u16,
-    /// The exception, when EKS or a fault answered with one.
+    /// The error code, when EKS or an injected fault returned one.
     pub(crate) error: Option<String>,
     pub(crate) millis: u64,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Calls(Mutex<Ring>);
+pub(crate) struct CallLog(Mutex<Ring>);
 
 #[derive(Debug, Default)]
 struct Ring {
     total: u64,
-    recent: VecDeque<Call>,
+    recent: VecDeque<CallRecord>,
 }
 
-impl Calls {
-    /// Numbers a call and keeps it.
-    pub(crate) fn push(&self, mut call: Call) {
+impl CallLog {
+    /// Assigns a sequence number and appends.
+    pub(crate) fn push(&self, mut call: CallRecord) {
         let mut ring = self.lock();
         ring.total += 1;
         call.seq = ring.total;
-        if ring.recent.len() == KEPT {
+        if ring.recent.len() == CAPACITY {
             ring.recent.pop_front();
         }
         ring.recent.push_back(call);
@@ -50,8 +50,8 @@ impl Calls {
         self.lock().total
     }
 
-    /// The kept calls after `seq`, oldest first.
-    pub(crate) fn after(&self, seq: u64) -> Vec<Call> {
+    /// Retained calls after `seq`, oldest first.
+    pub(crate) fn after(&self, seq: u64) -> Vec<CallRecord> {
         self.lock().recent.iter().filter(|call| call.seq > seq).cloned().collect()
     }
 
@@ -66,9 +66,9 @@ mod tests {
 
     #[test]
     fn the_log_forgets_the_oldest_and_keeps_counting() {
-        let calls = Calls::default();
-        for _ in 0..KEPT + 3 {
-            calls.push(Call {
+        let calls = CallLog::default();
+        for _ in 0..CAPACITY + 3 {
+            calls.push(CallRecord {
                 seq: 0,
                 at: Timestamp::UNIX_EPOCH,
                 service: "eks".into(),
@@ -80,11 +80,11 @@ mod tests {
                 millis: 0,
             });
         }
-        assert_eq!(calls.total(), KEPT as u64 + 3);
-        assert_eq!(calls.after(0).len(), KEPT);
+        assert_eq!(calls.total(), CAPACITY as u64 + 3);
+        assert_eq!(calls.after(0).len(), CAPACITY);
         assert_eq!(
-            calls.after(KEPT as u64 + 2).iter().map(|call| call.seq).collect::<Vec<_>>(),
-            [KEPT as u64 + 3]
+            calls.after(CAPACITY as u64 + 2).iter().map(|call| call.seq).collect::<Vec<_>>(),
+            [CAPACITY as u64 + 3]
         );
     }
 }

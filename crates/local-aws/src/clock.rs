@@ -1,4 +1,4 @@
-//! The one reader of the wall clock. The EKS model is given `now` with every call, so its tests hold time still.
+//! The only reader of the wall clock. The EKS model gets `now` with every call, so that its tests control time.
 
 use jiff::Timestamp;
 

@@ -1,76 +1,75 @@
-//! Who plays the API behind a cluster's endpoint. This crate knows only that somebody may: when a cluster is created a
-//! host is told to begin, and answers with an endpoint and a certificate authority; when the cluster is gone it is told
-//! to end.
+//! Interface to whatever runs the Kubernetes API behind a cluster's endpoint. A host starts the API when a cluster is
+//! created, returns its endpoint and certificate authority, and stops it when the cluster is deleted.
 
 use std::{fmt, future::Future, pin::Pin};
 
-/// What a host works on, beside the caller.
-pub type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+/// Asynchronous work of a host.
+pub type HostFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Why a host could not begin. The cluster's health shows it.
+/// Why a host could not start an API; shown in the cluster's health.
 pub type HostError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Plays the APIs of clusters.
+/// Runs the Kubernetes APIs of clusters.
 pub trait ClusterHost: fmt::Debug + Send + Sync {
-    /// Starts the API of a cluster. The cluster is not ACTIVE before this is over, and FAILED if it ends badly.
-    /// Dropping the work gives up the start.
-    fn begin(&self, cluster: ClusterSeed) -> Work<Result<Hosting, HostError>>;
+    /// Starts the API of a cluster. The cluster stays CREATING until this completes, and becomes FAILED on error.
+    /// Dropping the future cancels the start.
+    fn start(&self, cluster: ClusterSpec) -> HostFuture<Result<HostedEndpoint, HostError>>;
 
-    /// From now on these, and nobody else, are let into the cluster of this id.
-    fn admit(&self, id: &str, admitted: Vec<Admitted>);
+    /// Replaces the set of principals with access to the cluster.
+    fn set_principals(&self, id: &str, admitted: Vec<ClusterPrincipal>);
 
-    /// The cluster of this id is gone. It may be one that never began.
-    fn end(&self, id: &str) -> Work<()>;
+    /// Stops the API of a deleted cluster. The cluster may never have been started.
+    fn stop(&self, id: &str) -> HostFuture<()>;
 }
 
-/// What a host is told about a cluster.
+/// Description of a cluster for its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClusterSeed {
-    /// Unlike name and ARN never given to a second cluster.
+pub struct ClusterSpec {
+    /// Unlike name and ARN, never reused for another cluster.
     pub id: String,
-    /// Name in its region.
+    /// Name within its region.
     pub name: String,
     /// ARN.
     pub arn: String,
     /// Region.
     pub region: String,
-    /// Version of Kubernetes that the cluster has, as `1.33`.
+    /// Kubernetes version, such as `1.33`.
     pub version: String,
-    /// Where STS of this local AWS answers: `http://127.0.0.1:PORT`.
-    pub sts: String,
-    /// Where the cluster was before a restart. Clients may have written it down.
-    pub before: Option<String>,
-    /// Who is let in.
-    pub admitted: Vec<Admitted>,
+    /// STS endpoint of this local AWS: `http://127.0.0.1:PORT`.
+    pub sts_endpoint: String,
+    /// Endpoint before a restart. Clients may have stored it.
+    pub previous_endpoint: Option<String>,
+    /// Principals with access.
+    pub principals: Vec<ClusterPrincipal>,
 }
 
-/// Where a cluster's API answers.
+/// Where the API of a cluster listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hosting {
+pub struct HostedEndpoint {
     /// URL.
     pub endpoint: String,
-    /// PEM of the authority that signed its certificate.
+    /// PEM of the CA that signed its certificate.
     pub certificate_authority_pem: String,
 }
 
-/// A principal of IAM that is let into a cluster.
+/// An IAM principal with access to a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Admitted {
+pub struct ClusterPrincipal {
     /// ARN of the user or role.
     pub principal: String,
-    /// Its name in the cluster; may hold `{{SessionName}}`.
+    /// Kubernetes username; may contain `{{SessionName}}`.
     pub username: String,
-    /// Its groups in the cluster.
+    /// Kubernetes groups.
     pub groups: Vec<String>,
-    /// The access policies that it was given.
-    pub policies: Vec<Policy>,
+    /// Attached access policies.
+    pub policies: Vec<AttachedPolicy>,
 }
 
-/// An access policy and where it counts.
+/// An access policy and its scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Policy {
+pub struct AttachedPolicy {
     /// Name, such as `AmazonEKSClusterAdminPolicy`.
     pub name: String,
-    /// The namespaces in which it counts; empty for the whole cluster.
+    /// Namespaces it applies to; empty for the whole cluster.
     pub namespaces: Vec<String>,
 }

@@ -1,5 +1,5 @@
-//! Keeps a host in step with the model: after every look at the state it is told what began, what is gone, and who is
-//! let in. Only differences to what it was told before are passed on, so looking often costs nothing.
+//! Keeps the cluster host in sync with the EKS model: after every access to the state it starts new clusters, stops
+//! deleted ones and updates principals. Only differences are sent, so frequent calls are cheap.
 
 use std::{
     collections::BTreeMap,
@@ -12,58 +12,64 @@ use tokio::task::JoinSet;
 
 use crate::{
     clock,
+    cluster_host::{ClusterHost, ClusterPrincipal, ClusterSpec, HostError, HostedEndpoint},
     eks::{
-        hosted::admitted,
-        state::{Api, Cluster, ClusterStatus, State},
+        cluster_host_state::cluster_principals,
+        state::{Cluster, ClusterApi, ClusterStatus, EksState},
     },
-    host::{Admitted, ClusterHost, ClusterSeed, HostError, Hosting},
-    service::Eks,
+    eks_service::EksService,
 };
 
-/// A host that takes longer has failed.
-const BEGIN: Duration = Duration::from_mins(1);
-/// How long the end of everything may take.
-const END: Duration = Duration::from_secs(10);
+/// A start that takes longer has failed.
+const START_TIMEOUT: Duration = Duration::from_mins(1);
+/// Limit for stopping all clusters.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
-pub(crate) struct Hosts {
+pub(crate) struct ClusterHostSync {
     host: Arc<dyn ClusterHost>,
-    sts: String,
-    told: Mutex<BTreeMap<String, Told>>,
-    /// Beginnings and ends on their way.
-    work: Mutex<JoinSet<()>>,
-    /// Waiting for clusters to be gone that nobody may look at again.
-    alarms: Mutex<JoinSet<()>>,
+    sts_endpoint: String,
+    synced: Mutex<BTreeMap<String, SyncedCluster>>,
+    /// Starts and stops in progress.
+    tasks: Mutex<JoinSet<()>>,
+    /// Timers that complete the deletion of clusters without further requests.
+    deletion_timers: Mutex<JoinSet<()>>,
 }
 
-/// What the host knows of a cluster.
+/// What the host was last told about a cluster.
 #[derive(Debug, Default)]
-struct Told {
-    admitted: Vec<Admitted>,
-    leaves: bool,
+struct SyncedCluster {
+    principals: Vec<ClusterPrincipal>,
+    is_deleting: bool,
 }
 
-impl Hosts {
-    pub(crate) fn new(host: Arc<dyn ClusterHost>, sts: String) -> Self {
-        Self { host, sts, told: Mutex::default(), work: Mutex::default(), alarms: Mutex::default() }
+impl ClusterHostSync {
+    pub(crate) fn new(host: Arc<dyn ClusterHost>, sts_endpoint: String) -> Self {
+        Self {
+            host,
+            sts_endpoint,
+            synced: Mutex::default(),
+            tasks: Mutex::default(),
+            deletion_timers: Mutex::default(),
+        }
     }
 
-    /// Tells the host what is new. The caller holds the model's lock, so nothing here waits.
-    pub(crate) fn follow(&self, eks: &Arc<Eks>, state: &State) {
-        let mut told = lock(&self.told);
+    /// Sends changes to the host. The caller holds the model's lock, so this must not block.
+    pub(crate) fn sync(&self, eks: &Arc<EksService>, state: &EksState) {
+        let mut told = lock(&self.synced);
         let mut gone: Vec<String> = told.keys().cloned().collect();
         for (region, clusters) in &state.regions {
             for cluster in clusters.values() {
                 gone.retain(|id| *id != cluster.id);
                 match told.get_mut(&cluster.id) {
-                    Some(known) => self.update(eks, known, cluster),
-                    None if matches!(cluster.api, Api::Awaited { .. }) => {
-                        let seed = self.seed(region, cluster);
+                    Some(known) => self.sync_cluster(eks, known, cluster),
+                    None if matches!(cluster.api, ClusterApi::Awaited { .. }) => {
+                        let seed = self.cluster_spec(region, cluster);
                         told.insert(
                             cluster.id.clone(),
-                            Told { admitted: seed.admitted.clone(), leaves: false },
+                            SyncedCluster { principals: seed.principals.clone(), is_deleting: false },
                         );
-                        self.spawn(begin(Arc::clone(eks), Arc::clone(&self.host), seed));
+                        self.spawn(start_cluster(Arc::clone(eks), Arc::clone(&self.host), seed));
                     }
                     None => {}
                 }
@@ -71,69 +77,69 @@ impl Hosts {
         }
         for id in gone {
             told.remove(&id);
-            self.spawn(self.host.end(&id));
+            self.spawn(self.host.stop(&id));
         }
     }
 
-    fn update(&self, eks: &Arc<Eks>, known: &mut Told, cluster: &Cluster) {
-        let now = admitted(cluster);
-        if now != known.admitted {
-            self.host.admit(&cluster.id, now.clone());
-            known.admitted = now;
+    fn sync_cluster(&self, eks: &Arc<EksService>, known: &mut SyncedCluster, cluster: &Cluster) {
+        let now = cluster_principals(cluster);
+        if now != known.principals {
+            self.host.set_principals(&cluster.id, now.clone());
+            known.principals = now;
         }
-        if cluster.status == ClusterStatus::Deleting && !known.leaves {
-            known.leaves = true;
-            spawn(&self.alarms, look_at(Arc::clone(eks), cluster.due));
+        if cluster.status == ClusterStatus::Deleting && !known.is_deleting {
+            known.is_deleting = true;
+            spawn(&self.deletion_timers, refresh_at(Arc::clone(eks), cluster.due));
         }
     }
 
-    fn seed(&self, region: &str, cluster: &Cluster) -> ClusterSeed {
+    fn cluster_spec(&self, region: &str, cluster: &Cluster) -> ClusterSpec {
         let before = match &cluster.api {
-            Api::Awaited { before } => before.clone(),
+            ClusterApi::Awaited { before } => before.clone(),
             _ => None,
         };
-        ClusterSeed {
+        ClusterSpec {
             id: cluster.id.clone(),
             name: cluster.name.clone(),
             arn: cluster.arn.clone(),
             region: region.to_owned(),
             version: cluster.version.clone(),
-            sts: self.sts.clone(),
-            before,
-            admitted: admitted(cluster),
+            sts_endpoint: self.sts_endpoint.clone(),
+            previous_endpoint: before,
+            principals: cluster_principals(cluster),
         }
     }
 
-    /// The cluster began; what changed meanwhile passed it by.
-    fn remind(&self, id: &str) {
-        if let Some(known) = lock(&self.told).get(id) {
-            self.host.admit(id, known.admitted.clone());
+    /// Repeats the principals after a start: changes made while the cluster was starting were not delivered.
+    fn resend_principals(&self, id: &str) {
+        if let Some(known) = lock(&self.synced).get(id) {
+            self.host.set_principals(id, known.principals.clone());
         }
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        spawn(&self.work, task);
+        spawn(&self.tasks, task);
     }
 
-    /// Waits for every beginning and end that is on its way.
-    pub(crate) async fn rest(&self) {
-        let mut work = std::mem::take(&mut *lock(&self.work));
+    /// Waits for all starts and stops in progress.
+    pub(crate) async fn wait_for_tasks(&self) {
+        let mut work = std::mem::take(&mut *lock(&self.tasks));
         while work.join_next().await.is_some() {}
     }
 
-    /// Ends all of them.
-    pub(crate) async fn end(&self) {
-        lock(&self.alarms).abort_all();
+    /// Stops all clusters.
+    pub(crate) async fn stop_all(&self) {
+        lock(&self.deletion_timers).abort_all();
         let all = async {
-            self.rest().await;
-            let told = std::mem::take(&mut *lock(&self.told));
+            self.wait_for_tasks().await;
+            let told = std::mem::take(&mut *lock(&self.synced));
             for id in told.keys() {
-                self.spawn(self.host.end(id));
+                self.spawn(self.host.stop(id));
             }
-            self.rest().await;
+            self.wait_for_tasks().await;
         };
-        if tokio::time::timeout(END, all).await.is_err() {
-            tracing::warn!("the host of clusters did not end in time");
+        if tokio::time::timeout(STOP_TIMEOUT, all).await.is_err() {
+            tracing::warn!("cluster host did not stop in time");
         }
     }
 }
@@ -148,28 +154,34 @@ fn spawn(set: &Mutex<JoinSet<()>>, task: impl Future<Output = ()> + Send + 'stat
     set.spawn(task);
 }
 
-async fn begin(eks: Arc<Eks>, host: Arc<dyn ClusterHost>, seed: ClusterSeed) {
+async fn start_cluster(eks: Arc<EksService>, host: Arc<dyn ClusterHost>, seed: ClusterSpec) {
     let (region, name, id) = (seed.region.clone(), seed.name.clone(), seed.id.clone());
-    // In a task of its own, so that a host that panics is one that failed; in a set, so that it ends with us.
+    // A separate task, so that a panic of the host counts as failure; in a set, so that it is aborted with us.
     let mut beginning = JoinSet::new();
-    beginning.spawn(tokio::time::timeout(BEGIN, host.begin(seed)));
-    let result: Result<Hosting, HostError> = match beginning.join_next().await {
+    beginning.spawn(tokio::time::timeout(START_TIMEOUT, host.start(seed)));
+    let result: Result<HostedEndpoint, HostError> = match beginning.join_next().await {
         Some(Ok(Ok(result))) => result,
         Some(Err(panic)) => Err(panic.into()),
-        Some(Ok(Err(_))) | None => Err(format!("nothing happened within {} seconds", BEGIN.as_secs()).into()),
+        Some(Ok(Err(_))) | None => {
+            Err(format!("no result within {} seconds", START_TIMEOUT.as_secs()).into())
+        }
     };
     if let Err(error) = &result {
-        tracing::error!(error = &**error as &dyn std::error::Error, cluster = name, "hosting a cluster");
+        tracing::error!(
+            error = &**error as &dyn std::error::Error,
+            cluster = name,
+            "cluster host failed to start the API"
+        );
     }
-    match eks.hosted((&region, &name, &id), result) {
-        Some(hosts) => hosts.remind(&id),
-        // Deleted before it was there.
-        None => host.end(&id).await,
+    match eks.complete_hosting((&region, &name, &id), result) {
+        Some(hosts) => hosts.resend_principals(&id),
+        // Deleted before the start completed.
+        None => host.stop(&id).await,
     }
 }
 
-/// Looks at the model once its time has come.
-async fn look_at(eks: Arc<Eks>, due: Option<Timestamp>) {
+/// Advances the model when a deletion is due.
+async fn refresh_at(eks: Arc<EksService>, due: Option<Timestamp>) {
     let left = due.map(|due| clock::now().duration_until(due)).unwrap_or_default();
     let left = Duration::try_from(left).unwrap_or_default();
     tokio::time::sleep(left + Duration::from_millis(1)).await;

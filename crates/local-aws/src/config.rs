@@ -1,38 +1,39 @@
-//! What a local AWS can be told at its start. Durations and limits can also be changed while it runs
-//! (`POST /_capt/timing`), because tests want slow and fast clouds in one process.
+//! Start configuration. Timing and limits can also be changed at run time (`POST /_capt/timing`), so that one test
+//! process can use slow and fast clouds.
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::host::ClusterHost;
+use crate::cluster_host::ClusterHost;
 
-/// How a [`crate::LocalAws`] is started.
+/// Configuration of a [`crate::LocalAws`].
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where the front door listens. Port 0 takes a free one.
+    /// Listen address of the front end. Port 0 selects a free port.
     pub listen: SocketAddr,
-    /// The python of a virtual environment in which `requirements.txt` is installed.
+    /// Python interpreter of a virtual environment with `requirements.txt` installed.
     pub python: PathBuf,
-    /// File that keeps the EKS model across restarts. Moto keeps nothing: see [`crate::LocalAws::instance`].
+    /// File that persists the EKS model across restarts. Moto persists nothing: see [`crate::LocalAws::instance`].
     pub persist: Option<PathBuf>,
-    /// How long the states of EKS last.
+    /// Durations of EKS state transitions.
     pub timing: Timing,
-    /// The quotas of EKS.
+    /// EKS quotas.
     pub limits: Limits,
-    /// File for what moto prints, one line a request. Without it moto only reports errors, through `tracing`.
+    /// File for moto's access log. Without it moto logs errors only, through `tracing`.
     pub log: Option<PathBuf>,
-    /// Base URL of cluster endpoints; the cluster's id is appended as a path. Without it the endpoint looks like
-    /// the real one, and nothing answers there.
+    /// Base URL of cluster endpoints; the cluster id is appended as a path. Without it the endpoint looks like a real
+    /// one and nothing listens there.
     pub endpoint_base: Option<String>,
-    /// PEM of the certificate authority that clusters report. Without it a certificate whose key nobody has.
+    /// PEM of the certificate authority that clusters report. The default is a certificate whose private key does not
+    /// exist.
     pub certificate_authority: Option<String>,
-    /// Plays the APIs of clusters; its endpoints and authorities take the place of the two above.
+    /// Hosts the Kubernetes APIs of clusters; its endpoints and authorities replace the two settings above.
     pub host: Option<Arc<dyn ClusterHost>>,
 }
 
 impl Config {
-    /// A local AWS on a free loopback port with the default timing, nothing persisted.
+    /// A local AWS on a free loopback port with default timing and no persistence.
     pub fn new(python: impl Into<PathBuf>) -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -48,24 +49,24 @@ impl Config {
     }
 }
 
-/// How long each state of EKS lasts. Real ones take minutes; these are short so that a person can watch.
+/// Duration of each EKS state. Real transitions take minutes; the defaults are short enough to watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Timing {
-    /// CREATING of a cluster, in milliseconds.
+    /// Duration of cluster CREATING, in milliseconds.
     pub cluster_create_ms: u64,
-    /// UPDATING of a cluster, in milliseconds.
+    /// Duration of cluster UPDATING, in milliseconds.
     pub cluster_update_ms: u64,
-    /// DELETING of a cluster, in milliseconds.
+    /// Duration of cluster DELETING, in milliseconds.
     pub cluster_delete_ms: u64,
-    /// For this long after a cluster became ACTIVE it still refuses Fargate mutations with 'an update in progress',
-    /// as real clusters sometimes do while EKS writes their access entries.
+    /// How long an ACTIVE cluster still rejects Fargate mutations with 'an update in progress', as real clusters
+    /// sometimes do while EKS writes their access entries.
     pub cluster_settle_ms: u64,
-    /// CREATING of a Fargate profile, in milliseconds.
+    /// Duration of Fargate profile CREATING, in milliseconds.
     pub profile_create_ms: u64,
-    /// DELETING of a Fargate profile, in milliseconds.
+    /// Duration of Fargate profile DELETING, in milliseconds.
     pub profile_delete_ms: u64,
-    /// CREATING, UPDATING and DELETING of an addon, in milliseconds.
+    /// Duration of addon CREATING, UPDATING and DELETING, in milliseconds.
     pub addon_ms: u64,
 }
 
@@ -84,7 +85,7 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// Every state is over at the next request.
+    /// Every transition completes at the next request.
     pub fn instant() -> Self {
         Self {
             cluster_create_ms: 0,
@@ -98,7 +99,7 @@ impl Timing {
     }
 }
 
-/// The quotas of EKS, with the defaults of a new account.
+/// EKS quotas, with the defaults of a new account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -118,11 +119,11 @@ impl Default for Limits {
     }
 }
 
-/// How long the child gets between the request to stop and the kill.
+/// Time between SIGTERM and SIGKILL for the moto process.
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(3);
-/// How long a cold virtual environment may take to import moto on a busy machine.
+/// How long moto may take to start: a cold virtual environment on a busy machine is slow to import.
 pub(crate) const START_DEADLINE: Duration = Duration::from_secs(90);
-/// Largest request body that is read into memory. No call of the services in use comes near it.
+/// Largest request body that is buffered; far above any call of the supported services.
 pub(crate) const MAX_BODY: usize = 4 * 1024 * 1024;
-/// The account of moto, and therefore ours.
+/// Moto's account id.
 pub(crate) const ACCOUNT: &str = "123456789012";

@@ -1,5 +1,4 @@
-//! EKS as a service: the model behind a lock, its questions to the other services before, its effects after, and the
-//! file that keeps it.
+//! The EKS service: the model behind a lock, its lookups in other services, its side effects, and its persistence.
 
 use std::{
     path::PathBuf,
@@ -10,90 +9,101 @@ use serde_json::Value;
 
 use crate::{
     clock,
-    cloud::{Caller, Cloud},
+    cluster_host::{HostError, HostedEndpoint},
+    cluster_host_sync::ClusterHostSync,
     config::{Limits, Timing},
     eks::{
         self,
-        context::{Context, Effect, Facts, Settings},
+        cluster_host_state::apply_host_result,
+        context::{Effect, ModelSettings, RequestContext, ResolvedPrerequisites},
         error::{ApiError, ApiResult},
-        hosted::conclude,
         input,
-        needs::needs,
-        page::Query,
+        pagination::QueryString,
+        prerequisites::required_by,
         router::{Op, Route},
-        settle::settle,
-        state::State,
+        state::EksState,
+        transitions::advance,
     },
-    host::{HostError, Hosting},
-    hosts::Hosts,
-    place::Place,
+    moto_client::{Caller, MotoClient},
+    region::Region,
     store,
 };
 
-/// One request for EKS that has a route.
-pub(crate) struct Request<'a> {
+/// A routed EKS request.
+pub(crate) struct EksRequest<'a> {
     pub(crate) route: &'a Route,
-    pub(crate) place: &'a Place,
+    pub(crate) region: &'a Region,
     pub(crate) query: &'a str,
     pub(crate) body: &'a [u8],
     pub(crate) caller: &'a Caller,
 }
 
 #[derive(Debug)]
-pub(crate) struct Eks {
+pub(crate) struct EksService {
     model: Mutex<Model>,
-    cloud: Cloud,
+    moto_client: MotoClient,
     persist: Option<PathBuf>,
     instance: String,
-    hosts: Option<Hosts>,
+    host_sync: Option<ClusterHostSync>,
 }
 
 #[derive(Debug)]
 struct Model {
-    state: State,
-    settings: Settings,
+    state: EksState,
+    settings: ModelSettings,
 }
 
-impl Eks {
+impl EksService {
     pub(crate) fn new(
-        state: State,
-        settings: Settings,
-        cloud: Cloud,
+        state: EksState,
+        settings: ModelSettings,
+        moto_client: MotoClient,
         keep: (Option<PathBuf>, String),
-        hosts: Option<Hosts>,
+        host_sync: Option<ClusterHostSync>,
     ) -> Self {
         let (persist, instance) = keep;
-        Self { model: Mutex::new(Model { state, settings }), cloud, persist, instance, hosts }
+        Self { model: Mutex::new(Model { state, settings }), moto_client, persist, instance, host_sync }
     }
 
-    pub(crate) async fn call(self: &Arc<Self>, request: Request<'_>) -> ApiResult<Value> {
-        let body = input::json(request.body)?;
-        let needs = needs(request.route, &body, &self.lock().state, &request.place.region);
-        let facts = self.cloud.facts(request.place, &needs, request.caller).await.map_err(|error| {
-            tracing::error!(error = &error as &dyn std::error::Error, "EKS could not ask moto");
-            ApiError::server(format!("the local AWS could not look up what the request names: {error}"))
-        })?;
-        let (answer, effects) = self.decide(&request, &body, facts)?;
+    pub(crate) async fn call(self: &Arc<Self>, request: EksRequest<'_>) -> ApiResult<Value> {
+        let body = input::parse_json_body(request.body)?;
+        let needs = required_by(request.route, &body, &self.lock().state, &request.region.name);
+        let facts =
+            self.moto_client.resolve_prerequisites(request.region, &needs, request.caller).await.map_err(
+                |error| {
+                    tracing::error!(error = &error as &dyn std::error::Error, "lookup in moto failed");
+                    ApiError::server_error(format!(
+                        "the local AWS could not look up the resources that the request names: {error}"
+                    ))
+                },
+            )?;
+        let (answer, effects) = self.apply_request(&request, &body, facts)?;
         for effect in effects {
-            self.carry_out(request.place, effect).await;
+            self.run_effect(request.region, effect).await;
         }
         Ok(answer)
     }
 
-    fn decide(
+    fn apply_request(
         self: &Arc<Self>,
-        request: &Request<'_>,
+        request: &EksRequest<'_>,
         body: &Value,
-        facts: Facts,
+        facts: ResolvedPrerequisites,
     ) -> ApiResult<(Value, Vec<Effect>)> {
         let mut model = self.lock();
         let Model { state, settings } = &mut *model;
-        let place = request.place.clone();
-        let mut ctx = Context { place, now: clock::now(), settings, facts, effects: Vec::new() };
-        let answer = eks::answer(state, &mut ctx, request.route, Query(request.query), body);
+        let place = request.region.clone();
+        let mut ctx = RequestContext {
+            region: place,
+            now: clock::now(),
+            settings,
+            resolved: facts,
+            effects: Vec::new(),
+        };
+        let answer = eks::handle_request(state, &mut ctx, request.route, QueryString(request.query), body);
         let effects = ctx.effects;
-        // Time passed for the others even if this request is refused.
-        self.follow(state);
+        // Time advanced for other resources even if this request is rejected.
+        self.sync_hosts(state);
         let answer = answer?;
         if !is_read(request.route.op) {
             self.save(&model.state)?;
@@ -101,81 +111,85 @@ impl Eks {
         Ok((answer, effects))
     }
 
-    async fn carry_out(&self, place: &Place, effect: Effect) {
+    async fn run_effect(&self, place: &Region, effect: Effect) {
         let done = match &effect {
             Effect::CreateClusterSecurityGroup { cluster, vpc_id } => {
-                let made = self.cloud.create_cluster_security_group(place, cluster, vpc_id).await;
+                let made = self.moto_client.create_cluster_security_group(place, cluster, vpc_id).await;
                 made.map(|id| self.set_security_group(place, cluster, id))
             }
-            Effect::DeleteSecurityGroup { id } => self.cloud.delete_security_group(place, id).await,
+            Effect::DeleteSecurityGroup { id } => self.moto_client.delete_security_group(place, id).await,
         };
-        // EKS does this beside the request, too: the request stands even when it fails.
+        // As in real EKS, the request succeeds even if the side effect fails.
         if let Err(error) = done {
-            tracing::warn!(error = &error as &dyn std::error::Error, ?effect, "EKS could not do this in EC2");
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                ?effect,
+                "side effect of EKS in EC2 failed"
+            );
         }
     }
 
-    fn set_security_group(&self, place: &Place, cluster: &str, id: String) {
+    fn set_security_group(&self, place: &Region, cluster: &str, id: String) {
         let mut model = self.lock();
-        let clusters = model.state.regions.get_mut(&place.region);
+        let clusters = model.state.regions.get_mut(&place.name);
         if let Some(cluster) = clusters.and_then(|clusters| clusters.get_mut(cluster)) {
             cluster.vpc.cluster_security_group_id = Some(id);
         }
         self.save(&model.state).ok();
     }
 
-    fn save(&self, state: &State) -> ApiResult<()> {
+    fn save(&self, state: &EksState) -> ApiResult<()> {
         let Some(path) = &self.persist else { return Ok(()) };
         store::save(path, &self.instance, state).map_err(|error| {
-            tracing::error!(error = &error as &dyn std::error::Error, path = %path.display(), "saving the EKS model");
-            ApiError::server(format!("the local AWS could not save its EKS model: {error}"))
+            tracing::error!(error = &error as &dyn std::error::Error, path = %path.display(), "saving the EKS model failed");
+            ApiError::server_error(format!("the local AWS could not save its EKS model: {error}"))
         })
     }
 
-    /// Lets a function look at the state of this instant, and change it if it is the admin's.
-    pub(crate) fn with_state<T>(self: &Arc<Self>, look: impl FnOnce(&mut State) -> T) -> T {
+    /// Runs a function on the current state. Only the admin API may modify it.
+    pub(crate) fn with_state<T>(self: &Arc<Self>, look: impl FnOnce(&mut EksState) -> T) -> T {
         let mut model = self.lock();
-        settle(&mut model.state, clock::now());
+        advance(&mut model.state, clock::now());
         let seen = look(&mut model.state);
-        self.follow(&model.state);
+        self.sync_hosts(&model.state);
         seen
     }
 
-    fn follow(self: &Arc<Self>, state: &State) {
-        if let Some(hosts) = &self.hosts {
-            hosts.follow(self, state);
+    fn sync_hosts(self: &Arc<Self>, state: &EksState) {
+        if let Some(hosts) = &self.host_sync {
+            hosts.sync(self, state);
         }
     }
 
-    /// Hosts what was loaded, and returns when all of it is hosted or has failed.
-    pub(crate) async fn begin_hosting(self: &Arc<Self>) {
-        if let Some(hosts) = &self.hosts {
-            self.follow(&self.lock().state);
-            hosts.rest().await;
+    /// Starts hosting the loaded clusters; returns when every start has succeeded or failed.
+    pub(crate) async fn start_hosting(self: &Arc<Self>) {
+        if let Some(hosts) = &self.host_sync {
+            self.sync_hosts(&self.lock().state);
+            hosts.wait_for_tasks().await;
         }
     }
 
-    pub(crate) async fn end_hosting(&self) {
-        if let Some(hosts) = &self.hosts {
-            hosts.end().await;
+    pub(crate) async fn stop_hosting(&self) {
+        if let Some(hosts) = &self.host_sync {
+            hosts.stop_all().await;
         }
     }
 
-    /// Takes what a host made of a cluster, named by region, name and id; nothing if there is no such cluster.
-    pub(crate) fn hosted(
+    /// Records the result of starting the cluster with this region, name and id; none if it no longer exists.
+    pub(crate) fn complete_hosting(
         &self,
         (region, name, id): (&str, &str, &str),
-        result: Result<Hosting, HostError>,
-    ) -> Option<&Hosts> {
+        result: Result<HostedEndpoint, HostError>,
+    ) -> Option<&ClusterHostSync> {
         let mut model = self.lock();
         let clusters = model.state.regions.get_mut(region)?;
-        conclude(clusters.get_mut(name).filter(|cluster| cluster.id == id)?, result);
+        apply_host_result(clusters.get_mut(name).filter(|cluster| cluster.id == id)?, result);
         self.save(&model.state).ok();
-        self.hosts.as_ref()
+        self.host_sync.as_ref()
     }
 
-    /// Keeps what the admin changed.
-    pub(crate) fn save_now(&self) -> ApiResult<()> {
+    /// Persists changes made through the admin API.
+    pub(crate) fn persist(&self) -> ApiResult<()> {
         self.save(&self.lock().state)
     }
 

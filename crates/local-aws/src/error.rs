@@ -1,52 +1,52 @@
-//! Why a local AWS could not start.
+//! Errors when starting a local AWS.
 
 use std::{io, net::SocketAddr, path::PathBuf};
 
-/// Why a local AWS could not start.
+/// A local AWS could not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The address of the front door is taken or not ours.
+    /// The listen address is in use or not available.
     #[error("listening on {address}")]
     Listen {
-        /// What the configuration asked for.
+        /// The configured address.
         address: SocketAddr,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
     /// The interpreter could not be started.
     #[error("starting moto with {}", python.display())]
     Spawn {
-        /// What the configuration named.
+        /// The configured interpreter.
         python: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The interpreter started, but moto never said that it serves.
-    #[error("moto, started with {}, did not come up: {why}", python.display())]
+    /// The interpreter started, but moto never reported that it is ready.
+    #[error("moto, started with {}, did not become ready: {why}", python.display())]
     MotoStart {
-        /// What the configuration named.
+        /// The configured interpreter.
         python: PathBuf,
-        /// How it ended, with the end of what it printed.
+        /// Exit status and the last lines of its output.
         why: String,
     },
-    /// The file with the persisted EKS model could not be read.
+    /// The persisted EKS model could not be read.
     #[error("reading the EKS model from {}", path.display())]
     Load {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The file with the persisted EKS model is not one.
-    #[error("{} is no EKS model of this version", path.display())]
+    /// The persisted EKS model could not be parsed.
+    #[error("{} is not an EKS model of this version", path.display())]
     Parse {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: serde_json::Error,
     },
@@ -55,7 +55,7 @@ pub enum Error {
     Log {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },

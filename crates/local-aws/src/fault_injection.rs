@@ -1,4 +1,4 @@
-//! Faults that were ordered over the admin path: which call they hit and what they do to it.
+//! Fault injection through the admin API: which calls are affected, and how.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -7,23 +7,23 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::wire::Failure;
+use crate::protocol::AwsError;
 
-/// One order, as it is posted.
+/// A fault as it is posted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fault {
-    /// Name of an operation, or `*`.
+    /// Operation name, or `*`.
     operation: String,
-    /// Only calls of this service; any when absent.
+    /// Restricts the fault to one service.
     service: Option<String>,
-    /// The first matching call that is hit, counted from 1.
+    /// The first matching call that is affected, counted from 1.
     #[serde(default = "one")]
     nth: u32,
-    /// How many calls in a row are hit; 0 means all from the nth on.
+    /// Number of consecutive affected calls; 0 means all from the nth on.
     #[serde(default = "one")]
     times: u32,
-    error: Option<ErrorOrder>,
+    error: Option<ErrorSpec>,
     delay_ms: Option<u64>,
     #[serde(default)]
     throttle: bool,
@@ -37,39 +37,41 @@ fn one() -> u32 {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ErrorOrder {
+struct ErrorSpec {
     code: String,
     #[serde(default)]
     message: String,
     status: Option<u16>,
 }
 
-/// What happens to one call.
+/// Combined effect of all active faults on one call.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct FaultEffect {
     pub(crate) delay: Duration,
-    pub(crate) error: Option<Failure>,
+    pub(crate) error: Option<AwsError>,
     pub(crate) throttle: bool,
     pub(crate) drop_after_work: bool,
 }
 
-/// The orders in force, with how many calls each has seen.
+/// Active faults, each with the number of matching calls so far.
 #[derive(Debug, Default)]
-pub(crate) struct Faults(Mutex<Vec<(Fault, u32)>>);
+pub(crate) struct FaultInjector(Mutex<Vec<(Fault, u32)>>);
 
-impl Faults {
-    /// Takes an order, or says why it makes none.
+impl FaultInjector {
+    /// Validates and adds a fault.
     pub(crate) fn add(&self, fault: Fault) -> Result<(), &'static str> {
         if fault.operation.is_empty() || fault.nth == 0 {
-            return Err("operation must be named and nth counts from 1");
+            return Err("operation must not be empty and nth must be at least 1");
         }
         if fault.error.is_none() && fault.delay_ms.is_none() && !fault.throttle && !fault.drop_after_work {
             return Err("a fault needs one of error, delay_ms, throttle, drop_after_work");
         }
         if let Some(error) = &fault.error
-            && !(error.status.is_none_or(|status| (400..600).contains(&status)) && is_code(&error.code))
+            && !(error.status.is_none_or(|status| (400..600).contains(&status)) && is_error_code(&error.code))
         {
-            return Err("error.code must be a plain name and error.status between 400 and 599");
+            return Err(
+                "error.code must consist of letters, digits, '.', '_' or '-', and error.status must be between 400 and 599",
+            );
         }
         self.lock().push((fault, 0));
         Ok(())
@@ -83,16 +85,16 @@ impl Faults {
         self.lock().iter().map(|(fault, _)| fault.clone()).collect()
     }
 
-    /// Counts a call and says what happens to it. Delays add up; the first error wins.
-    pub(crate) fn strike(&self, service: &str, operation: &str) -> Verdict {
-        let mut verdict = Verdict::default();
+    /// Counts a call and returns its combined effect. Delays add up; the first error wins.
+    pub(crate) fn evaluate(&self, service: &str, operation: &str) -> FaultEffect {
+        let mut verdict = FaultEffect::default();
         for (fault, seen) in self.lock().iter_mut() {
-            if !fault.concerns(service, operation) {
+            if !fault.matches_call(service, operation) {
                 continue;
             }
             *seen = seen.saturating_add(1);
-            if fault.hits(*seen) {
-                fault.add_to(&mut verdict);
+            if fault.applies_to_nth(*seen) {
+                fault.apply_to(&mut verdict);
             }
         }
         verdict
@@ -103,27 +105,27 @@ impl Faults {
     }
 }
 
-// It becomes a header value and an XML element.
-fn is_code(code: &str) -> bool {
+// The code becomes a header value and an XML element.
+fn is_error_code(code: &str) -> bool {
     !code.is_empty() && code.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
 }
 
 impl Fault {
-    fn concerns(&self, service: &str, operation: &str) -> bool {
+    fn matches_call(&self, service: &str, operation: &str) -> bool {
         let service_fits = self.service.as_deref().is_none_or(|wanted| wanted == service);
         service_fits && (self.operation == "*" || self.operation == operation)
     }
 
-    fn hits(&self, seen: u32) -> bool {
+    fn applies_to_nth(&self, seen: u32) -> bool {
         seen >= self.nth && (self.times == 0 || seen - self.nth < self.times)
     }
 
-    fn add_to(&self, verdict: &mut Verdict) {
+    fn apply_to(&self, verdict: &mut FaultEffect) {
         verdict.delay += Duration::from_millis(self.delay_ms.unwrap_or(0));
         verdict.throttle |= self.throttle;
         verdict.drop_after_work |= self.drop_after_work;
         if let (None, Some(order)) = (&verdict.error, &self.error) {
-            verdict.error = Some(Failure {
+            verdict.error = Some(AwsError {
                 code: order.code.clone(),
                 message: order.message.clone(),
                 status: order.status.unwrap_or(400),
@@ -139,20 +141,20 @@ mod tests {
 
     use super::*;
 
-    fn with(order: Value) -> Faults {
-        let faults = Faults::default();
+    fn with(order: Value) -> FaultInjector {
+        let faults = FaultInjector::default();
         faults.add(serde_json::from_value(order).unwrap()).unwrap();
         faults
     }
 
-    fn struck(faults: &Faults, operation: &str, calls: usize) -> Vec<bool> {
-        (0..calls).map(|_| faults.strike("eks", operation).error.is_some()).collect()
+    fn struck(faults: &FaultInjector, operation: &str, calls: usize) -> Vec<bool> {
+        (0..calls).map(|_| faults.evaluate("eks", operation).error.is_some()).collect()
     }
 
     #[test]
     fn only_the_nth_call_of_the_named_operation_fails() {
         let faults = with(json!({"operation": "CreateAddon", "nth": 2, "error": {"code": "X"}}));
-        assert!(faults.strike("eks", "DeleteAddon").error.is_none());
+        assert!(faults.evaluate("eks", "DeleteAddon").error.is_none());
         assert_eq!(struck(&faults, "CreateAddon", 4), [false, true, false, false]);
     }
 
@@ -167,8 +169,8 @@ mod tests {
     #[test]
     fn a_service_narrows_the_hit() {
         let faults = with(json!({"operation": "*", "service": "ec2", "throttle": true}));
-        assert!(!faults.strike("eks", "CreateVpc").throttle);
-        assert!(faults.strike("ec2", "CreateVpc").throttle);
+        assert!(!faults.evaluate("eks", "CreateVpc").throttle);
+        assert!(faults.evaluate("ec2", "CreateVpc").throttle);
     }
 
     #[test]
@@ -180,7 +182,7 @@ mod tests {
             json!({"operation": "X", "error": {"code": "X", "status": 200}}),
             json!({"operation": "X", "error": {"code": "a b\n"}}),
         ] {
-            let faults = Faults::default();
+            let faults = FaultInjector::default();
             assert!(faults.add(serde_json::from_value(order.clone()).unwrap()).is_err(), "{order}");
         }
     }

@@ -1,4 +1,4 @@
-//! Everything that exists, for leak checks: what a fresh account would not have.
+//! Inventory of all existing resources, for leak checks: everything that a fresh account would not have.
 
 use std::collections::BTreeSet;
 
@@ -7,14 +7,14 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
-    cloud::{Cloud, Error, child_text, members},
-    eks::state::State,
-    place::Place,
+    eks::state::EksState,
+    moto_client::{MotoClient, MotoError, child_text, list_items},
+    region::Region,
 };
 
-/// One thing that exists.
+/// One existing resource.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(crate) struct Item {
+pub(crate) struct InventoryItem {
     pub(crate) service: &'static str,
     pub(crate) r#type: &'static str,
     pub(crate) region: String,
@@ -23,13 +23,13 @@ pub(crate) struct Item {
     pub(crate) status: String,
 }
 
-/// The objects of EKS.
-pub(crate) fn of_eks(state: &State) -> Vec<Item> {
+/// Resources of EKS.
+pub(crate) fn eks_items(state: &EksState) -> Vec<InventoryItem> {
     let mut items = Vec::new();
     for (region, clusters) in &state.regions {
         for cluster in clusters.values() {
             let mut add = |kind, id: &str, name: &str, status: &str| {
-                items.push(Item {
+                items.push(InventoryItem {
                     service: "eks",
                     r#type: kind,
                     region: region.clone(),
@@ -68,24 +68,27 @@ pub(crate) fn of_eks(state: &State) -> Vec<Item> {
     items
 }
 
-/// The objects of all other services in the regions that were ever called.
-pub(crate) async fn of_moto(cloud: &Cloud, regions: &BTreeSet<String>) -> Result<Vec<Item>, Error> {
+/// Resources of all other services, in every region that received a call.
+pub(crate) async fn moto_items(
+    cloud: &MotoClient,
+    regions: &BTreeSet<String>,
+) -> Result<Vec<InventoryItem>, MotoError> {
     let mut items = Vec::new();
     for region in regions {
-        ec2(cloud, region, &mut items).await?;
-        keys(cloud, region, &mut items).await?;
-        log_groups(cloud, region, &mut items).await?;
+        collect_ec2(cloud, region, &mut items).await?;
+        collect_kms_keys(cloud, region, &mut items).await?;
+        collect_log_groups(cloud, region, &mut items).await?;
     }
     let partitions: BTreeSet<_> =
-        regions.iter().map(|region| Place::new(region.as_str()).iam_region()).collect();
+        regions.iter().map(|region| Region::new(region.as_str()).iam_region()).collect();
     for region in partitions {
-        iam(cloud, region, &mut items).await?;
+        collect_iam(cloud, region, &mut items).await?;
     }
     Ok(items)
 }
 
-/// A list of EC2: its action, its list element, and the names of what is shown.
-struct List {
+/// An EC2 list call: its action, its list element and the element names of id and status.
+struct Ec2Listing {
     action: &'static str,
     set: &'static str,
     kind: &'static str,
@@ -94,47 +97,53 @@ struct List {
 }
 
 #[rustfmt::skip]
-const EC2: [List; 9] = [
-    List { action: "DescribeSubnets", set: "subnetSet", kind: "subnet", id: "subnetId", status: "state" },
-    List { action: "DescribeInternetGateways", set: "internetGatewaySet", kind: "internet-gateway", id: "internetGatewayId", status: "" },
-    List { action: "DescribeNatGateways", set: "natGatewaySet", kind: "nat-gateway", id: "natGatewayId", status: "state" },
-    List { action: "DescribeAddresses", set: "addressesSet", kind: "elastic-ip", id: "allocationId", status: "" },
-    List { action: "DescribeRouteTables", set: "routeTableSet", kind: "route-table", id: "routeTableId", status: "" },
-    List { action: "DescribeSecurityGroups", set: "securityGroupInfo", kind: "security-group", id: "groupId", status: "" },
-    List { action: "DescribeVpcEndpoints", set: "vpcEndpointSet", kind: "vpc-endpoint", id: "vpcEndpointId", status: "state" },
-    List { action: "DescribeEgressOnlyInternetGateways", set: "egressOnlyInternetGatewaySet", kind: "egress-only-internet-gateway", id: "egressOnlyInternetGatewayId", status: "" },
-    List { action: "DescribeFlowLogs", set: "flowLogSet", kind: "flow-log", id: "flowLogId", status: "flowLogStatus" },
+const EC2_LISTINGS: [Ec2Listing; 9] = [
+    Ec2Listing { action: "DescribeSubnets", set: "subnetSet", kind: "subnet", id: "subnetId", status: "state" },
+    Ec2Listing { action: "DescribeInternetGateways", set: "internetGatewaySet", kind: "internet-gateway", id: "internetGatewayId", status: "" },
+    Ec2Listing { action: "DescribeNatGateways", set: "natGatewaySet", kind: "nat-gateway", id: "natGatewayId", status: "state" },
+    Ec2Listing { action: "DescribeAddresses", set: "addressesSet", kind: "elastic-ip", id: "allocationId", status: "" },
+    Ec2Listing { action: "DescribeRouteTables", set: "routeTableSet", kind: "route-table", id: "routeTableId", status: "" },
+    Ec2Listing { action: "DescribeSecurityGroups", set: "securityGroupInfo", kind: "security-group", id: "groupId", status: "" },
+    Ec2Listing { action: "DescribeVpcEndpoints", set: "vpcEndpointSet", kind: "vpc-endpoint", id: "vpcEndpointId", status: "state" },
+    Ec2Listing { action: "DescribeEgressOnlyInternetGateways", set: "egressOnlyInternetGatewaySet", kind: "egress-only-internet-gateway", id: "egressOnlyInternetGatewayId", status: "" },
+    Ec2Listing { action: "DescribeFlowLogs", set: "flowLogSet", kind: "flow-log", id: "flowLogId", status: "flowLogStatus" },
 ];
 
-async fn ec2(cloud: &Cloud, region: &str, items: &mut Vec<Item>) -> Result<(), Error> {
-    let vpcs = cloud.query("ec2", region, "DescribeVpcs", &[]).await?;
-    let default_vpcs = read(&vpcs, "DescribeVpcs", |xml| {
+async fn collect_ec2(
+    cloud: &MotoClient,
+    region: &str,
+    items: &mut Vec<InventoryItem>,
+) -> Result<(), MotoError> {
+    let vpcs = cloud.call_query("ec2", region, "DescribeVpcs", &[]).await?;
+    let default_vpcs = with_parsed_xml(&vpcs, "DescribeVpcs", |xml| {
         let mut default = BTreeSet::new();
-        for vpc in members(xml.root(), "vpcSet") {
+        for vpc in list_items(xml.root(), "vpcSet") {
             let id = child_text(vpc, "vpcId");
             if child_text(vpc, "isDefault") == "true" {
                 default.insert(id);
             } else {
-                items.push(item(("ec2", "vpc"), region, vpc, ("vpcId", "state")));
+                items.push(ec2_item(("ec2", "vpc"), region, vpc, ("vpcId", "state")));
             }
         }
         default
     })?;
-    for list in EC2 {
-        let answer = cloud.query("ec2", region, list.action, &[]).await?;
-        read(&answer, list.action, |xml| {
-            let found = members(xml.root(), list.set).filter(|node| is_ours(&list, *node, &default_vpcs));
-            items.extend(found.map(|node| item(("ec2", list.kind), region, node, (list.id, list.status))));
+    for list in EC2_LISTINGS {
+        let answer = cloud.call_query("ec2", region, list.action, &[]).await?;
+        with_parsed_xml(&answer, list.action, |xml| {
+            let found =
+                list_items(xml.root(), list.set).filter(|node| is_user_created(&list, *node, &default_vpcs));
+            items
+                .extend(found.map(|node| ec2_item(("ec2", list.kind), region, node, (list.id, list.status))));
         })?;
     }
     Ok(())
 }
 
-/// Whether somebody made it: not part of the default VPC, not made with a VPC, not deleted.
-fn is_ours(list: &List, node: Node<'_, '_>, default_vpcs: &BTreeSet<String>) -> bool {
+/// Whether it was created explicitly: not part of the default VPC, not created along with a VPC, not deleted.
+fn is_user_created(list: &Ec2Listing, node: Node<'_, '_>, default_vpcs: &BTreeSet<String>) -> bool {
     let gone = ["deleted", "deleting"].contains(&child_text(node, "state").as_str());
     let main_table =
-        members(node, "associationSet").any(|association| child_text(association, "main") == "true");
+        list_items(node, "associationSet").any(|association| child_text(association, "main") == "true");
     match list.kind {
         "security-group" => child_text(node, "groupName") != "default",
         "route-table" => !main_table && !default_vpcs.contains(&child_text(node, "vpcId")),
@@ -143,7 +152,11 @@ fn is_ours(list: &List, node: Node<'_, '_>, default_vpcs: &BTreeSet<String>) -> 
     }
 }
 
-async fn iam(cloud: &Cloud, region: &str, items: &mut Vec<Item>) -> Result<(), Error> {
+async fn collect_iam(
+    cloud: &MotoClient,
+    region: &str,
+    items: &mut Vec<InventoryItem>,
+) -> Result<(), MotoError> {
     let lists: [(&str, &str, &'static str, (&str, &str)); 5] = [
         ("ListRoles", "Roles", "role", ("Arn", "RoleName")),
         ("ListPolicies", "Policies", "policy", ("Arn", "PolicyName")),
@@ -152,9 +165,10 @@ async fn iam(cloud: &Cloud, region: &str, items: &mut Vec<Item>) -> Result<(), E
         ("ListUsers", "Users", "user", ("Arn", "UserName")),
     ];
     for (action, set, kind, (id, name)) in lists {
-        let answer = cloud.query("iam", region, action, &[("Scope", "Local"), ("MaxItems", "1000")]).await?;
-        read(&answer, action, |xml| {
-            items.extend(members(xml.root(), set).map(|node| Item {
+        let answer =
+            cloud.call_query("iam", region, action, &[("Scope", "Local"), ("MaxItems", "1000")]).await?;
+        with_parsed_xml(&answer, action, |xml| {
+            items.extend(list_items(xml.root(), set).map(|node| InventoryItem {
                 service: "iam",
                 r#type: kind,
                 region: "global".to_owned(),
@@ -167,36 +181,44 @@ async fn iam(cloud: &Cloud, region: &str, items: &mut Vec<Item>) -> Result<(), E
     Ok(())
 }
 
-async fn keys(cloud: &Cloud, region: &str, items: &mut Vec<Item>) -> Result<(), Error> {
-    let listed = cloud.json("kms", region, "TrentService.ListKeys", &json!({ "Limit": 1000 })).await?;
+async fn collect_kms_keys(
+    cloud: &MotoClient,
+    region: &str,
+    items: &mut Vec<InventoryItem>,
+) -> Result<(), MotoError> {
+    let listed = cloud.call_json("kms", region, "TrentService.ListKeys", &json!({ "Limit": 1000 })).await?;
     for key in listed["Keys"].as_array().into_iter().flatten() {
         let asked = json!({ "KeyId": key["KeyId"] });
-        let about = cloud.json("kms", region, "TrentService.DescribeKey", &asked).await?;
+        let about = cloud.call_json("kms", region, "TrentService.DescribeKey", &asked).await?;
         let about = &about["KeyMetadata"];
         if about["KeyState"] != "PendingDeletion" && about["KeyManager"] != "AWS" {
-            items.push(Item {
+            items.push(InventoryItem {
                 service: "kms",
                 r#type: "key",
                 region: region.to_owned(),
-                id: text(&about["Arn"]),
-                name: text(&about["Description"]),
-                status: text(&about["KeyState"]),
+                id: string_value(&about["Arn"]),
+                name: string_value(&about["Description"]),
+                status: string_value(&about["KeyState"]),
             });
         }
     }
     Ok(())
 }
 
-async fn log_groups(cloud: &Cloud, region: &str, items: &mut Vec<Item>) -> Result<(), Error> {
+async fn collect_log_groups(
+    cloud: &MotoClient,
+    region: &str,
+    items: &mut Vec<InventoryItem>,
+) -> Result<(), MotoError> {
     let mut request = json!({});
     loop {
-        let page = cloud.json("logs", region, "Logs_20140328.DescribeLogGroups", &request).await?;
-        items.extend(page["logGroups"].as_array().into_iter().flatten().map(|group| Item {
+        let page = cloud.call_json("logs", region, "Logs_20140328.DescribeLogGroups", &request).await?;
+        items.extend(page["logGroups"].as_array().into_iter().flatten().map(|group| InventoryItem {
             service: "logs",
             r#type: "log-group",
             region: region.to_owned(),
-            id: text(&group["arn"]),
-            name: text(&group["logGroupName"]),
+            id: string_value(&group["arn"]),
+            name: string_value(&group["logGroupName"]),
             status: String::new(),
         }));
         match page["nextToken"].as_str() {
@@ -206,24 +228,29 @@ async fn log_groups(cloud: &Cloud, region: &str, items: &mut Vec<Item>) -> Resul
     }
 }
 
-fn text(value: &Value) -> String {
+fn string_value(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-fn read<T>(answer: &str, operation: &str, look: impl FnOnce(&Document<'_>) -> T) -> Result<T, Error> {
-    let xml = Document::parse(answer).map_err(|_| Error::Answer { operation: operation.to_owned() })?;
+fn with_parsed_xml<T>(
+    answer: &str,
+    operation: &str,
+    look: impl FnOnce(&Document<'_>) -> T,
+) -> Result<T, MotoError> {
+    let xml = Document::parse(answer)
+        .map_err(|_| MotoError::InvalidResponse { operation: operation.to_owned() })?;
     Ok(look(&xml))
 }
 
-fn item(
+fn ec2_item(
     (service, kind): (&'static str, &'static str),
     region: &str,
     node: Node<'_, '_>,
     (id, status): (&str, &str),
-) -> Item {
-    let named = members(node, "tagSet").find(|tag| child_text(*tag, "key") == "Name");
+) -> InventoryItem {
+    let named = list_items(node, "tagSet").find(|tag| child_text(*tag, "key") == "Name");
     let name = named.map(|tag| child_text(tag, "value")).unwrap_or_default();
-    Item {
+    InventoryItem {
         service,
         r#type: kind,
         region: region.to_owned(),

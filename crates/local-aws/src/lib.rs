@@ -1,12 +1,12 @@
-//! A local AWS: EKS answered from a model with the rules of the real one, everything else handed to moto.
+//! A local AWS: EKS from a model that follows the rules of the real service, everything else from moto.
 //!
-//! One front door on the loopback interface looks at the `SigV4` scope of each request. `eks` goes to the model in this
-//! crate; every other service goes, unchanged and streaming, to a moto server that this crate starts, watches and
-//! stops. The admin path `/_capt/…` injects faults and lists what exists. See the README for both.
+//! The front end listens on the loopback interface and dispatches each request by its `SigV4` scope: `eks` goes to the
+//! model in this crate, every other service streams unchanged to a moto server that this crate starts, supervises and
+//! stops. The admin API `/_capt/…` injects faults and lists resources. The README documents both.
 //!
-//! Guarantees: no process outlives the [`LocalAws`], not even when this process is killed with SIGKILL; and memory is
-//! never lost in silence. Moto keeps everything in memory, so [`LocalAws::instance`] changes with every start, and if
-//! moto ends by itself every AWS call is refused with `LocalAwsLostMemory` from then on.
+//! Guarantees: no process outlives the [`LocalAws`], not even if this process is killed with SIGKILL; and state is
+//! never lost silently. Moto keeps its state in memory, so [`LocalAws::instance`] changes with every start, and after
+//! moto exits unexpectedly every AWS call is rejected with `LocalAwsLostMemory`.
 
 use std::{
     collections::BTreeSet,
@@ -25,55 +25,57 @@ use tokio::{
 };
 use uuid::Uuid;
 
+mod access_keys;
 mod admin;
-mod answers;
-mod calls;
+mod call_log;
 mod clock;
-mod cloud;
+mod cluster_host;
+mod cluster_host_sync;
 mod config;
 mod eks;
+mod eks_service;
 mod eks_token;
 mod error;
-mod faults;
-mod front;
-mod host;
-mod hosts;
+mod fault_injection;
+mod frontend;
 mod inventory;
-mod keys;
 mod moto;
-mod place;
-mod proxy;
-mod service;
+mod moto_cache;
+mod moto_client;
+mod moto_proxy;
+mod protocol;
+mod query_string;
+mod region;
 mod sigv4;
 mod store;
-mod text;
-mod wire;
 
 pub use crate::{
+    cluster_host::{
+        AttachedPolicy, ClusterHost, ClusterPrincipal, ClusterSpec, HostError, HostFuture, HostedEndpoint,
+    },
     config::{Config, Limits, Timing},
     error::Error,
-    host::{Admitted, ClusterHost, ClusterSeed, HostError, Hosting, Policy, Work},
 };
 use crate::{
-    eks::context::Settings,
-    front::{Activity, Front},
-    moto::Moto,
-    proxy::Upstream,
+    eks::context::ModelSettings,
+    frontend::{Activity, Frontend},
+    moto::MotoProcess,
+    moto_proxy::MotoProxy,
 };
 
 const CERTIFICATE_AUTHORITY: &str = include_str!("eks/ca.pem");
 
-/// A running local AWS. Dropping it stops it without waiting; [`LocalAws::shutdown`] waits.
+/// A running local AWS. Dropping it initiates shutdown without waiting; [`LocalAws::shutdown`] waits.
 #[derive(Debug)]
 pub struct LocalAws {
     address: SocketAddr,
-    front: Arc<Front>,
+    frontend: Arc<Frontend>,
     stop: watch::Sender<bool>,
     server: JoinHandle<()>,
 }
 
 impl LocalAws {
-    /// Starts moto and the front door; when this returns, both answer.
+    /// Starts moto and the front end; both accept requests when this returns.
     pub async fn start(config: Config) -> Result<Self, Error> {
         let Config {
             listen,
@@ -91,7 +93,7 @@ impl LocalAws {
             None => None,
         };
         if !listen.ip().is_loopback() {
-            // No signature is checked: whoever reaches the door is in.
+            // Signatures are not checked, so the port must not be reachable from other machines.
             let source =
                 std::io::Error::new(std::io::ErrorKind::InvalidInput, "only a loopback address is allowed");
             return Err(Error::Listen { address: listen, source });
@@ -99,26 +101,27 @@ impl LocalAws {
         let listener =
             TcpListener::bind(listen).await.map_err(|source| Error::Listen { address: listen, source })?;
         let address = listener.local_addr().map_err(|source| Error::Listen { address: listen, source })?;
-        let moto = Moto::start(&python, log.as_deref()).await?;
+        let moto = MotoProcess::start(&python, log.as_deref()).await?;
 
         let instance = Uuid::new_v4().to_string();
-        let upstream = Upstream::new(moto.address);
-        let cloud = cloud::Cloud::new(upstream.clone());
-        let settings = Settings {
+        let upstream = MotoProxy::new(moto.address);
+        let cloud = moto_client::MotoClient::new(upstream.clone());
+        let settings = ModelSettings {
             timing,
             limits,
             endpoint_base,
-            hosted: host.is_some(),
+            has_host: host.is_some(),
             certificate_authority: STANDARD
                 .encode(certificate_authority.as_deref().unwrap_or(CERTIFICATE_AUTHORITY)),
         };
         let restored_from = saved.as_ref().map(|saved| saved.instance.clone());
         let mut state = saved.map(|saved| saved.state).unwrap_or_default();
-        eks::hosted::reawaken(&mut state, host.is_some());
-        let hosts = host.map(|host| hosts::Hosts::new(host, format!("http://{address}")));
+        eks::cluster_host_state::reset_hosting(&mut state, host.is_some());
+        let hosts =
+            host.map(|host| cluster_host_sync::ClusterHostSync::new(host, format!("http://{address}")));
         let (stop, stopped) = watch::channel(false);
-        let front = Arc::new(Front {
-            eks: Arc::new(service::Eks::new(
+        let front = Arc::new(Frontend {
+            eks: Arc::new(eks_service::EksService::new(
                 state,
                 settings,
                 cloud.clone(),
@@ -127,56 +130,56 @@ impl LocalAws {
             )),
             instance,
             restored_from,
-            cloud,
-            upstream,
+            moto_client: cloud,
+            proxy: upstream,
             moto: (moto.pid, moto.address.port()),
-            lost: moto.lost.clone(),
-            faults: faults::Faults::default(),
-            keys: keys::Keys::default(),
-            calls: calls::Calls::default(),
-            regions: Mutex::new(BTreeSet::new()),
+            moto_exit: moto.exit.clone(),
+            faults: fault_injection::FaultInjector::default(),
+            access_keys: access_keys::AccessKeys::default(),
+            call_log: call_log::CallLog::default(),
+            seen_regions: Mutex::new(BTreeSet::new()),
             started: Instant::now(),
             activity: Activity::new(),
             stop: stop.clone(),
         });
-        front.eks.begin_hosting().await;
-        let server = tokio::spawn(run(listener, Arc::clone(&front), moto, stopped));
+        front.eks.start_hosting().await;
+        let server = tokio::spawn(run_server(listener, Arc::clone(&front), moto, stopped));
         tracing::info!(%address, moto = front.moto.1, instance = front.instance, "local AWS started");
-        Ok(Self { address, front, stop, server })
+        Ok(Self { address, frontend: front, stop, server })
     }
 
-    /// Where clients find it: `http://127.0.0.1:PORT`.
+    /// Endpoint URL for clients: `http://127.0.0.1:PORT`.
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The address of the front door.
+    /// Listen address of the front end.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Names this memory. A client that remembers another one remembers resources that are gone.
+    /// Identifies this state. Resources recorded under another instance no longer exist.
     pub fn instance(&self) -> &str {
-        &self.front.instance
+        &self.frontend.instance
     }
 
-    /// How long ago the last AWS call ended; zero while one runs. Calls of the admin path do not count.
+    /// Time since the last AWS call ended; zero while one runs. Admin calls do not count.
     pub fn idle_for(&self) -> Duration {
-        self.front.activity.idle()
+        self.frontend.activity.idle()
     }
 
-    /// Why the memory is gone, if moto ended by itself.
+    /// Exit status of moto, if it exited unexpectedly.
     pub fn lost_memory(&self) -> Option<String> {
-        self.front.lost.borrow().clone()
+        self.frontend.moto_exit.borrow().clone()
     }
 
-    /// Returns when somebody asked it to stop: [`LocalAws::shutdown`] or `POST /_capt/shutdown`.
+    /// Returns when a stop is requested by [`LocalAws::shutdown`] or `POST /_capt/shutdown`.
     pub async fn stop_requested(&self) {
         let mut stopped = self.stop.subscribe();
-        told(&mut stopped).await;
+        wait_for_stop(&mut stopped).await;
     }
 
-    /// Lets running requests end, stops moto, and returns when both are gone.
+    /// Drains running requests, stops moto, and returns when both have ended.
     pub async fn shutdown(mut self) {
         self.stop.send_replace(true);
         (&mut self.server).await.ok();
@@ -189,27 +192,32 @@ impl Drop for LocalAws {
     }
 }
 
-/// Returns when a stop was asked for, or when nobody is left who could ask.
-async fn told(stop: &mut watch::Receiver<bool>) {
+/// Returns when a stop is requested or the sender is dropped.
+async fn wait_for_stop(stop: &mut watch::Receiver<bool>) {
     stop.wait_for(|stop| *stop).await.ok();
 }
 
-/// How long running requests get at the end.
-const DRAIN: Duration = Duration::from_secs(2);
+/// Time for running requests to finish at shutdown.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-async fn run(listener: TcpListener, front: Arc<Front>, mut moto: Moto, mut stopped: watch::Receiver<bool>) {
+async fn run_server(
+    listener: TcpListener,
+    front: Arc<Frontend>,
+    mut moto: MotoProcess,
+    mut stopped: watch::Receiver<bool>,
+) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            () = told(&mut stopped) => break,
+            () = wait_for_stop(&mut stopped) => break,
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
                     stream.set_nodelay(true).ok();
-                    connections.spawn(connection(stream, Arc::clone(&front), front.stop.subscribe()));
+                    connections.spawn(serve_connection(stream, Arc::clone(&front), front.stop.subscribe()));
                 }
-                // Out of file descriptors, most likely: trying again at once would only burn the CPU.
+                // Most likely out of file descriptors: an immediate retry would only burn CPU.
                 Err(error) => {
-                    tracing::warn!(error = &error as &dyn std::error::Error, "accepting a connection");
+                    tracing::warn!(error = &error as &dyn std::error::Error, "accepting a connection failed");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             },
@@ -218,22 +226,26 @@ async fn run(listener: TcpListener, front: Arc<Front>, mut moto: Moto, mut stopp
     }
     drop(listener);
     let drained = async { while connections.join_next().await.is_some() {} };
-    if tokio::time::timeout(DRAIN, drained).await.is_err() {
+    if tokio::time::timeout(DRAIN_TIMEOUT, drained).await.is_err() {
         connections.shutdown().await;
     }
-    front.eks.end_hosting().await;
+    front.eks.stop_hosting().await;
     moto.stop().await;
 }
 
-async fn connection(stream: tokio::net::TcpStream, front: Arc<Front>, mut stopped: watch::Receiver<bool>) {
-    let service = service_fn(move |request| front::serve(Arc::clone(&front), request));
+async fn serve_connection(
+    stream: tokio::net::TcpStream,
+    front: Arc<Frontend>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let service = service_fn(move |request| frontend::serve(Arc::clone(&front), request));
     let serving =
         http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
     let mut serving = std::pin::pin!(serving);
-    // How a connection ends is the client's business, or ours when it is dropped on purpose.
+    // Connection errors are the client's, or intended when a fault drops the connection.
     tokio::select! {
         _ = serving.as_mut() => {}
-        () = told(&mut stopped) => {
+        () = wait_for_stop(&mut stopped) => {
             serving.as_mut().graceful_shutdown();
             serving.await.ok();
         }

@@ -1,7 +1,7 @@
-//! The moto child: the only place that starts a process.
+//! The moto child process. This is the only module that starts a process.
 //!
-//! One task owns the child. It ends the child when asked, and says so when the child ends by itself. It never starts
-//! a second one: what moto knew is gone, and a fresh moto would tell every client that its resources do not exist.
+//! A supervisor task owns the child: it terminates the child on request and reports an unexpected exit. It never
+//! restarts moto: the state is gone, and a fresh moto would claim that existing resources do not exist.
 
 use std::{net::SocketAddr, path::Path, process::Stdio};
 
@@ -23,24 +23,24 @@ use crate::{
 
 const LAUNCHER: &str = include_str!("moto_launcher.py");
 
-/// A running moto.
+/// A running moto process.
 #[derive(Debug)]
-pub(crate) struct Moto {
+pub(crate) struct MotoProcess {
     pub(crate) address: SocketAddr,
     pub(crate) pid: u32,
-    /// How it ended by itself, once it has.
-    pub(crate) lost: watch::Receiver<Option<String>>,
+    /// Exit status, after an unexpected exit.
+    pub(crate) exit: watch::Receiver<Option<String>>,
     stop: watch::Sender<bool>,
-    owner: JoinHandle<()>,
+    supervisor: JoinHandle<()>,
 }
 
 #[derive(Deserialize)]
-struct Hello {
+struct ReadyMessage {
     port: u16,
 }
 
-impl Moto {
-    /// Starts moto and waits until it serves.
+impl MotoProcess {
+    /// Starts moto and waits until it is ready.
     pub(crate) async fn start(python: &Path, log: Option<&Path>) -> Result<Self, Error> {
         let mut child = spawn(python, log.is_some())?;
         let failed = |why: String| Error::MotoStart { python: python.to_owned(), why };
@@ -51,14 +51,14 @@ impl Moto {
         let stdin = child.stdin.take().ok_or_else(|| failed("no standard input".to_owned()))?;
         let stdout = child.stdout.take().ok_or_else(|| failed("no standard output".to_owned()))?;
         let stderr = child.stderr.take().ok_or_else(|| failed("no standard error".to_owned()))?;
-        let pid = child.id().ok_or_else(|| failed("it ended at once".to_owned()))?;
+        let pid = child.id().ok_or_else(|| failed("it exited immediately".to_owned()))?;
         let (tail_sender, tail) = watch::channel(String::new());
-        let drain = tokio::spawn(drain(stderr, log, tail_sender));
+        let drain = tokio::spawn(drain_stderr(stderr, log, tail_sender));
 
         let mut line = String::new();
         let mut stdout = BufReader::new(stdout);
         let read = timeout(START_DEADLINE, stdout.read_line(&mut line)).await;
-        let Some(hello) = read.ok().and_then(|_| serde_json::from_str::<Hello>(&line).ok()) else {
+        let Some(hello) = read.ok().and_then(|_| serde_json::from_str::<ReadyMessage>(&line).ok()) else {
             child.start_kill().ok();
             let status =
                 child.wait().await.map_or_else(|error| error.to_string(), |status| status.to_string());
@@ -68,14 +68,20 @@ impl Moto {
 
         let (stop, stop_receiver) = watch::channel(false);
         let (lost_sender, lost) = watch::channel(None);
-        let owner = tokio::spawn(own(child, stdin, stop_receiver, lost_sender));
-        Ok(Self { address: SocketAddr::from(([127, 0, 0, 1], hello.port)), pid, lost, stop, owner })
+        let owner = tokio::spawn(supervise(child, stdin, stop_receiver, lost_sender));
+        Ok(Self {
+            address: SocketAddr::from(([127, 0, 0, 1], hello.port)),
+            pid,
+            exit: lost,
+            stop,
+            supervisor: owner,
+        })
     }
 
-    /// Asks the child to end and waits until it is gone.
+    /// Terminates the child and waits until it has exited.
     pub(crate) async fn stop(&mut self) {
         self.stop.send_replace(true);
-        (&mut self.owner).await.ok();
+        (&mut self.supervisor).await.ok();
     }
 }
 
@@ -93,7 +99,7 @@ fn spawn(python: &Path, access_log: bool) -> Result<Child, Error> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // A Ctrl-C at the terminal is for us; we end moto when its last client is done.
+        // Ctrl-C at the terminal is for this process; moto is stopped after its last client.
         .process_group(0)
         .kill_on_drop(true);
     command.spawn().map_err(|source| Error::Spawn { python: python.to_owned(), source })
@@ -104,8 +110,8 @@ async fn open_log(path: &Path) -> Result<File, Error> {
     opened.map_err(|source| Error::Log { path: path.to_owned(), source })
 }
 
-/// Empties standard error for as long as moto lives, or moto would block; keeps the last lines for error messages.
-async fn drain(stderr: ChildStderr, mut log: Option<File>, tail: watch::Sender<String>) {
+/// Drains standard error, or moto would block; keeps the last lines for error messages.
+async fn drain_stderr(stderr: ChildStderr, mut log: Option<File>, tail: watch::Sender<String>) {
     let mut lines = BufReader::new(stderr).split(b'\n');
     while let Ok(Some(line)) = lines.next_segment().await {
         let text = String::from_utf8_lossy(&line).into_owned();
@@ -125,8 +131,8 @@ async fn drain(stderr: ChildStderr, mut log: Option<File>, tail: watch::Sender<S
     }
 }
 
-/// Holds the child until it is told to end it, or until it ends by itself.
-async fn own(
+/// Owns the child until a stop is requested or the child exits.
+async fn supervise(
     mut child: Child,
     stdin: ChildStdin,
     mut stop: watch::Receiver<bool>,
@@ -134,19 +140,19 @@ async fn own(
 ) {
     tokio::select! {
         biased;
-        () = crate::told(&mut stop) => end(&mut child).await,
+        () = crate::wait_for_stop(&mut stop) => terminate(&mut child).await,
         status = child.wait() => {
             let how = status.map_or_else(|error| error.to_string(), |status| status.to_string());
-            tracing::error!("moto ended by itself: {how}");
+            tracing::error!("moto exited unexpectedly: {how}");
             lost.send_replace(Some(how));
         }
     }
-    // Closing this pipe earlier would tell the child that we are gone.
+    // Moto exits when this pipe closes, so it must stay open until here.
     drop(stdin);
 }
 
-async fn end(child: &mut Child) {
-    // The id is known exactly while the child is not reaped, so the signal cannot hit a stranger.
+async fn terminate(child: &mut Child) {
+    // The child is not reaped yet, so its pid cannot have been reused.
     let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     if let Some(pid) = pid {
         kill_process(pid, Signal::TERM).ok();

@@ -1,8 +1,8 @@
-//! Answers of moto that still hold.
+//! Response cache in front of moto.
 //!
-//! Moto takes about ten milliseconds of one processor for each question, and whoever looks after a cloud asks the same ones
-//! again and again. An answer is kept until somebody changes something: everything that is not surely a read makes all
-//! answers old, when it begins and when it is done.
+//! Moto spends about ten milliseconds of CPU per request, and controllers repeat the same reads. A cached response is
+//! valid until the next mutation: every request that is not certainly a read clears the whole cache, once when it
+//! starts and once when it ends.
 
 use std::{
     collections::HashMap,
@@ -15,124 +15,126 @@ use hyper::{
     http::{HeaderMap, response::Parts},
 };
 
-use crate::wire::{Body, full};
+use crate::protocol::{Body, full_body};
 
-/// More are not kept; whoever asks so many different questions is not helped by it.
-const MOST: usize = 20_000;
-/// The services whose answers depend on nothing but what was done in them. The time is in none of them.
-const TIMELESS: [&str; 2] = ["ec2", "iam"];
+/// Entries beyond this are not cached.
+const MAX_ENTRIES: usize = 20_000;
+/// Services whose responses depend only on earlier requests, never on the time.
+const CACHEABLE_SERVICES: [&str; 2] = ["ec2", "iam"];
 
-/// A call, as far as it matters here.
+/// The parts of a request that decide whether and where its response is cached.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Question<'a> {
+pub(crate) struct MotoCall<'a> {
     pub(crate) service: &'a str,
     pub(crate) region: &'a str,
-    /// Accounts hang on it.
+    /// Moto derives the account from it.
     pub(crate) access_key: &'a str,
     pub(crate) operation: &'a str,
-    /// The whole question, if it is a form.
+    /// The complete body, if it is a form.
     pub(crate) form: Option<&'a Bytes>,
 }
 
-impl Question<'_> {
+impl MotoCall<'_> {
     fn is_read(&self) -> bool {
         ["Describe", "Get", "List", "GET ", "HEAD "].iter().any(|it| self.operation.starts_with(it))
     }
 
-    fn key(&self) -> Option<Key> {
-        let form = self.form.filter(|_| self.is_read() && TIMELESS.contains(&self.service))?;
+    fn key(&self) -> Option<CacheKey> {
+        let form = self.form.filter(|_| self.is_read() && CACHEABLE_SERVICES.contains(&self.service))?;
         let text = |it: &str| it.to_owned();
         Some((text(self.service), text(self.region), text(self.access_key), form.clone()))
     }
 }
 
-type Key = (String, String, String, Bytes);
+type CacheKey = (String, String, String, Bytes);
 
 #[derive(Debug, Clone)]
-struct Kept {
+struct CachedResponse {
     headers: HeaderMap,
     body: Bytes,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    /// Counts beginnings and ends of changes.
-    changes: u64,
-    changing: usize,
-    kept: HashMap<Key, Kept>,
+struct CacheState {
+    /// Incremented when a mutation starts and when it ends.
+    generation: u64,
+    mutations_in_flight: usize,
+    entries: HashMap<CacheKey, CachedResponse>,
 }
 
-/// Answers that still hold.
+/// Responses that are still valid.
 #[derive(Debug, Default)]
-pub(crate) struct Answers {
-    state: Mutex<State>,
+pub(crate) struct MotoCache {
+    state: Mutex<CacheState>,
 }
 
-/// What comes of a question.
-pub(crate) enum Look<'a> {
-    /// The answer is known.
-    Known(Response<Body>),
-    /// Moto has to be asked; the answer may be kept.
-    Ask(Place),
-    /// Moto has to be asked, and while this lives no answer holds.
-    Change(Changing<'a>),
-    /// Moto has to be asked.
-    Pass,
+/// Result of a cache lookup.
+pub(crate) enum CacheLookup<'a> {
+    /// The response is cached.
+    Hit(Response<Body>),
+    /// Forward to moto; the response may be stored in this slot.
+    Miss(CacheSlot),
+    /// Forward to moto; the cache stays empty while the guard lives.
+    Mutation(MutationGuard<'a>),
+    /// Forward to moto without caching.
+    Uncacheable,
 }
 
-/// Where an answer belongs, if nothing has changed by then.
-pub(crate) struct Place {
-    key: Key,
-    changes: u64,
+/// Where a response is stored, provided the generation has not changed by then.
+pub(crate) struct CacheSlot {
+    key: CacheKey,
+    generation: u64,
 }
 
-/// A change that is under way.
-pub(crate) struct Changing<'a>(&'a Answers);
+/// A mutation in flight.
+pub(crate) struct MutationGuard<'a>(&'a MotoCache);
 
-impl Drop for Changing<'_> {
+impl Drop for MutationGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
-        state.changing -= 1;
-        state.forget();
+        state.mutations_in_flight -= 1;
+        state.invalidate();
     }
 }
 
-impl State {
-    fn forget(&mut self) {
-        self.changes += 1;
-        self.kept.clear();
+impl CacheState {
+    fn invalidate(&mut self) {
+        self.generation += 1;
+        self.entries.clear();
     }
 }
 
-impl Answers {
-    pub(crate) fn look(&self, question: &Question<'_>) -> Look<'_> {
+impl MotoCache {
+    pub(crate) fn lookup(&self, question: &MotoCall<'_>) -> CacheLookup<'_> {
         let mut state = self.lock();
         if !question.is_read() {
-            state.changing += 1;
-            state.forget();
-            return Look::Change(Changing(self));
+            state.mutations_in_flight += 1;
+            state.invalidate();
+            return CacheLookup::Mutation(MutationGuard(self));
         }
-        let Some(key) = question.key() else { return Look::Pass };
-        match state.kept.get(&key) {
-            Some(Kept { headers, body }) => {
-                let mut response = Response::new(full(body.clone()));
+        let Some(key) = question.key() else { return CacheLookup::Uncacheable };
+        match state.entries.get(&key) {
+            Some(CachedResponse { headers, body }) => {
+                let mut response = Response::new(full_body(body.clone()));
                 headers.clone_into(response.headers_mut());
-                Look::Known(response)
+                CacheLookup::Hit(response)
             }
-            None => Look::Ask(Place { key, changes: state.changes }),
+            None => CacheLookup::Miss(CacheSlot { key, generation: state.generation }),
         }
     }
 
-    /// Keeps an answer, unless something has changed since it was asked for.
-    pub(crate) fn keep(&self, place: Place, head: &Parts, body: &Bytes) {
+    /// Stores a response unless a mutation started or ended since the lookup.
+    pub(crate) fn store(&self, place: CacheSlot, head: &Parts, body: &Bytes) {
         let mut state = self.lock();
-        let holds = state.changing == 0 && state.changes == place.changes;
-        if holds && head.status == StatusCode::OK && state.kept.len() < MOST {
-            state.kept.insert(place.key, Kept { headers: head.headers.clone(), body: body.clone() });
+        let holds = state.mutations_in_flight == 0 && state.generation == place.generation;
+        if holds && head.status == StatusCode::OK && state.entries.len() < MAX_ENTRIES {
+            state
+                .entries
+                .insert(place.key, CachedResponse { headers: head.headers.clone(), body: body.clone() });
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CacheState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -141,27 +143,27 @@ impl Answers {
 mod tests {
     use super::*;
 
-    fn question<'a>(operation: &'a str, form: &'a Bytes) -> Question<'a> {
+    fn question<'a>(operation: &'a str, form: &'a Bytes) -> MotoCall<'a> {
         let form = Some(form);
-        Question { service: "ec2", region: "eu-central-1", access_key: "a", operation, form }
+        MotoCall { service: "ec2", region: "eu-central-1", access_key: "a", operation, form }
     }
 
-    fn answer(answers: &Answers, question: &Question<'_>) -> &'static str {
-        match answers.look(question) {
-            Look::Known(_) => "known",
-            Look::Ask(place) => {
+    fn answer(answers: &MotoCache, question: &MotoCall<'_>) -> &'static str {
+        match answers.lookup(question) {
+            CacheLookup::Hit(_) => "known",
+            CacheLookup::Miss(place) => {
                 let (head, ()) = Response::new(()).into_parts();
-                answers.keep(place, &head, &Bytes::from_static(b"x"));
+                answers.store(place, &head, &Bytes::from_static(b"x"));
                 "asked"
             }
-            Look::Change(_) => "change",
-            Look::Pass => "pass",
+            CacheLookup::Mutation(_) => "change",
+            CacheLookup::Uncacheable => "pass",
         }
     }
 
     #[test]
     fn an_answer_holds_until_something_changes() {
-        let (answers, form) = (Answers::default(), Bytes::from_static(b"Action=DescribeVpcs"));
+        let (answers, form) = (MotoCache::default(), Bytes::from_static(b"Action=DescribeVpcs"));
         let read = question("DescribeVpcs", &form);
         assert_eq!([answer(&answers, &read), answer(&answers, &read)], ["asked", "known"]);
         assert_eq!(answer(&answers, &question("CreateTags", &form)), "change");
@@ -171,14 +173,14 @@ mod tests {
     #[test]
     fn whoever_asks_something_else_gets_no_answer_of_another() {
         let (answers, form, other) =
-            (Answers::default(), Bytes::from_static(b"a=1"), Bytes::from_static(b"a=2"));
+            (MotoCache::default(), Bytes::from_static(b"a=1"), Bytes::from_static(b"a=2"));
         let read = question("DescribeVpcs", &form);
         assert_eq!(answer(&answers, &read), "asked");
-        assert_eq!(answer(&answers, &Question { access_key: "b", ..read }), "asked");
-        assert_eq!(answer(&answers, &Question { region: "eu-west-1", ..read }), "asked");
+        assert_eq!(answer(&answers, &MotoCall { access_key: "b", ..read }), "asked");
+        assert_eq!(answer(&answers, &MotoCall { region: "eu-west-1", ..read }), "asked");
         assert_eq!(answer(&answers, &question("DescribeVpcs", &other)), "asked");
         assert_eq!(
-            answer(&answers, &Question { service: "sts", ..read }),
+            answer(&answers, &MotoCall { service: "sts", ..read }),
             "pass",
             "what may hang on the time"
         );
@@ -187,12 +189,12 @@ mod tests {
 
     #[test]
     fn what_was_asked_before_a_change_or_during_one_is_not_kept() {
-        let (answers, form) = (Answers::default(), Bytes::from_static(b"a=1"));
+        let (answers, form) = (MotoCache::default(), Bytes::from_static(b"a=1"));
         let read = question("DescribeVpcs", &form);
         let (head, ()) = Response::new(()).into_parts();
-        let Look::Ask(early) = answers.look(&read) else { panic!("is known") };
-        let change = answers.look(&question("CreateVpc", &form));
-        answers.keep(early, &head, &Bytes::new());
+        let CacheLookup::Miss(early) = answers.lookup(&read) else { panic!("is known") };
+        let change = answers.lookup(&question("CreateVpc", &form));
+        answers.store(early, &head, &Bytes::new());
         assert_eq!([answer(&answers, &read), answer(&answers, &read)], ["asked", "asked"]);
         drop(change);
         assert_eq!([answer(&answers, &read), answer(&answers, &read)], ["asked", "known"]);

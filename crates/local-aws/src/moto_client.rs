@@ -1,4 +1,4 @@
-//! Our own questions to moto, and the few things that EKS does in other services of the account.
+//! Requests that this crate itself sends to moto, including the side effects of EKS in other services of the account.
 
 use std::time::Duration;
 
@@ -8,35 +8,35 @@ use roxmltree::{Document, Node};
 use serde_json::Value;
 
 use crate::{
-    answers::Question,
-    eks::context::{Facts, Needs, Role, Subnet},
-    place::Place,
-    proxy::Upstream,
-    text::encode,
-    wire::full,
+    eks::context::{Prerequisites, ResolvedPrerequisites, RoleFacts, SubnetFacts},
+    moto_cache::MotoCall,
+    moto_proxy::MotoProxy,
+    protocol::full_body,
+    query_string::percent_encode,
+    region::Region,
 };
 
-const DEADLINE: Duration = Duration::from_mins(1);
-const MAX_ANSWER: usize = 64 * 1024 * 1024;
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
+const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 
-/// Why moto could not be asked.
+/// A request to moto failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    #[error("asking moto for {operation} took more than a minute")]
-    Deadline { operation: String },
-    #[error("asking moto for {operation}")]
-    Exchange {
+pub(crate) enum MotoError {
+    #[error("request {operation} to moto timed out after one minute")]
+    Timeout { operation: String },
+    #[error("request {operation} to moto failed")]
+    Transport {
         operation: String,
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    #[error("moto refused {operation}: {code}")]
-    Refused { operation: String, code: String },
-    #[error("moto's answer to {operation} cannot be read")]
-    Answer { operation: String },
+    #[error("moto rejected {operation}: {code}")]
+    Rejected { operation: String, code: String },
+    #[error("cannot parse moto's response to {operation}")]
+    InvalidResponse { operation: String },
 }
 
-/// Who asks: IAM identities of moto hang on the access key and token of the caller.
+/// Credentials of the caller: moto derives IAM identities from the access key and the token.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Caller {
     pub(crate) access_key: String,
@@ -44,26 +44,26 @@ pub(crate) struct Caller {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Cloud {
-    upstream: Upstream,
+pub(crate) struct MotoClient {
+    upstream: MotoProxy,
 }
 
-type Params<'a> = &'a [(&'a str, &'a str)];
+type FormParams<'a> = &'a [(&'a str, &'a str)];
 
-impl Cloud {
-    pub(crate) fn new(upstream: Upstream) -> Self {
+impl MotoClient {
+    pub(crate) fn new(upstream: MotoProxy) -> Self {
         Self { upstream }
     }
 
-    /// A call of a query protocol; the answer is XML.
-    pub(crate) async fn query(
+    /// Calls a query-protocol API; the response is XML.
+    pub(crate) async fn call_query(
         &self,
         service: &str,
         region: &str,
         action: &str,
-        params: Params<'_>,
-    ) -> Result<String, Error> {
-        self.query_as(
+        params: FormParams<'_>,
+    ) -> Result<String, MotoError> {
+        self.call_query_as(
             &Caller { access_key: "local-aws".to_owned(), token: None },
             (service, region),
             action,
@@ -72,13 +72,13 @@ impl Cloud {
         .await
     }
 
-    async fn query_as(
+    async fn call_query_as(
         &self,
         caller: &Caller,
         (service, region): (&str, &str),
         action: &str,
-        params: Params<'_>,
-    ) -> Result<String, Error> {
+        params: FormParams<'_>,
+    ) -> Result<String, MotoError> {
         let version = match service {
             "ec2" => "2016-11-15",
             "iam" => "2010-05-08",
@@ -86,89 +86,105 @@ impl Cloud {
         };
         let mut form = format!("Action={action}&Version={version}");
         for (key, value) in params {
-            form.extend(["&", &encode(key), "=", &encode(value)]);
+            form.extend(["&", &percent_encode(key), "=", &percent_encode(value)]);
         }
-        let request = signed(caller, service, region)
+        let request = request_with_scope(caller, service, region)
             .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded; charset=utf-8");
-        let (status, text) = self.exchange(action, request, form).await?;
+        let (status, text) = self.send_request(action, request, form).await?;
         if status < 300 {
             return Ok(text);
         }
         let code = Document::parse(&text).ok().and_then(|xml| first_text(xml.root(), "Code"));
-        Err(Error::Refused { operation: action.to_owned(), code: code.unwrap_or_else(|| status.to_string()) })
+        Err(MotoError::Rejected {
+            operation: action.to_owned(),
+            code: code.unwrap_or_else(|| status.to_string()),
+        })
     }
 
-    /// A call of a JSON protocol, `target` as in `X-Amz-Target`.
-    pub(crate) async fn json(
+    /// Calls a JSON-protocol API; `target` is the value of `X-Amz-Target`.
+    pub(crate) async fn call_json(
         &self,
         service: &str,
         region: &str,
         target: &str,
         body: &Value,
-    ) -> Result<Value, Error> {
+    ) -> Result<Value, MotoError> {
         let caller = Caller { access_key: "local-aws".to_owned(), token: None };
-        let request = signed(&caller, service, region)
+        let request = request_with_scope(&caller, service, region)
             .header(header::CONTENT_TYPE, "application/x-amz-json-1.1")
             .header("x-amz-target", target);
-        let (status, text) = self.exchange(target, request, body.to_string()).await?;
+        let (status, text) = self.send_request(target, request, body.to_string()).await?;
         if status >= 300 {
-            return Err(Error::Refused { operation: target.to_owned(), code: status.to_string() });
+            return Err(MotoError::Rejected { operation: target.to_owned(), code: status.to_string() });
         }
-        serde_json::from_str(&text).map_err(|_| Error::Answer { operation: target.to_owned() })
+        serde_json::from_str(&text).map_err(|_| MotoError::InvalidResponse { operation: target.to_owned() })
     }
 
-    async fn exchange(
+    async fn send_request(
         &self,
         operation: &str,
         request: hyper::http::request::Builder,
         body: String,
-    ) -> Result<(u16, String), Error> {
+    ) -> Result<(u16, String), MotoError> {
         let name = operation.rsplit('.').next().unwrap_or(operation);
-        let failed = |source| Error::Exchange { operation: operation.to_owned(), source };
-        let request = request.body(full(body)).map_err(|error| failed(error.into()))?;
+        let failed = |source| MotoError::Transport { operation: operation.to_owned(), source };
+        let request = request.body(full_body(body)).map_err(|error| failed(error.into()))?;
         let work = async {
-            // Our own reads are few; they are not kept.
-            let question = Question { operation: name, ..Question::default() };
+            // Requests of this crate are few and are not cached.
+            let question = MotoCall { operation: name, ..MotoCall::default() };
             let response =
-                self.upstream.ask(&question, request).await.map_err(|error| failed(error.into()))?;
+                self.upstream.forward(&question, request).await.map_err(|error| failed(error.into()))?;
             let status = response.status().as_u16();
-            let bytes =
-                Limited::new(response.into_body(), MAX_ANSWER).collect().await.map_err(failed)?.to_bytes();
+            let bytes = Limited::new(response.into_body(), MAX_RESPONSE_BYTES)
+                .collect()
+                .await
+                .map_err(failed)?
+                .to_bytes();
             Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
         };
-        let deadline = Error::Deadline { operation: operation.to_owned() };
-        tokio::time::timeout(DEADLINE, work).await.unwrap_or(Err(deadline))
+        let deadline = MotoError::Timeout { operation: operation.to_owned() };
+        tokio::time::timeout(REQUEST_TIMEOUT, work).await.unwrap_or(Err(deadline))
     }
 
-    /// Everything that an operation of EKS has to know.
-    pub(crate) async fn facts(&self, place: &Place, needs: &Needs, caller: &Caller) -> Result<Facts, Error> {
-        let mut facts = Facts::default();
+    /// Looks up everything that an EKS operation depends on.
+    pub(crate) async fn resolve_prerequisites(
+        &self,
+        place: &Region,
+        needs: &Prerequisites,
+        caller: &Caller,
+    ) -> Result<ResolvedPrerequisites, MotoError> {
+        let mut facts = ResolvedPrerequisites::default();
         if !needs.subnets.is_empty() {
-            self.subnets(place, needs, &mut facts).await?;
+            self.resolve_subnets(place, needs, &mut facts).await?;
         }
         for principal in &needs.principals {
-            self.principal(place, principal, &mut facts).await?;
+            self.resolve_principal(place, principal, &mut facts).await?;
         }
         if needs.caller {
-            facts.caller = self.caller(place, caller).await?;
+            facts.caller = self.resolve_caller(place, caller).await?;
         }
         Ok(facts)
     }
 
-    async fn subnets(&self, place: &Place, needs: &Needs, facts: &mut Facts) -> Result<(), Error> {
-        // A filter, because asking by id fails as a whole when one is missing.
+    async fn resolve_subnets(
+        &self,
+        place: &Region,
+        needs: &Prerequisites,
+        facts: &mut ResolvedPrerequisites,
+    ) -> Result<(), MotoError> {
+        // A filter, because lookup by id fails as a whole if one id is missing.
         let keys: Vec<String> = (1..=needs.subnets.len()).map(|n| format!("Filter.1.Value.{n}")).collect();
         let mut params = vec![("Filter.1.Name", "subnet-id")];
         params.extend(keys.iter().map(String::as_str).zip(needs.subnets.iter().map(String::as_str)));
-        let answer = self.query("ec2", &place.region, "DescribeSubnets", &params).await?;
-        let tables = self.query("ec2", &place.region, "DescribeRouteTables", &[]).await?;
-        let unreadable = |operation: &str| Error::Answer { operation: operation.to_owned() };
+        let answer = self.call_query("ec2", &place.name, "DescribeSubnets", &params).await?;
+        let tables = self.call_query("ec2", &place.name, "DescribeRouteTables", &[]).await?;
+        let unreadable = |operation: &str| MotoError::InvalidResponse { operation: operation.to_owned() };
         let answer = Document::parse(&answer).map_err(|_| unreadable("DescribeSubnets"))?;
         let tables = Document::parse(&tables).map_err(|_| unreadable("DescribeRouteTables"))?;
-        for item in members(answer.root(), "subnetSet") {
+        for item in list_items(answer.root(), "subnetSet") {
             let id = child_text(item, "subnetId");
             let vpc_id = child_text(item, "vpcId");
-            let subnet = Subnet {
+            let subnet = SubnetFacts {
                 public: is_public(&tables, &id, &vpc_id),
                 vpc_id,
                 zone: child_text(item, "availabilityZone"),
@@ -179,7 +195,12 @@ impl Cloud {
         Ok(())
     }
 
-    async fn principal(&self, place: &Place, arn: &str, facts: &mut Facts) -> Result<(), Error> {
+    async fn resolve_principal(
+        &self,
+        place: &Region,
+        arn: &str,
+        facts: &mut ResolvedPrerequisites,
+    ) -> Result<(), MotoError> {
         let Some((_, resource)) = arn.rsplit_once(':') else { return Ok(()) };
         let name = resource.rsplit('/').next().unwrap_or_default();
         let (action, key) = match resource.split('/').next() {
@@ -187,13 +208,14 @@ impl Cloud {
             Some("user") => ("GetUser", "UserName"),
             _ => return Ok(()),
         };
-        let answer = match self.query("iam", place.iam_region(), action, &[(key, name)]).await {
+        let answer = match self.call_query("iam", place.iam_region(), action, &[(key, name)]).await {
             Ok(answer) => answer,
-            Err(Error::Refused { .. }) => return Ok(()),
+            Err(MotoError::Rejected { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
-        let xml = Document::parse(&answer).map_err(|_| Error::Answer { operation: action.to_owned() })?;
-        // The same name under another path is another principal.
+        let xml = Document::parse(&answer)
+            .map_err(|_| MotoError::InvalidResponse { operation: action.to_owned() })?;
+        // A role of the same name under another path is a different principal.
         if first_text(xml.root(), "Arn").as_deref() != Some(arn) {
             return Ok(());
         }
@@ -201,16 +223,16 @@ impl Cloud {
             facts.users.insert(arn.to_owned());
         } else {
             let policy = first_text(xml.root(), "AssumeRolePolicyDocument").unwrap_or_default();
-            facts.roles.insert(arn.to_owned(), Role { trusts: trusted_services(&policy) });
+            facts.roles.insert(arn.to_owned(), RoleFacts { trusted_services: trusted_services(&policy) });
         }
         Ok(())
     }
 
-    /// The IAM principal behind a call: the role of a session, not the session.
-    async fn caller(&self, place: &Place, caller: &Caller) -> Result<String, Error> {
-        let answer = self.query_as(caller, ("sts", &place.region), "GetCallerIdentity", &[]).await?;
+    /// The IAM principal of the caller: the role, not the role session.
+    async fn resolve_caller(&self, place: &Region, caller: &Caller) -> Result<String, MotoError> {
+        let answer = self.call_query_as(caller, ("sts", &place.name), "GetCallerIdentity", &[]).await?;
         let xml = Document::parse(&answer)
-            .map_err(|_| Error::Answer { operation: "GetCallerIdentity".to_owned() })?;
+            .map_err(|_| MotoError::InvalidResponse { operation: "GetCallerIdentity".to_owned() })?;
         let arn = first_text(xml.root(), "Arn").unwrap_or_default().replacen(":sts:", ":iam:", 1);
         Ok(match arn.split_once(":assumed-role/") {
             Some((head, session)) => format!("{head}:role/{}", session.split('/').next().unwrap_or_default()),
@@ -218,13 +240,13 @@ impl Cloud {
         })
     }
 
-    /// The security group that EKS makes for a cluster. The answer is its id.
+    /// Creates the security group that EKS creates for a cluster; returns its id.
     pub(crate) async fn create_cluster_security_group(
         &self,
-        place: &Place,
+        place: &Region,
         cluster: &str,
         vpc_id: &str,
-    ) -> Result<String, Error> {
+    ) -> Result<String, MotoError> {
         let name = format!("eks-cluster-sg-{cluster}-{}", numeric_suffix());
         let description = "EKS created security group applied to ENI that is attached to EKS Control Plane master nodes, as well as any managed workloads.";
         let owned = format!("kubernetes.io/cluster/{cluster}");
@@ -238,15 +260,15 @@ impl Cloud {
             ("TagSpecification.1.Tag.2.Key", owned.as_str()),
             ("TagSpecification.1.Tag.2.Value", "owned"),
         ];
-        let answer = self.query("ec2", &place.region, "CreateSecurityGroup", &params).await?;
+        let answer = self.call_query("ec2", &place.name, "CreateSecurityGroup", &params).await?;
         let xml = Document::parse(&answer)
-            .map_err(|_| Error::Answer { operation: "CreateSecurityGroup".to_owned() })?;
+            .map_err(|_| MotoError::InvalidResponse { operation: "CreateSecurityGroup".to_owned() })?;
         let id = first_text(xml.root(), "groupId");
-        id.ok_or_else(|| Error::Answer { operation: "CreateSecurityGroup".to_owned() })
+        id.ok_or_else(|| MotoError::InvalidResponse { operation: "CreateSecurityGroup".to_owned() })
     }
 
-    pub(crate) async fn delete_security_group(&self, place: &Place, id: &str) -> Result<(), Error> {
-        self.query("ec2", &place.region, "DeleteSecurityGroup", &[("GroupId", id)]).await.map(drop)
+    pub(crate) async fn delete_security_group(&self, place: &Region, id: &str) -> Result<(), MotoError> {
+        self.call_query("ec2", &place.name, "DeleteSecurityGroup", &[("GroupId", id)]).await.map(drop)
     }
 }
 
@@ -254,7 +276,7 @@ fn numeric_suffix() -> u32 {
     uuid::Uuid::new_v4().as_fields().0
 }
 
-fn signed(caller: &Caller, service: &str, region: &str) -> hyper::http::request::Builder {
+fn request_with_scope(caller: &Caller, service: &str, region: &str) -> hyper::http::request::Builder {
     let scope = format!("{}/20260101/{region}/{service}/aws4_request", caller.access_key);
     let authorization = format!("AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=0");
     let mut request =
@@ -265,20 +287,20 @@ fn signed(caller: &Caller, service: &str, region: &str) -> hyper::http::request:
     request
 }
 
-/// The services that a trust policy lets assume its role. The document arrives percent-encoded or plain.
+/// The services that a trust policy allows to assume the role. The document is percent-encoded or plain JSON.
 fn trusted_services(policy: &str) -> std::collections::BTreeSet<String> {
     let document: Value = serde_json::from_str(policy)
-        .or_else(|_| serde_json::from_str(&crate::text::decode(policy)))
+        .or_else(|_| serde_json::from_str(&crate::query_string::percent_decode(policy)))
         .unwrap_or_default();
     let statements = match &document["Statement"] {
         Value::Array(all) => all.iter().collect(),
         one => vec![one],
     };
     let allowed = statements.into_iter().filter(|statement| statement["Effect"] == "Allow");
-    allowed.flat_map(|statement| strings(&statement["Principal"]["Service"])).collect()
+    allowed.flat_map(|statement| string_list(&statement["Principal"]["Service"])).collect()
 }
 
-fn strings(value: &Value) -> Vec<String> {
+fn string_list(value: &Value) -> Vec<String> {
     match value {
         Value::String(one) => vec![one.clone()],
         Value::Array(all) => all.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect(),
@@ -286,24 +308,25 @@ fn strings(value: &Value) -> Vec<String> {
     }
 }
 
-/// A subnet is public when its own route table, or else the main one of its VPC, leads to an internet gateway.
+/// A subnet is public if its own route table, or else the main table of its VPC, has a route to an internet gateway.
 fn is_public(tables: &Document<'_>, subnet: &str, vpc: &str) -> bool {
-    let of_vpc: Vec<_> =
-        members(tables.root(), "routeTableSet").filter(|table| child_text(*table, "vpcId") == vpc).collect();
+    let of_vpc: Vec<_> = list_items(tables.root(), "routeTableSet")
+        .filter(|table| child_text(*table, "vpcId") == vpc)
+        .collect();
     let associated = |table: &&Node<'_, '_>| {
-        members(**table, "associationSet").any(|association| child_text(association, "subnetId") == subnet)
+        list_items(**table, "associationSet").any(|association| child_text(association, "subnetId") == subnet)
     };
     let main = |table: &&Node<'_, '_>| {
-        members(**table, "associationSet").any(|association| child_text(association, "main") == "true")
+        list_items(**table, "associationSet").any(|association| child_text(association, "main") == "true")
     };
     let table = of_vpc.iter().find(associated).or_else(|| of_vpc.iter().find(main));
     table.is_some_and(|table| {
-        members(*table, "routeSet").any(|route| child_text(route, "gatewayId").starts_with("igw-"))
+        list_items(*table, "routeSet").any(|route| child_text(route, "gatewayId").starts_with("igw-"))
     })
 }
 
 /// The entries of the first list element of that name: `item` in EC2, `member` elsewhere.
-pub(crate) fn members<'a, 'i>(node: Node<'a, 'i>, list: &'a str) -> impl Iterator<Item = Node<'a, 'i>> {
+pub(crate) fn list_items<'a, 'i>(node: Node<'a, 'i>, list: &'a str) -> impl Iterator<Item = Node<'a, 'i>> {
     let found = node.descendants().find(move |n| n.has_tag_name_local(list));
     found.into_iter().flat_map(|list| list.children().filter(Node::is_element))
 }
@@ -320,7 +343,7 @@ pub(crate) fn first_text(node: Node<'_, '_>, name: &str) -> Option<String> {
         .map(|text| text.trim().to_owned())
 }
 
-/// Answers are in a namespace per service and version; only local names matter here.
+/// Responses use a namespace per service and version; only local names are compared.
 trait LocalName {
     fn has_tag_name_local(&self, name: &str) -> bool;
 }

@@ -1,7 +1,7 @@
-"""Serves moto on a free loopback port for as long as our standard input stays open.
+"""Serves moto on a free loopback port while standard input stays open.
 
-The parent holds the other end of that pipe, so moto dies with it even when the parent is killed
-with SIGKILL and can clean up nothing. The first line on standard output is {"port": N}.
+The parent holds the other end of that pipe, so moto exits with it even if the parent is killed
+with SIGKILL. The first line on standard output is {"port": N}.
 """
 
 import json
@@ -32,6 +32,6 @@ server = make_server(
     request_handler=MotoRequestHandler,
 )
 print(json.dumps({"port": server.server_port}), flush=True)
-# Nobody reads our standard output any more, and moto prints to it now and then.
+# The parent stops reading standard output here, and moto occasionally prints to it.
 sys.stdout = sys.stderr
 server.serve_forever()

@@ -1,5 +1,4 @@
-//! The way to moto: requests and answers pass through as they are, bodies as streams. What was asked before and has not
-//! changed is answered without it.
+//! Reverse proxy to moto: streams requests and responses, and answers repeated reads from the cache.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -15,11 +14,11 @@ use hyper_util::{
 };
 
 use crate::{
-    answers::{Answers, Look, Question},
-    wire::{Body, full},
+    moto_cache::{CacheLookup, MotoCache, MotoCall},
+    protocol::{Body, full_body},
 };
 
-/// Headers that belong to one connection and not to the message.
+/// Hop-by-hop headers.
 const HOP_BY_HOP: [HeaderName; 6] = [
     header::CONNECTION,
     header::TE,
@@ -29,52 +28,53 @@ const HOP_BY_HOP: [HeaderName; 6] = [
     header::EXPECT,
 ];
 
-/// Where moto listens.
+/// Connection to moto.
 #[derive(Debug, Clone)]
-pub(crate) struct Upstream {
+pub(crate) struct MotoProxy {
     client: Client<HttpConnector, Body>,
     address: SocketAddr,
-    answers: Arc<Answers>,
+    cache: Arc<MotoCache>,
 }
 
-/// Why there is no answer.
+/// A request to moto failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum AskError {
+pub(crate) enum MotoProxyError {
     #[error(transparent)]
     Send(#[from] Error),
-    #[error("moto did not finish its answer")]
-    Answer(#[source] hyper::Error),
+    #[error("moto's response ended early")]
+    ReadBody(#[source] hyper::Error),
 }
 
-impl Upstream {
+impl MotoProxy {
     pub(crate) fn new(address: SocketAddr) -> Self {
-        // No pooled connections: moto may close an idle one at the moment we use it, and a POST cannot be repeated.
+        // No connection pooling: moto may close an idle connection while it is being reused, and a POST cannot be
+        // retried.
         let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build_http();
-        Self { client, address, answers: Arc::default() }
+        Self { client, address, cache: Arc::default() }
     }
 
-    /// The answer to a question.
-    pub(crate) async fn ask(
+    /// Answers from the cache or forwards to moto.
+    pub(crate) async fn forward(
         &self,
-        question: &Question<'_>,
+        question: &MotoCall<'_>,
         request: Request<Body>,
-    ) -> Result<Response<Body>, AskError> {
-        let place = match self.answers.look(question) {
-            Look::Known(answer) => return Ok(answer),
-            Look::Ask(place) => place,
-            Look::Pass => return Ok(self.send(request).await?.map(BodyExt::boxed)),
-            Look::Change(_changing) => return Ok(self.send(request).await?.map(BodyExt::boxed)),
+    ) -> Result<Response<Body>, MotoProxyError> {
+        let place = match self.cache.lookup(question) {
+            CacheLookup::Hit(answer) => return Ok(answer),
+            CacheLookup::Miss(place) => place,
+            CacheLookup::Uncacheable => return Ok(self.send(request).await?.map(BodyExt::boxed)),
+            CacheLookup::Mutation(_changing) => return Ok(self.send(request).await?.map(BodyExt::boxed)),
         };
         let (head, body) = self.send(request).await?.into_parts();
-        let body = body.collect().await.map_err(AskError::Answer)?.to_bytes();
-        self.answers.keep(place, &head, &body);
-        Ok(Response::from_parts(head, full(body)))
+        let body = body.collect().await.map_err(MotoProxyError::ReadBody)?.to_bytes();
+        self.cache.store(place, &head, &body);
+        Ok(Response::from_parts(head, full_body(body)))
     }
 
-    /// Sends a request to moto, whatever authority it was aimed at.
+    /// Sends a request to moto, ignoring its original authority.
     async fn send(&self, mut request: Request<Body>) -> Result<Response<Incoming>, Error> {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-        // An authority and a path that were parsed already always make a URI.
+        // Cannot fail: authority and path were parsed before.
         if let Ok(uri) = Uri::try_from(format!("http://{}{path}", self.address)) {
             *request.uri_mut() = uri;
         }

@@ -1,7 +1,7 @@
 //! Percent encoding and query strings, as the AWS SDKs write them.
 
-/// Percent-decodes; a `%` that starts no escape stands for itself, bytes that are no UTF-8 become U+FFFD.
-pub(crate) fn decode(text: &str) -> String {
+/// Percent-decodes. A `%` that starts no escape is kept, invalid UTF-8 becomes U+FFFD.
+pub(crate) fn percent_decode(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -23,33 +23,33 @@ fn escape_at(bytes: &[u8], at: usize) -> Option<u8> {
 }
 
 /// Percent-encodes everything but the unreserved characters.
-pub(crate) fn encode(text: &str) -> String {
+pub(crate) fn percent_encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            out.extend(['%', hex(byte >> 4), hex(byte & 15)]);
+            out.extend(['%', hex_digit(byte >> 4), hex_digit(byte & 15)]);
         }
     }
     out
 }
 
-fn hex(digit: u8) -> char {
+fn hex_digit(digit: u8) -> char {
     char::from_digit(u32::from(digit), 16).unwrap_or('0').to_ascii_uppercase()
 }
 
 /// The decoded pairs of a query string or form, in order.
-pub(crate) fn pairs(query: &str) -> impl Iterator<Item = (String, String)> + '_ {
+pub(crate) fn query_pairs(query: &str) -> impl Iterator<Item = (String, String)> + '_ {
     query.split('&').filter(|part| !part.is_empty()).map(|part| {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
-        (decode(&key.replace('+', " ")), decode(&value.replace('+', " ")))
+        (percent_decode(&key.replace('+', " ")), percent_decode(&value.replace('+', " ")))
     })
 }
 
 /// The first value of a key.
 pub(crate) fn query_value(query: &str, key: &str) -> Option<String> {
-    pairs(query).find(|(k, _)| k == key).map(|(_, value)| value)
+    query_pairs(query).find(|(k, _)| k == key).map(|(_, value)| value)
 }
 
 #[cfg(test)]
@@ -64,18 +64,18 @@ mod tests {
     #[case("%zz%4", "%zz%4")]
     #[case("%ff", "\u{fffd}")]
     fn decoding_never_fails(#[case] text: &str, #[case] decoded: &str) {
-        assert_eq!(decode(text), decoded);
+        assert_eq!(percent_decode(text), decoded);
     }
 
     #[test]
     fn what_is_encoded_decodes_to_itself() {
         let text = "kube-system/a b+c%2F:=&ü";
-        assert_eq!(decode(&encode(text)), text);
+        assert_eq!(percent_decode(&percent_encode(text)), text);
     }
 
     #[test]
     fn a_repeated_key_yields_every_value() {
-        let keys: Vec<_> = pairs("tagKeys=a&tagKeys=b+c&x").collect();
+        let keys: Vec<_> = query_pairs("tagKeys=a&tagKeys=b+c&x").collect();
         assert_eq!(
             keys,
             [("tagKeys".into(), "a".into()), ("tagKeys".into(), "b c".into()), ("x".into(), String::new())]

@@ -1,20 +1,20 @@
-//! Where a call is aimed: region, partition, and the names that follow from them.
+//! Region and partition of a call, and the names derived from them.
 
 use crate::config::ACCOUNT;
 
 /// A region with its partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub(crate) region: String,
+pub(crate) struct Region {
+    pub(crate) name: String,
 }
 
-impl Place {
+impl Region {
     pub(crate) fn new(region: impl Into<String>) -> Self {
-        Self { region: region.into() }
+        Self { name: region.into() }
     }
 
     pub(crate) fn partition(&self) -> &'static str {
-        match self.region.as_str() {
+        match self.name.as_str() {
             r if r.starts_with("cn-") => "aws-cn",
             r if r.starts_with("us-gov-") => "aws-us-gov",
             r if r.starts_with("us-isob-") => "aws-iso-b",
@@ -34,7 +34,7 @@ impl Place {
         }
     }
 
-    /// The region that IAM calls of this partition are signed for.
+    /// Signing region of IAM calls in this partition.
     pub(crate) fn iam_region(&self) -> &'static str {
         match self.partition() {
             "aws-cn" => "cn-north-1",
@@ -47,7 +47,7 @@ impl Place {
     }
 
     pub(crate) fn eks_arn(&self, resource: &str) -> String {
-        format!("arn:{}:eks:{}:{ACCOUNT}:{resource}", self.partition(), self.region)
+        format!("arn:{}:eks:{}:{ACCOUNT}:{resource}", self.partition(), self.name)
     }
 
     pub(crate) fn access_policy_arn(&self, name: &str) -> String {
@@ -68,6 +68,6 @@ mod tests {
     #[case("us-iso-east-1", "arn:aws-iso:eks:us-iso-east-1:123456789012:cluster/demo")]
     #[case("us-isob-east-1", "arn:aws-iso-b:eks:us-isob-east-1:123456789012:cluster/demo")]
     fn arns_carry_the_partition_of_their_region(#[case] region: &str, #[case] arn: &str) {
-        assert_eq!(Place::new(region).eks_arn("cluster/demo"), arn);
+        assert_eq!(Region::new(region).eks_arn("cluster/demo"), arn);
     }
 }

@@ -1,34 +1,34 @@
-//! Reads who a request is for from its `SigV4` scope. Signatures are not checked: this is a local AWS.
+//! Parses the `SigV4` credential scope of a request. Signatures are not verified, except those of EKS tokens.
 
 use hyper::{HeaderMap, header::AUTHORIZATION};
 
-use crate::text::{decode, query_value};
+use crate::query_string::{percent_decode, query_value};
 
-/// The scope that a request is signed for.
+/// The credential scope that a request is signed for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Scope {
+pub(crate) struct CredentialScope {
     pub(crate) access_key: String,
     pub(crate) region: String,
     pub(crate) service: String,
 }
 
-/// The scope of a request, from its header or, for a presigned one, from its query.
-pub(crate) fn scope(headers: &HeaderMap, query: &str) -> Option<Scope> {
+/// The scope of a request: from its header, or from the query of a presigned request.
+pub(crate) fn credential_scope(headers: &HeaderMap, query: &str) -> Option<CredentialScope> {
     let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    match header.and_then(credential_of_header) {
-        Some(credential) => parse(credential),
-        None => parse(&query_value(query, "X-Amz-Credential")?),
+    match header.and_then(credential_from_header) {
+        Some(credential) => parse_credential(credential),
+        None => parse_credential(&query_value(query, "X-Amz-Credential")?),
     }
 }
 
-fn credential_of_header(header: &str) -> Option<&str> {
+fn credential_from_header(header: &str) -> Option<&str> {
     let (_, rest) = header.split_once("Credential=")?;
     rest.split([',', ' ']).next()
 }
 
-fn parse(credential: &str) -> Option<Scope> {
-    let credential = decode(credential);
-    // From the right: an access key may hold a slash, a region or service may not.
+fn parse_credential(credential: &str) -> Option<CredentialScope> {
+    let credential = percent_decode(credential);
+    // From the right: an access key may contain a slash, region and service may not.
     let mut parts = credential.rsplitn(5, '/');
     if parts.next()? != "aws4_request" {
         return None;
@@ -37,10 +37,10 @@ fn parse(credential: &str) -> Option<Scope> {
     let region = parts.next()?.to_owned();
     let _date = parts.next()?;
     let access_key = parts.next()?.to_owned();
-    (is_name(&service) && is_name(&region)).then_some(Scope { access_key, region, service })
+    (is_name(&service) && is_name(&region)).then_some(CredentialScope { access_key, region, service })
 }
 
-// Both end up in names, keys and log lines.
+// Both are used in names, keys and log lines.
 fn is_name(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 64
@@ -54,14 +54,14 @@ mod tests {
 
     use super::*;
 
-    fn of_header(value: &str) -> Option<Scope> {
+    fn of_header(value: &str) -> Option<CredentialScope> {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
-        scope(&headers, "")
+        credential_scope(&headers, "")
     }
 
-    fn eks() -> Scope {
-        Scope { access_key: "AKIDTEST".into(), region: "eu-west-1".into(), service: "eks".into() }
+    fn eks() -> CredentialScope {
+        CredentialScope { access_key: "AKIDTEST".into(), region: "eu-west-1".into(), service: "eks".into() }
     }
 
     #[test]
@@ -74,7 +74,7 @@ mod tests {
     fn the_scope_of_a_presigned_request_is_read_from_its_query() {
         let query =
             "Action=GetCallerIdentity&X-Amz-Credential=AKIDTEST%2F20261116%2Feu-west-1%2Feks%2Faws4_request";
-        assert_eq!(scope(&HeaderMap::new(), query), Some(eks()));
+        assert_eq!(credential_scope(&HeaderMap::new(), query), Some(eks()));
     }
 
     #[rstest]

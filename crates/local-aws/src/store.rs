@@ -1,4 +1,4 @@
-//! The only file I/O of the model: one JSON file, replaced atomically.
+//! Persistence of the EKS model: one JSON file, replaced atomically.
 
 use std::{
     fs,
@@ -9,24 +9,24 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, eks::state::State};
+use crate::{Error, eks::state::EksState};
 
-/// What the file holds.
+/// Content of the file.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Saved {
-    /// The instance that wrote it. Another one has lost what moto knew then.
+pub(crate) struct PersistedModel {
+    /// The instance that wrote it. Another instance does not have its moto state.
     pub(crate) instance: String,
-    pub(crate) state: State,
+    pub(crate) state: EksState,
 }
 
 #[derive(Serialize)]
-struct SavedRef<'a> {
+struct PersistedModelRef<'a> {
     instance: &'a str,
-    state: &'a State,
+    state: &'a EksState,
 }
 
-/// Reads the model; no file is an empty one.
-pub(crate) fn load(path: &Path) -> Result<Option<Saved>, Error> {
+/// Loads the model; none if the file does not exist.
+pub(crate) fn load(path: &Path) -> Result<Option<PersistedModel>, Error> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -37,9 +37,9 @@ pub(crate) fn load(path: &Path) -> Result<Option<Saved>, Error> {
     Ok(Some(saved))
 }
 
-/// Writes the model beside its place and renames it there, so that no reader ever sees half of it.
-pub(crate) fn save(path: &Path, instance: &str, state: &State) -> io::Result<()> {
-    let bytes = serde_json::to_vec(&SavedRef { instance, state })?;
+/// Writes a temporary file and renames it, so that readers never see a partial model.
+pub(crate) fn save(path: &Path, instance: &str, state: &EksState) -> io::Result<()> {
+    let bytes = serde_json::to_vec(&PersistedModelRef { instance, state })?;
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");
     let temporary = PathBuf::from(temporary);
@@ -59,7 +59,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("eks.json");
         assert!(load(&path).unwrap().is_none());
-        let mut state = State::default();
+        let mut state = EksState::default();
         state.regions.entry("eu-west-1".to_owned()).or_default();
         save(&path, "one", &state).unwrap();
         let saved = load(&path).unwrap().unwrap();

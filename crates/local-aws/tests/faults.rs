@@ -1,4 +1,4 @@
-//! Faults that are ordered over the admin path, on EKS and on services behind moto.
+//! Fault injection through the admin API, for EKS and for services behind moto.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The front door with a real moto behind it.
+//! The front end with a real moto behind it.
 
 use crate::common::{config, shared, start, start_with};
 use pretty_assertions::assert_eq;

@@ -1,4 +1,4 @@
-//! A host of clusters is told what begins, who is let in and what is gone, and decides where endpoints are.
+//! Cluster hosts: started and stopped clusters, principals and endpoints.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,20 +10,23 @@
 use std::sync::{Arc, Mutex};
 
 use crate::common::{Client, config, start_with, until};
-use local_aws::{Admitted, ClusterHost, ClusterSeed, Config, HostError, Hosting, LocalAws, Timing, Work};
+use local_aws::{
+    ClusterHost, ClusterPrincipal, ClusterSpec, Config, HostError, HostFuture, HostedEndpoint, LocalAws,
+    Timing,
+};
 use serde_json::{Value, json};
 
-/// Writes down what it is told. How it begins depends on the cluster's name.
+/// Records its calls. The result of `start` depends on the cluster's name.
 #[derive(Debug, Default)]
-struct Diary {
-    begun: Mutex<Vec<ClusterSeed>>,
-    admitted: Mutex<Vec<(String, Vec<Admitted>)>>,
+struct RecordingHost {
+    begun: Mutex<Vec<ClusterSpec>>,
+    admitted: Mutex<Vec<(String, Vec<ClusterPrincipal>)>>,
     ended: Mutex<Vec<String>>,
     gate: Arc<tokio::sync::Notify>,
 }
 
-impl ClusterHost for Diary {
-    fn begin(&self, cluster: ClusterSeed) -> Work<Result<Hosting, HostError>> {
+impl ClusterHost for RecordingHost {
+    fn start(&self, cluster: ClusterSpec) -> HostFuture<Result<HostedEndpoint, HostError>> {
         let gate = Arc::clone(&self.gate);
         self.begun.lock().unwrap().push(cluster.clone());
         Box::pin(async move {
@@ -33,26 +36,28 @@ impl ClusterHost for Diary {
                 "slow" => gate.notified().await,
                 _ => {}
             }
-            Ok(Hosting {
-                endpoint: cluster.before.unwrap_or_else(|| format!("https://127.0.0.1/{}", cluster.id)),
+            Ok(HostedEndpoint {
+                endpoint: cluster
+                    .previous_endpoint
+                    .unwrap_or_else(|| format!("https://127.0.0.1/{}", cluster.id)),
                 certificate_authority_pem: "PEM".to_owned(),
             })
         })
     }
 
-    fn admit(&self, id: &str, admitted: Vec<Admitted>) {
+    fn set_principals(&self, id: &str, admitted: Vec<ClusterPrincipal>) {
         self.admitted.lock().unwrap().push((id.to_owned(), admitted));
     }
 
-    fn end(&self, id: &str) -> Work<()> {
+    fn stop(&self, id: &str) -> HostFuture<()> {
         self.ended.lock().unwrap().push(id.to_owned());
         Box::pin(std::future::ready(()))
     }
 }
 
-async fn start(config: Config) -> (Arc<Diary>, LocalAws, Client) {
-    let diary = Arc::new(Diary::default());
-    let host: Arc<dyn ClusterHost> = Arc::<Diary>::clone(&diary);
+async fn start(config: Config) -> (Arc<RecordingHost>, LocalAws, Client) {
+    let diary = Arc::new(RecordingHost::default());
+    let host: Arc<dyn ClusterHost> = Arc::<RecordingHost>::clone(&diary);
     let (aws, client) = start_with(Config { host: Some(host), ..config }).await;
     (diary, aws, client)
 }
@@ -78,8 +83,11 @@ async fn a_cluster_is_where_its_host_says_until_it_is_gone() {
     client.eks_ok("POST", "/clusters", ground.cluster("shop")).await;
     let cluster = settled(&client, "shop").await;
     let seed = diary.begun.lock().unwrap()[0].clone();
-    assert_eq!((seed.name.as_str(), seed.sts.clone(), seed.before), ("shop", aws.endpoint(), None));
-    assert_eq!(seed.admitted.len(), 1, "the creator");
+    assert_eq!(
+        (seed.name.as_str(), seed.sts_endpoint.clone(), seed.previous_endpoint),
+        ("shop", aws.endpoint(), None)
+    );
+    assert_eq!(seed.principals.len(), 1, "the creator");
     assert_eq!(cluster["status"], "ACTIVE");
     assert_eq!(cluster["endpoint"], format!("https://127.0.0.1/{}", seed.id));
     assert_eq!(cluster["certificateAuthority"]["data"], "UEVN");
@@ -90,7 +98,7 @@ async fn a_cluster_is_where_its_host_says_until_it_is_gone() {
     assert_eq!((id.as_str(), admitted.len()), (seed.id.as_str(), 2));
 
     client.eks_ok("DELETE", "/clusters/shop", Value::Null).await;
-    // Nobody asks again, and still it ends.
+    // The host stops the cluster without a further request.
     let ended =
         async || Some(diary.ended.lock().unwrap().clone()).filter(|it| !it.is_empty()).ok_or(String::new());
     assert_eq!(until("the end of the cluster", ended).await, [seed.id]);
@@ -151,7 +159,7 @@ async fn a_cluster_that_was_persisted_begins_again_where_it_was() {
 
     let (diary, aws, client) = start(persisted()).await;
     let seed = diary.begun.lock().unwrap()[0].clone();
-    assert_eq!(seed.before.as_deref(), before["endpoint"].as_str());
+    assert_eq!(seed.previous_endpoint.as_deref(), before["endpoint"].as_str());
     let again = describe(&client, "shop").await;
     assert_eq!((&again["status"], &again["endpoint"]), (&json!("ACTIVE"), &before["endpoint"]));
     aws.shutdown().await;

@@ -1,8 +1,8 @@
-//! The child process: it comes up or says why, it never outlives us, and its death is never silent.
+//! The moto child process: start errors, no orphan after the parent exits, and reported crashes.
 
 use std::process::Stdio;
 
-use crate::common::{PATIENCE, config, gone, kill, python, runs, start, start_with, until};
+use crate::common::{PATIENCE, config, gone, is_running, kill, python, start, start_with, until};
 use local_aws::{Config, LocalAws};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -13,10 +13,10 @@ async fn shutdown_leaves_no_process_and_no_listener() {
     let listen = "127.0.0.2:0".parse().unwrap();
     let (aws, client) = start_with(Config { listen, ..config() }).await;
     let moto = client.health().await["moto"]["pid"].as_u64().unwrap();
-    assert!(runs(moto));
+    assert!(is_running(moto));
     let address = aws.address();
     aws.shutdown().await;
-    assert!(!runs(moto), "shutdown returns when moto is gone");
+    assert!(!is_running(moto), "shutdown returns when moto is gone");
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
 }
 
@@ -35,7 +35,7 @@ async fn the_admin_path_can_ask_for_the_end() {
     assert_eq!(client.admin("POST", "shutdown", Value::Null).await.status, 200);
     tokio::time::timeout(PATIENCE, aws.stop_requested()).await.expect("somebody asked");
     aws.shutdown().await;
-    assert!(!runs(moto));
+    assert!(!is_running(moto));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -114,7 +114,7 @@ async fn a_killed_server_leaves_no_moto() {
             break pid.trim().parse().unwrap();
         }
     };
-    assert!(runs(moto));
+    assert!(is_running(moto));
     kill(u64::from(server.id().unwrap()));
     server.wait().await.unwrap();
     gone(moto).await;

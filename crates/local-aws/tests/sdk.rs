@@ -1,4 +1,4 @@
-//! An SDK that knows the model of EKS understands every answer of ours. (The Go SDK is exercised by terraform.)
+//! boto3 parses every response of the EKS model. (Terraform exercises the Go SDK.)
 
 use std::process::Stdio;
 

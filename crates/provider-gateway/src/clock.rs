@@ -1,8 +1,8 @@
-//! The one reader of the wall clock in this crate.
+//! The only reader of the wall clock in this crate.
 
 use jiff::Timestamp;
 
-/// The present moment.
+/// The current time.
 #[expect(clippy::disallowed_methods, reason = "this is the clock")]
 pub fn now() -> Timestamp {
     Timestamp::now()

@@ -1,20 +1,20 @@
-//! What the gateway has done, as numbers.
+//! Counters of the gateway.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-/// One number that only grows.
+/// A monotonic counter.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// One more.
-    pub fn add(&self) {
+    /// Increments by one.
+    pub fn increment(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// So many.
+    /// The current value.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -22,23 +22,23 @@ impl Counter {
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// All numbers.
+        /// All counters.
         #[derive(Debug, Default)]
         pub struct Counters { $($(#[$doc])* pub $name: Counter,)* }
 
-        /// All numbers at one moment.
+        /// Snapshot of all counters.
         #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct Counts { $($(#[$doc])* #[serde(default)] pub $name: u64,)* }
 
         impl Counters {
-            /// Now.
+            /// A snapshot of the current values.
             pub fn counts(&self) -> Counts {
                 Counts { $($name: self.$name.get(),)* }
             }
         }
 
         impl Counts {
-            /// Names and numbers, for whoever lists them.
+            /// Names and values.
             pub fn list(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.$name),)*]
             }
@@ -47,40 +47,40 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Runs that were registered.
+    /// Registered runs.
     runs,
-    /// Providers that were started.
+    /// Started providers.
     started,
-    /// Calls of terraform.
+    /// Calls from Terraform.
     calls,
-    /// Calls that were passed on.
+    /// Calls forwarded to a provider.
     forwarded,
-    /// Calls that failed because their provider was gone.
+    /// Calls that failed because their provider exited.
     lost,
-    /// Schemas answered from memory.
+    /// Schemas served from the cache.
     schema_hits,
-    /// Checks of a configuration answered from memory.
+    /// Configuration checks served from the cache.
     check_hits,
-    /// Configurations that were in force already.
+    /// `Configure` calls for a configuration that already has a process.
     configure_hits,
-    /// Other answers from memory.
+    /// Other responses served from the cache.
     pure_hits,
-    /// Stops that went no further.
+    /// Stop calls, which are not forwarded.
     stops,
-    /// Calls about a type that was left out of the schema.
+    /// Calls for a type that was filtered out of the schema.
     unwanted,
     /// Calls that this gateway does not know.
     unknown,
-    /// Connections of somebody else.
+    /// Rejected connections of other users.
     strangers,
-    /// Entries of the journal.
+    /// Journal entries.
     journalled,
-    /// Entries that could not be written.
+    /// Journal entries that could not be written.
     not_journalled,
-    /// Workspaces that were probed.
+    /// Probed workspaces.
     probes,
-    /// Objects that a probe read.
+    /// Objects read by probes.
     probe_reads,
-    /// Objects that a probe did not have to read, because another one did just then.
+    /// Objects whose read was shared with a concurrent probe.
     probe_shared,
 }

@@ -1,14 +1,14 @@
-//! Digests over parts that cannot be shifted from one into the next.
+//! SHA-256 digests over length-prefixed parts.
 
 use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-/// A digest as a key.
-pub type Key = [u8; 32];
+/// A digest used as key.
+pub type DigestKey = [u8; 32];
 
-/// The digest of some parts, each with its length before it.
-pub fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Key {
+/// Hashes parts, each prefixed with its length, so that bytes cannot move between parts.
+pub fn hash_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> DigestKey {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update((part.len() as u64).to_be_bytes());
@@ -18,7 +18,7 @@ pub fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Key {
 }
 
 /// Lower-case hexadecimal.
-pub fn hex(bytes: &[u8]) -> String {
+pub fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
         // Writing to a string cannot fail.
         let _always_ok = write!(text, "{byte:02x}");
@@ -26,8 +26,8 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Reads what [`hex`] wrote.
-pub fn parse(text: &str) -> Option<Key> {
+/// Parses the output of [`to_hex`].
+pub fn parse_hex(text: &str) -> Option<DigestKey> {
     let mut key = [0; 32];
     for (at, byte) in key.iter_mut().enumerate() {
         *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
@@ -39,14 +39,14 @@ pub fn parse(text: &str) -> Option<Key> {
 mod tests {
     #[test]
     fn what_was_written_is_read() {
-        let key = super::of([&b"a"[..]]);
-        assert_eq!(super::parse(&super::hex(&key)), Some(key));
-        assert_eq!(super::parse("00"), None);
-        assert_eq!(super::parse(&"ä".repeat(32)), None);
+        let key = super::hash_parts([&b"a"[..]]);
+        assert_eq!(super::parse_hex(&super::to_hex(&key)), Some(key));
+        assert_eq!(super::parse_hex("00"), None);
+        assert_eq!(super::parse_hex(&"ä".repeat(32)), None);
     }
 
     #[test]
     fn parts_cannot_be_shifted() {
-        assert_ne!(super::of([&b"ab"[..], b"c"]), super::of([&b"a"[..], b"bc"]));
+        assert_ne!(super::hash_parts([&b"ab"[..], b"c"]), super::hash_parts([&b"a"[..], b"bc"]));
     }
 }

@@ -1,4 +1,4 @@
-//! The gateway as a whole: runs that come and go, and the processes behind them.
+//! The gateway: registered runs and the provider processes behind them.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -18,162 +18,165 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use crate::{
-    cache::Cache,
     counters::Counters,
-    digest, disk,
+    digest,
     journal::Journal,
-    package::{Package, PackageError, Packages},
-    pool::{Herd, Limits, Origin, Pool},
-    probe::{Ask, Probed, Provider, Reads},
-    serve::{Make, Run, Seen, Shared},
-    wire::{grpc::Status, schema::Wanted},
+    package::{Package, PackageCache, PackageError},
+    pool::{ProcessLimits, ProviderGroup, ProviderPool, ProviderSpec},
+    private_fs,
+    probe::{ProbeReader, ProbeRequest, ProbeResult, ProbeTarget},
+    response_cache::ResponseCache,
+    serve::{Run, RunActivity, RunSpec, SharedState},
+    wire::{grpc::GrpcStatus, schema::TypeFilter},
 };
 
-/// The path of a unix socket has 108 bytes; names of ours take at most these.
-const LONGEST_DIR: usize = 70;
+/// A unix socket path is limited to 108 bytes; socket names take at most the rest.
+const MAX_SOCKET_DIR_LEN: usize = 70;
 
-/// Where a gateway lives, and what its providers may use.
+/// Directories of a gateway and limits of its providers.
 #[derive(Debug, Clone)]
-pub struct Settings {
-    /// Its own directory: journal and sockets.
+pub struct GatewaySettings {
+    /// State directory: journal and sockets.
     pub dir: PathBuf,
-    /// Where schemas and checksums of providers are kept, which are the same for every gateway of a user.
+    /// Directory for schemas and checksums of providers, shared by all gateways of a user.
     pub cache: PathBuf,
-    /// Where sockets go if the path of `dir` is too long for them.
+    /// Parent directory for sockets if the path of `dir` is too long for them.
     pub tmp: PathBuf,
-    /// What providers are started through, see [`crate::plugin::launch`]; empty to start them directly.
-    pub through: Vec<OsString>,
-    /// What a provider may use.
-    pub limits: Limits,
-    /// A run that nobody has been connected to for so long is over.
-    pub forget: Duration,
-    /// How many objects probes may read in a second, for each configuration, once a burst is over. AWS refills its own
-    /// buckets about as fast as the default.
+    /// Command that execs providers, see [`crate::plugin::launch`]; empty to start them directly.
+    pub exec_wrapper: Vec<OsString>,
+    /// Limits of a provider process.
+    pub limits: ProcessLimits,
+    /// A run without connections for this long is removed.
+    pub run_idle_timeout: Duration,
+    /// Reads per second and configuration that probes may make after a burst. The default is about the rate at which
+    /// AWS refills its own buckets.
     pub reads_per_second: f64,
 }
 
-impl Settings {
-    /// With defaults.
+impl GatewaySettings {
+    /// Settings with defaults.
     pub fn new(dir: PathBuf, tmp: PathBuf) -> Self {
-        let (limits, forget, cache) = (Limits::default(), Duration::from_mins(15), dir.clone());
-        Self { dir, cache, tmp, through: Vec::new(), limits, forget, reads_per_second: 50.0 }
+        let (limits, run_idle_timeout, cache) =
+            (ProcessLimits::default(), Duration::from_mins(15), dir.clone());
+        Self { dir, cache, tmp, exec_wrapper: Vec::new(), limits, run_idle_timeout, reads_per_second: 50.0 }
     }
 }
 
-/// Why a run cannot have the gateway.
+/// The gateway cannot serve a run.
 #[derive(Debug, Error)]
 pub enum GatewayError {
-    /// The package is not what it should be: the run must not go on.
+    /// The package does not match the lock file: the run must not continue.
     #[error(transparent)]
     Package(#[from] PackageError),
-    /// The provider cannot be shared.
+    /// The provider cannot be started or shared.
     #[error("{0}")]
-    Provider(Status),
-    /// A directory, a file or a socket.
+    Provider(GrpcStatus),
+    /// An I/O error.
     #[error("cannot {doing} {}", path.display())]
     Io {
-        /// What was being done.
+        /// The operation.
         doing: &'static str,
-        /// With what.
+        /// The file, directory or socket.
         path: PathBuf,
-        /// The system's answer.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The run is not known (any more).
+    /// The run is unknown, or was removed.
     #[error("the run {0} is not registered")]
-    NoRun(String),
-    /// It takes no more runs.
-    #[error("the gateway is about to end")]
-    Ending,
+    UnknownRun(String),
+    /// The gateway accepts no more runs.
+    #[error("the gateway is shutting down")]
+    ShuttingDown,
 }
 
-/// A run that wants providers. Holds credentials, so they are never printed.
+/// A run that needs a provider. Contains credentials, so `Debug` prints the workspace only.
 #[derive(Clone, Serialize, Deserialize)]
-pub struct Registration {
-    /// Whose, for the journal.
+pub struct RunRegistration {
+    /// Workspace name, for the journal.
     pub workspace: String,
-    /// For whom; two tenants never share a process.
+    /// Two tenants never share a process.
     pub tenant: String,
-    /// The provider's address, `registry.terraform.io/hashicorp/aws`.
+    /// The provider's source address, `registry.terraform.io/hashicorp/aws`.
     pub address: String,
     /// The directory of the unpacked provider.
     pub package: PathBuf,
-    /// What the lock file allows; `None` if there is no entry.
+    /// Hashes allowed by the lock file; `None` if there is no entry.
     pub locked: Option<Vec<String>>,
     /// The environment of the provider.
     pub env: BTreeMap<String, String>,
-    /// Types that the run can meet; `None` for all.
+    /// Resource and data source types that the run may use; `None` for all.
     pub types: Option<BTreeSet<String>>,
 }
 
-impl fmt::Debug for Registration {
+impl fmt::Debug for RunRegistration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Registration").field("workspace", &self.workspace).finish_non_exhaustive()
     }
 }
 
-/// A run that has them.
+/// A registered run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Registered {
+pub struct RegisteredRun {
     /// The run's name.
     pub run: String,
     /// The value of `TF_REATTACH_PROVIDERS`.
     pub reattach: Value,
 }
 
-/// The runs that there are.
+/// Registered runs.
 #[derive(Default)]
-struct Runs {
-    all: HashMap<String, Arc<Run>>,
-    /// Nobody is let in any more.
+struct RunTable {
+    by_id: HashMap<String, Arc<Run>>,
+    /// No more runs are accepted.
     closed: bool,
 }
 
 /// The gateway.
 pub struct Gateway {
-    settings: Settings,
+    settings: GatewaySettings,
     sockets: PathBuf,
-    /// Set if it has to go with the gateway.
+    /// Set if the socket directory must be removed with the gateway.
     _temporary: Option<tempfile::TempDir>,
-    packages: Arc<Packages>,
-    /// Processes.
-    pub pool: Pool,
-    pub(crate) shared: Arc<Shared>,
-    reads: Reads,
-    runs: Mutex<Runs>,
-    used: Mutex<Instant>,
-    next: AtomicU64,
+    packages: Arc<PackageCache>,
+    /// Provider processes.
+    pub pool: ProviderPool,
+    pub(crate) shared: Arc<SharedState>,
+    reads: ProbeReader,
+    runs: Mutex<RunTable>,
+    last_used: Mutex<Instant>,
+    next_run: AtomicU64,
 }
 
 impl Gateway {
-    /// Opens its directory. Nothing is started yet.
-    pub fn open(settings: Settings) -> Result<Arc<Self>, GatewayError> {
+    /// Opens the gateway's directory. Starts no process.
+    pub fn open(settings: GatewaySettings) -> Result<Arc<Self>, GatewayError> {
         let fail = |doing, path: &Path| {
             let path = path.to_owned();
             move |source| GatewayError::Io { doing, path, source }
         };
         let dir = settings.dir.clone();
-        disk::private_dir(&dir).map_err(fail("make the directory", &dir))?;
+        private_fs::create_private_dir(&dir).map_err(fail("make the directory", &dir))?;
         let cache = settings.cache.clone();
-        disk::private_dir(&cache).map_err(fail("make the directory", &cache))?;
+        private_fs::create_private_dir(&cache).map_err(fail("make the directory", &cache))?;
         let schemas = cache.join("schemas");
-        disk::private_dir(&schemas).map_err(fail("make the directory", &schemas))?;
+        private_fs::create_private_dir(&schemas).map_err(fail("make the directory", &schemas))?;
         let (sockets, temporary) =
             socket_dir(&settings).map_err(fail("make the directory for sockets", &settings.tmp))?;
         let path = dir.join("journal.jsonl");
         let journal = Journal::open(&path).map_err(fail("open the journal", &path))?;
         let counters = Arc::new(Counters::default());
-        let pool = Pool::new(
+        let pool = ProviderPool::new(
             sockets.clone(),
-            settings.through.clone(),
+            settings.exec_wrapper.clone(),
             settings.limits.clone(),
             Arc::clone(&counters),
         );
-        let reads = Reads::new(settings.reads_per_second);
-        let shared = Arc::new(Shared { cache: Cache::default(), journal, counters, schemas });
+        let reads = ProbeReader::new(settings.reads_per_second);
+        let shared =
+            Arc::new(SharedState { cache: ResponseCache::default(), journal, counters, schema_dir: schemas });
         Ok(Arc::new(Self {
-            packages: Arc::new(Packages::remembered_in(cache.join("packages.json"))),
+            packages: Arc::new(PackageCache::persisted_in(cache.join("packages.json"))),
             settings,
             sockets,
             _temporary: temporary,
@@ -181,41 +184,41 @@ impl Gateway {
             shared,
             reads,
             runs: Mutex::default(),
-            used: Mutex::new(Instant::now()),
-            next: AtomicU64::new(1),
+            last_used: Mutex::new(Instant::now()),
+            next_run: AtomicU64::new(1),
         }))
     }
 
-    /// Numbers.
+    /// Counters.
     pub fn counters(&self) -> &Counters {
         &self.shared.counters
     }
 
-    /// Where the runs' sockets are.
+    /// Directory of the runs' sockets.
     pub fn sockets(&self) -> &Path {
         &self.sockets
     }
 
-    /// A package's program and hashes.
-    pub async fn package(&self, dir: &Path) -> Result<Package, GatewayError> {
+    /// Program and hashes of a package.
+    pub async fn read_package(&self, dir: &Path) -> Result<Package, GatewayError> {
         let (packages, at) = (Arc::clone(&self.packages), dir.to_owned());
         let read = tokio::task::spawn_blocking(move || packages.read(&at)).await;
         let broken = |_| GatewayError::Io {
             doing: "read",
             path: dir.to_owned(),
-            source: io::Error::other("the reader broke; this is a bug in capt"),
+            source: io::Error::other("the package reader panicked; this is a bug in capt"),
         };
         Ok(read.map_err(broken)??)
     }
 
-    /// The processes for a registration, after its package was checked.
-    pub async fn herd(&self, wanted: &Registration) -> Result<Arc<Herd>, GatewayError> {
-        *self.used.lock() = Instant::now();
-        let package = self.package(&wanted.package).await?;
+    /// The provider group of a registration, after its package was verified.
+    pub async fn provider_group(&self, wanted: &RunRegistration) -> Result<Arc<ProviderGroup>, GatewayError> {
+        *self.last_used.lock() = Instant::now();
+        let package = self.read_package(&wanted.package).await?;
         if let Some(allowed) = &wanted.locked {
             package.verify(allowed, &wanted.package)?;
         }
-        Ok(self.pool.herd(Origin {
+        Ok(self.pool.group(ProviderSpec {
             program: package.program,
             checksum: package.sha256,
             env: wanted.env.clone(),
@@ -223,83 +226,88 @@ impl Gateway {
         }))
     }
 
-    /// Registers a run: checks its provider, and opens a socket for it.
-    pub async fn register(&self, wanted: Registration) -> Result<Registered, GatewayError> {
-        let herd = self.herd(&wanted).await?;
-        let protocol = self.protocol(&herd).await?;
-        let run = format!("r{}", self.next.fetch_add(1, Ordering::Relaxed));
-        let make = Make {
+    /// Registers a run: verifies its provider and opens a socket for it.
+    pub async fn register(&self, wanted: RunRegistration) -> Result<RegisteredRun, GatewayError> {
+        let herd = self.provider_group(&wanted).await?;
+        let protocol = self.protocol_version(&herd).await?;
+        let run = format!("r{}", self.next_run.fetch_add(1, Ordering::Relaxed));
+        let make = RunSpec {
             id: run.clone(),
             workspace: wanted.workspace,
-            herd,
-            wanted: wanted.types.map_or(Wanted::Everything, Wanted::Types),
+            group: herd,
+            type_filter: wanted.types.map_or(TypeFilter::All, TypeFilter::Types),
         };
         let opened = Run::open(make, &self.sockets, Arc::clone(&self.shared)).map_err(|source| {
             GatewayError::Io { doing: "open a socket in", path: self.sockets.clone(), source }
         })?;
-        self.shared.counters.runs.add();
+        self.shared.counters.runs.increment();
         let reattach = json!({ wanted.address: {
             "Protocol": "grpc",
             "ProtocolVersion": protocol,
-            // Terraform looks every second whether this process lives, and gives up when it does not.
+            // Terraform checks every second whether this process is alive, and gives up if it is not.
             "Pid": std::process::id(),
-            // Otherwise terraform would end that process with the run.
+            // Without it Terraform would kill the process at the end of the run.
             "Test": true,
             "Addr": { "Network": "unix", "String": opened.socket },
         }});
         let mut runs = self.runs.lock();
         if runs.closed {
             opened.close();
-            return Err(GatewayError::Ending);
+            return Err(GatewayError::ShuttingDown);
         }
-        runs.all.insert(run.clone(), opened);
-        Ok(Registered { run, reattach })
+        runs.by_id.insert(run.clone(), opened);
+        Ok(RegisteredRun { run, reattach })
     }
 
-    /// What a provider speaks. One that has spoken before is known by its checksum: it is started while terraform
-    /// starts, and not before.
-    async fn protocol(&self, herd: &Arc<Herd>) -> Result<u8, GatewayError> {
-        let file = self.shared.schemas.join(format!("{}.protocol", herd.origin.checksum));
+    /// The protocol version of a provider. Known versions are looked up by checksum; the provider then starts in the
+    /// background while Terraform starts.
+    async fn protocol_version(&self, herd: &Arc<ProviderGroup>) -> Result<u8, GatewayError> {
+        let file = self.shared.schema_dir.join(format!("{}.protocol", herd.spec.checksum));
         let known = std::fs::read_to_string(&file).ok().and_then(|text| text.parse().ok());
         if let Some(known) = known {
             let herd = Arc::clone(herd);
-            // One that does not start tells whoever needs it why.
-            tokio::spawn(async move { herd.any().await.map(drop) });
+            // A start error is returned to the call that needs the provider.
+            tokio::spawn(async move { herd.any_process().await.map(drop) });
             return Ok(known);
         }
-        let protocol = herd.any().await.map_err(GatewayError::Provider)?.protocol;
-        // Not kept is asked for again, and nothing worse.
-        let _next_time = disk::replace(&file, protocol.to_string().as_bytes());
+        let protocol = herd.any_process().await.map_err(GatewayError::Provider)?.protocol;
+        // Best effort: without the file the provider is asked again.
+        let _next_time = private_fs::write_atomic(&file, protocol.to_string().as_bytes());
         Ok(protocol)
     }
 
-    /// What a run has done so far.
-    pub fn seen(&self, run: &str) -> Result<Seen, GatewayError> {
-        let found = self.runs.lock().all.get(run).cloned();
-        found.map(|run| run.seen()).ok_or_else(|| GatewayError::NoRun(run.to_owned()))
+    /// Activity of a run so far.
+    pub fn run_activity(&self, run: &str) -> Result<RunActivity, GatewayError> {
+        let found = self.runs.lock().by_id.get(run).cloned();
+        found.map(|run| run.activity()).ok_or_else(|| GatewayError::UnknownRun(run.to_owned()))
     }
 
-    /// Ends a run; what it has done.
-    pub fn release(&self, run: &str) -> Result<Seen, GatewayError> {
-        *self.used.lock() = Instant::now();
-        let found = self.runs.lock().all.remove(run);
-        let found = found.ok_or_else(|| GatewayError::NoRun(run.to_owned()))?;
+    /// Ends a run; returns its activity.
+    pub fn release(&self, run: &str) -> Result<RunActivity, GatewayError> {
+        *self.last_used.lock() = Instant::now();
+        let found = self.runs.lock().by_id.remove(run);
+        let found = found.ok_or_else(|| GatewayError::UnknownRun(run.to_owned()))?;
         found.close();
-        Ok(found.seen())
+        Ok(found.activity())
     }
 
-    /// How many runs there are.
-    pub fn runs(&self) -> usize {
-        self.runs.lock().all.len()
+    /// Number of registered runs.
+    pub fn run_count(&self) -> usize {
+        self.runs.lock().by_id.len()
     }
 
-    /// Takes no more runs if it has had nothing to do for so long; whether that is so. A run that was let in is not
-    /// left standing, and one that was not can ask the next gateway.
-    pub fn close_after(&self, idle: Duration) -> bool {
+    /// Stops accepting runs if the gateway has been idle for the given time; returns whether it has stopped. Registered
+    /// runs are never abandoned; a rejected run can use the next gateway.
+    pub fn close_if_idle(&self, idle: Duration) -> bool {
         let mut runs = self.runs.lock();
-        let busy = !runs.all.is_empty()
-            || self.pool.herds().iter().flat_map(|herd| herd.processes()).any(|process| process.calls() > 0);
-        let mut used = self.used.lock();
+        let busy = !runs.by_id.is_empty()
+            || self
+                .pool
+                .groups()
+                .iter()
+                .flat_map(|herd| herd.processes())
+                .any(|process| process.active_calls() > 0);
+        let mut used = self.last_used.lock();
         if busy {
             *used = Instant::now();
         }
@@ -309,25 +317,25 @@ impl Gateway {
         runs.closed
     }
 
-    /// Lets go of what nobody needs. Somebody calls it every few seconds.
+    /// Removes idle processes and abandoned runs. Called every few seconds.
     pub fn tidy(&self) {
         self.pool.tidy();
         let mut runs = self.runs.lock();
-        runs.all.retain(|_, run| {
-            let keep = run.idle() < self.settings.forget;
+        runs.by_id.retain(|_, run| {
+            let keep = run.idle_for() < self.settings.run_idle_timeout;
             if !keep {
-                // Whoever registered it is gone without a word.
+                // Its client exited without releasing it.
                 run.close();
             }
             keep
         });
     }
 
-    /// Ends all providers and takes the sockets away. They would go with this process too, but one that dies a moment
-    /// later than its directory is removed leaves its socket behind.
-    pub async fn leave(&self) -> io::Result<()> {
-        for herd in self.pool.herds() {
-            herd.end().await;
+    /// Ends all providers and removes the sockets. Providers would end with this process too, but one that exits after
+    /// its directory was removed would leave its socket behind.
+    pub async fn shut_down(&self) -> io::Result<()> {
+        for herd in self.pool.groups() {
+            herd.shut_down().await;
         }
         match std::fs::remove_dir_all(&self.sockets) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -335,28 +343,33 @@ impl Gateway {
         }
     }
 
-    /// Asks a provider about the objects of a workspace. `None` if the configuration is not known here.
-    pub async fn probe(&self, wanted: &Registration, ask: &Ask) -> Result<Option<Probed>, GatewayError> {
-        let herd = self.herd(wanted).await?;
-        let seat = digest::parse(&ask.seat).and_then(|key| herd.known_seat(&key));
+    /// Reads the objects of a workspace through its provider. `None` if the provider's configuration is not known here.
+    pub async fn probe(
+        &self,
+        wanted: &RunRegistration,
+        ask: &ProbeRequest,
+    ) -> Result<Option<ProbeResult>, GatewayError> {
+        let herd = self.provider_group(wanted).await?;
+        let seat = digest::parse_hex(&ask.seat).and_then(|key| herd.known_configuration(&key));
         let Some(seat) = seat else { return Ok(None) };
-        let (process, _) = herd.sit(&seat).await.map_err(GatewayError::Provider)?;
+        let (process, _) = herd.configured_process(&seat).await.map_err(GatewayError::Provider)?;
         let Some(process) = process else { return Ok(None) };
-        let provider = Provider { shared: &self.shared, herd: &herd, process: &process, seat: seat.key };
+        let provider =
+            ProbeTarget { shared: &self.shared, group: &herd, process: &process, configuration: seat.key };
         Ok(Some(self.reads.probe(&provider, ask).await))
     }
 }
 
-fn socket_dir(settings: &Settings) -> io::Result<(PathBuf, Option<tempfile::TempDir>)> {
+fn socket_dir(settings: &GatewaySettings) -> io::Result<(PathBuf, Option<tempfile::TempDir>)> {
     let near = settings.dir.join("s");
-    if near.as_os_str().len() <= LONGEST_DIR {
-        // What an earlier gateway left behind when it was killed; its providers died with it.
+    if near.as_os_str().len() <= MAX_SOCKET_DIR_LEN {
+        // Left by an earlier gateway that was killed; its providers ended with it.
         if near.exists() {
             std::fs::remove_dir_all(&near)?;
         }
-        disk::private_dir(&near)?;
+        private_fs::create_private_dir(&near)?;
         return Ok((near, None));
     }
-    let temporary = disk::temporary_dir("capt-gw-", &settings.tmp)?;
+    let temporary = private_fs::create_temporary_dir("capt-gw-", &settings.tmp)?;
     Ok((temporary.path().to_owned(), Some(temporary)))
 }

@@ -1,10 +1,10 @@
-//! What was applied, on disk before terraform hears of it.
+//! Journal of applied changes, on disk before Terraform gets the response.
 //!
-//! One line of JSON for each beginning and each end of a change. An end is flushed to the disk before its answer goes
-//! out, so whatever happens to terraform, to its state file or to us afterwards: what was made is written down. The
-//! beginning is written, not flushed; a disk that has no room is noticed there, while nothing has been made yet.
+//! One JSON line for the start and one for the end of each change. The end is flushed to disk before the response is
+//! sent, so created resources are recorded whatever happens to Terraform, its state file or the gateway. The start is
+//! written without a flush; a full disk is detected there, before anything is created.
 //!
-//! The file holds values of resources, secrets among them: 0600, in a directory that is 0700.
+//! The file contains resource values, including secrets: mode 0600, in a directory with mode 0700.
 
 use std::{
     fs::{self, File},
@@ -22,156 +22,167 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    clock, disk,
+    clock, private_fs,
     wire::{
-        messages::{type_name, verdict},
-        proto,
+        messages::{read_diagnostics, type_name},
+        protobuf,
     },
 };
 
-/// A file that is larger at the start is put aside.
-const LARGE: u64 = 64 << 20;
-/// How many of those are kept.
-const ASIDE: u32 = 4;
+/// Files above this size are rotated at start.
+const ROTATE_SIZE: u64 = 64 << 20;
+/// Number of rotated files to keep.
+const MAX_ROTATED_FILES: u32 = 4;
 
-/// Whether a change begins or has ended.
+/// Stage of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Stage {
-    /// It was handed to the provider.
+pub enum ChangeStage {
+    /// Sent to the provider.
     Begun,
-    /// The provider has answered.
+    /// The provider responded.
     Done,
-    /// The provider was gone before it answered: nobody knows what became of it.
+    /// The provider exited before it responded: the outcome is unknown.
     Lost,
 }
 
-/// One line. Values are the protocol's `DynamicValue`s in base64.
+/// One line of the journal. Values are `DynamicValue` messages in base64.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
-    /// The order, over all runs of a file.
+pub struct JournalEntry {
+    /// Sequence number within the file.
     pub order: u64,
-    /// When.
+    /// Time of the entry.
     pub time: Timestamp,
     /// The run.
     pub run: String,
-    /// Whose.
+    /// Workspace name.
     pub workspace: String,
-    /// Joins a beginning with its end.
+    /// Matches the start of a change with its end.
     pub call: u64,
     /// `ApplyResourceChange` or `ImportResourceState`.
     pub method: String,
     /// The resource's type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Which.
-    pub stage: Stage,
-    /// What was there before.
+    /// Stage of the change.
+    pub stage: ChangeStage,
+    /// Prior state.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub prior: String,
-    /// What was to be made; of an import, the id.
+    /// Planned state; the id for an import.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub planned: String,
-    /// What there is now; of an import, the whole answer.
+    /// New state; the whole response for an import.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub new: String,
-    /// What the provider keeps to itself.
+    /// Private data of the provider.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub private: String,
-    /// Whether the provider said that it went wrong.
+    /// Whether the provider returned an error.
     #[serde(default)]
     pub failed: bool,
 }
 
-/// Who changes something.
+/// A call that changes a resource.
 #[derive(Debug, Clone)]
-pub struct Change<'a> {
+pub struct ChangeCall<'a> {
     /// The run.
     pub run: &'a str,
-    /// Whose.
+    /// Workspace name.
     pub workspace: &'a str,
-    /// The call's name.
+    /// Name of the method.
     pub method: &'a str,
-    /// The call's message.
+    /// The request message.
     pub request: &'a [u8],
 }
 
-/// The journal, open.
+/// The open journal.
 #[derive(Clone)]
 pub struct Journal {
     path: PathBuf,
-    orders: mpsc::Sender<Order>,
-    next: Arc<AtomicU64>,
+    writes: mpsc::Sender<WriteRequest>,
+    next_call: Arc<AtomicU64>,
 }
 
-struct Order {
-    entry: Entry,
+struct WriteRequest {
+    entry: JournalEntry,
     flush: bool,
     done: oneshot::Sender<Result<(), String>>,
 }
 
 impl Journal {
-    /// Opens it for appending; a torn last line is cut off.
+    /// Opens the journal for appending; truncates a torn last line.
     pub fn open(path: &Path) -> io::Result<Self> {
-        put_aside(path)?;
-        let file = disk::append(path)?;
-        mend(&file, path)?;
-        let last = read(path)?.last().map_or(0, |entry| entry.order);
-        Self::write_to(file, path, last)
+        rotate(path)?;
+        let file = private_fs::open_append(path)?;
+        truncate_torn_line(&file, path)?;
+        let last = read_entries(path)?.last().map_or(0, |entry| entry.order);
+        Self::spawn_writer(file, path, last)
     }
 
-    fn write_to(file: File, path: &Path, last: u64) -> io::Result<Self> {
+    fn spawn_writer(file: File, path: &Path, last: u64) -> io::Result<Self> {
         let (orders, inbox) = mpsc::channel(1024);
         let thread = std::thread::Builder::new().name("journal".to_owned());
-        let writer = Writer { file, order: last };
-        thread.spawn(move || writer.write(inbox))?;
-        Ok(Self { path: path.to_owned(), orders, next: Arc::new(AtomicU64::new(1)) })
+        let writer = JournalWriter { file, order: last };
+        thread.spawn(move || writer.run(inbox))?;
+        Ok(Self { path: path.to_owned(), writes: orders, next_call: Arc::new(AtomicU64::new(1)) })
     }
 
-    /// Where it is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes down that a change begins; the number that its end has to have.
-    pub async fn begun(&self, change: &Change<'_>) -> Result<u64, String> {
-        let call = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut entry = entry(change, call, Stage::Begun);
-        entry.planned = if is_import(change) { field(change.request, 2) } else { field(change.request, 3) };
-        entry.prior = if is_import(change) { String::new() } else { field(change.request, 2) };
+    /// Records the start of a change; returns the call number for [`Self::ended`].
+    pub async fn record_start(&self, change: &ChangeCall<'_>) -> Result<u64, String> {
+        let call = self.next_call.fetch_add(1, Ordering::Relaxed);
+        let mut entry = new_entry(change, call, ChangeStage::Begun);
+        entry.planned =
+            if is_import(change) { field_base64(change.request, 2) } else { field_base64(change.request, 3) };
+        entry.prior = if is_import(change) { String::new() } else { field_base64(change.request, 2) };
         self.send(entry, false).await.map(|()| call)
     }
 
-    /// Writes down how it ended, and returns when that is on the disk.
-    pub async fn ended(&self, change: &Change<'_>, call: u64, answer: Option<&[u8]>) -> Result<(), String> {
-        let mut entry = entry(change, call, if answer.is_some() { Stage::Done } else { Stage::Lost });
+    /// Records the end of a change; returns after it is flushed to disk.
+    pub async fn record_end(
+        &self,
+        change: &ChangeCall<'_>,
+        call: u64,
+        answer: Option<&[u8]>,
+    ) -> Result<(), String> {
+        let mut entry =
+            new_entry(change, call, if answer.is_some() { ChangeStage::Done } else { ChangeStage::Lost });
         if let Some(answer) = answer {
             let diagnostics = if is_import(change) { 2 } else { 3 };
-            entry.failed = verdict(answer, diagnostics).is_ok_and(|verdict| verdict.error);
-            entry.new = if is_import(change) { BASE64_STANDARD.encode(answer) } else { field(answer, 1) };
-            entry.private = if is_import(change) { String::new() } else { field(answer, 2) };
-            entry.planned =
-                if is_import(change) { field(change.request, 2) } else { field(change.request, 3) };
+            entry.failed = read_diagnostics(answer, diagnostics).is_ok_and(|verdict| verdict.error);
+            entry.new =
+                if is_import(change) { BASE64_STANDARD.encode(answer) } else { field_base64(answer, 1) };
+            entry.private = if is_import(change) { String::new() } else { field_base64(answer, 2) };
+            entry.planned = if is_import(change) {
+                field_base64(change.request, 2)
+            } else {
+                field_base64(change.request, 3)
+            };
         }
         self.send(entry, true).await
     }
 
-    async fn send(&self, entry: Entry, flush: bool) -> Result<(), String> {
-        let gone = || format!("{}: the writer of the journal is gone", self.path.display());
+    async fn send(&self, entry: JournalEntry, flush: bool) -> Result<(), String> {
+        let gone = || format!("{}: the journal writer has stopped", self.path.display());
         let (done, heard) = oneshot::channel();
-        self.orders.send(Order { entry, flush, done }).await.map_err(|_| gone())?;
+        self.writes.send(WriteRequest { entry, flush, done }).await.map_err(|_| gone())?;
         heard.await.map_err(|_| gone())?.map_err(|error| {
             format!("cannot write the journal {}: {error}; free some space there", self.path.display())
         })
     }
 }
 
-fn is_import(change: &Change<'_>) -> bool {
+fn is_import(change: &ChangeCall<'_>) -> bool {
     change.method == "ImportResourceState"
 }
 
-fn entry(change: &Change<'_>, call: u64, stage: Stage) -> Entry {
-    Entry {
+fn new_entry(change: &ChangeCall<'_>, call: u64, stage: ChangeStage) -> JournalEntry {
+    JournalEntry {
         order: 0,
         time: clock::now(),
         run: change.run.to_owned(),
@@ -188,22 +199,22 @@ fn entry(change: &Change<'_>, call: u64, stage: Stage) -> Entry {
     }
 }
 
-fn field(message: &[u8], number: u64) -> String {
-    proto::bytes(message, number)
+fn field_base64(message: &[u8], number: u64) -> String {
+    protobuf::bytes_field(message, number)
         .ok()
         .flatten()
         .map(|bytes| BASE64_STANDARD.encode(bytes))
         .unwrap_or_default()
 }
 
-/// A thread of its own: a flush takes milliseconds, and everything that waits by then is flushed together.
-struct Writer {
+/// Writer thread: a flush takes milliseconds, so all waiting entries are flushed together.
+struct JournalWriter {
     file: File,
     order: u64,
 }
 
-impl Writer {
-    fn write(mut self, mut inbox: mpsc::Receiver<Order>) {
+impl JournalWriter {
+    fn run(mut self, mut inbox: mpsc::Receiver<WriteRequest>) {
         while let Some(first) = inbox.blocking_recv() {
             let mut waiting = vec![first];
             while let Ok(next) = inbox.try_recv() {
@@ -211,10 +222,10 @@ impl Writer {
             }
             let written: Vec<_> = waiting
                 .into_iter()
-                .map(|Order { mut entry, flush, done }| {
+                .map(|WriteRequest { mut entry, flush, done }| {
                     self.order += 1;
                     entry.order = self.order;
-                    (self.line(&entry), flush, done)
+                    (self.write_entry(&entry), flush, done)
                 })
                 .collect();
             let flushed =
@@ -224,26 +235,26 @@ impl Writer {
                     Err(error) if flush => Err(io::Error::new(error.kind(), error.to_string())),
                     _ => Ok(()),
                 });
-                // Who gave up waiting does not want to know.
+                // The receiver may have been cancelled.
                 let _heard = done.send(outcome.map_err(|error| error.to_string()));
             }
         }
     }
 
-    /// All of a line or nothing: the rest of a torn one would spoil the next.
-    fn line(&mut self, entry: &Entry) -> io::Result<()> {
+    /// Writes a whole line or nothing: the rest of a torn line would corrupt the next.
+    fn write_entry(&mut self, entry: &JournalEntry) -> io::Result<()> {
         let length = self.file.metadata()?.len();
         let mut line = serde_json::to_vec(entry)?;
         line.push(b'\n');
         self.file.write_all(&line).inspect_err(|_| {
-            // What cannot be cut off now is cut off when the file is opened next.
+            // If truncation fails, the torn line is removed at the next open.
             let _next_time = self.file.set_len(length);
         })
     }
 }
 
-/// The entries of a journal. A torn last line is no entry; neither is one that makes no sense.
-pub fn read(path: &Path) -> io::Result<Vec<Entry>> {
+/// Reads the entries of a journal. Torn and invalid lines are skipped.
+pub fn read_entries(path: &Path) -> io::Result<Vec<JournalEntry>> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -254,26 +265,26 @@ pub fn read(path: &Path) -> io::Result<Vec<Entry>> {
     Ok(lines.filter_map(|line| serde_json::from_slice(line).ok()).collect())
 }
 
-fn mend(file: &File, path: &Path) -> io::Result<()> {
+fn truncate_torn_line(file: &File, path: &Path) -> io::Result<()> {
     let bytes = fs::read(path)?;
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     if whole < bytes.len() { file.set_len(whole as u64) } else { Ok(()) }
 }
 
-fn put_aside(path: &Path) -> io::Result<()> {
-    if fs::metadata(path).is_ok_and(|data| data.len() > LARGE) {
-        for number in (1..ASIDE).rev() {
-            let (from, to) = (aside(path, number), aside(path, number + 1));
+fn rotate(path: &Path) -> io::Result<()> {
+    if fs::metadata(path).is_ok_and(|data| data.len() > ROTATE_SIZE) {
+        for number in (1..MAX_ROTATED_FILES).rev() {
+            let (from, to) = (rotated_path(path, number), rotated_path(path, number + 1));
             if from.exists() {
                 fs::rename(from, to)?;
             }
         }
-        fs::rename(path, aside(path, 1))?;
+        fs::rename(path, rotated_path(path, 1))?;
     }
     Ok(())
 }
 
-fn aside(path: &Path, number: u32) -> PathBuf {
+fn rotated_path(path: &Path, number: u32) -> PathBuf {
     path.with_extension(format!("{number}.jsonl"))
 }
 
@@ -282,7 +293,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::wire::proto::put_bytes;
+    use crate::wire::protobuf::put_bytes;
 
     fn request() -> Vec<u8> {
         let mut request = Vec::new();
@@ -292,8 +303,8 @@ mod tests {
         request
     }
 
-    fn change(request: &[u8]) -> Change<'_> {
-        Change { run: "r", workspace: "default/x", method: "ApplyResourceChange", request }
+    fn change(request: &[u8]) -> ChangeCall<'_> {
+        ChangeCall { run: "r", workspace: "default/x", method: "ApplyResourceChange", request }
     }
 
     #[tokio::test]
@@ -306,14 +317,14 @@ mod tests {
         put_bytes(&mut answer, 2, b"private");
         for round in 0..2 {
             let journal = Journal::open(&path).unwrap();
-            let call = journal.begun(&change(&request)).await.unwrap();
-            journal.ended(&change(&request), call, Some(&answer)).await.unwrap();
-            let entries = read(&path).unwrap();
+            let call = journal.record_start(&change(&request)).await.unwrap();
+            journal.record_end(&change(&request), call, Some(&answer)).await.unwrap();
+            let entries = read_entries(&path).unwrap();
             assert_eq!(entries.len(), 2 * (round + 1));
             let last = entries.last().unwrap();
             assert_eq!(
                 (last.order, last.stage, last.kind.as_str()),
-                (2 * (round as u64 + 1), Stage::Done, "aws_vpc")
+                (2 * (round as u64 + 1), ChangeStage::Done, "aws_vpc")
             );
             assert_eq!(BASE64_STANDARD.decode(&last.new).unwrap(), b"new");
             assert_eq!(BASE64_STANDARD.decode(&last.private).unwrap(), b"private");
@@ -326,21 +337,22 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal.jsonl");
         let request = request();
-        Journal::open(&path).unwrap().begun(&change(&request)).await.unwrap();
+        Journal::open(&path).unwrap().record_start(&change(&request)).await.unwrap();
         let mut bytes = fs::read(&path).unwrap();
         bytes.extend_from_slice(b"{\"order\":");
         fs::write(&path, bytes).unwrap();
-        assert_eq!(read(&path).unwrap().len(), 1);
-        Journal::open(&path).unwrap().begun(&change(&request)).await.unwrap();
-        assert_eq!(read(&path).unwrap().len(), 2);
+        assert_eq!(read_entries(&path).unwrap().len(), 1);
+        Journal::open(&path).unwrap().record_start(&change(&request)).await.unwrap();
+        assert_eq!(read_entries(&path).unwrap().len(), 2);
     }
 
     #[tokio::test]
     async fn a_full_disk_is_told_before_anything_is_made() {
         let path = Path::new("/dev/full");
-        let journal = Journal::write_to(File::options().write(true).open(path).unwrap(), path, 0).unwrap();
+        let journal =
+            Journal::spawn_writer(File::options().write(true).open(path).unwrap(), path, 0).unwrap();
         let request = request();
-        let error = journal.begun(&change(&request)).await.unwrap_err();
+        let error = journal.record_start(&change(&request)).await.unwrap_err();
         assert!(error.contains("/dev/full") && error.contains("free some space"), "{error}");
     }
 }

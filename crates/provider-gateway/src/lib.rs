@@ -1,33 +1,33 @@
-//! A gateway between terraform and its providers.
+//! A gateway between Terraform and its providers.
 //!
-//! Terraform is told by `TF_REATTACH_PROVIDERS` that its provider is running already, at a unix socket of ours. What it
-//! asks there is answered from memory where the answer cannot differ, and passed on to a provider that all runs with
-//! the same program, environment and configuration share.
+//! `TF_REATTACH_PROVIDERS` makes Terraform connect to a unix socket of the gateway instead of starting a provider. The
+//! gateway answers calls from its cache where the response cannot differ, and forwards the rest to provider processes
+//! that are shared by all runs with the same program, environment and configuration.
 //!
 //! | module | is |
 //! |---|---|
-//! | [`wire`] | protobuf, gRPC and the calls of the protocol, as bytes; pure |
-//! | [`plugin`] | providers as processes; the only module that starts any |
-//! | [`pool`] | who gets which process |
-//! | [`serve`] | the sockets that terraform talks to |
-//! | [`cache`] | answers that cannot differ |
-//! | [`journal`] | what was applied, on disk before terraform hears of it |
-//! | [`package`] | a provider on disk, and whether it is what was locked |
-//! | [`probe`] | whether a workspace is as it was, without terraform |
-//! | [`gateway`] | all of it together |
-//! | [`admin`] | how a run is registered from another process |
+//! | [`wire`] | protobuf, gRPC and call classification on raw bytes; pure |
+//! | [`plugin`] | provider processes; the only module that starts processes |
+//! | [`pool`] | assignment of processes to configurations |
+//! | [`serve`] | the sockets that Terraform connects to |
+//! | [`cache`] | response cache |
+//! | [`journal`] | applied changes, on disk before Terraform gets the response |
+//! | [`package`] | provider packages on disk and their verification against the lock file |
+//! | [`probe`] | drift probes without Terraform |
+//! | [`gateway`] | the gateway as a whole |
+//! | [`admin`] | registration of runs from another process |
 
 pub mod admin;
-pub mod cache;
 pub mod clock;
 pub mod counters;
 pub mod digest;
-pub mod disk;
 pub mod gateway;
 pub mod journal;
 pub mod package;
 pub mod plugin;
 pub mod pool;
+pub mod private_fs;
 pub mod probe;
+pub mod response_cache;
 pub mod serve;
 pub mod wire;

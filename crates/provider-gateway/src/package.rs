@@ -1,7 +1,7 @@
-//! A provider's package on disk: which program is in it, and whether it is what the lock file says.
+//! Provider packages on disk: finds the program and verifies it against the lock file.
 //!
-//! Terraform checks the lock file's hashes when it starts a provider itself. One that is handed to it running is not
-//! checked by anybody, so it is done here, before the program is started for the first time.
+//! Terraform verifies the lock file's hashes when it starts a provider itself, but not for reattached providers. The
+//! gateway therefore verifies them before it starts the program.
 
 use std::{
     collections::BTreeMap,
@@ -17,36 +17,36 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-/// Why a package cannot be used.
+/// A package cannot be used.
 #[derive(Debug, Error)]
 pub enum PackageError {
-    /// It cannot be read.
+    /// The package cannot be read.
     #[error("cannot read the provider package {}", path.display())]
     Read {
         /// The directory or file.
         path: PathBuf,
-        /// The system's answer.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// It holds no provider.
-    #[error("{} holds no program named terraform-provider-…; name the directory of an unpacked provider", path.display())]
+    /// The package contains no provider.
+    #[error("{} contains no program named terraform-provider-…; name the directory of an unpacked provider", path.display())]
     NoProgram {
         /// The directory.
         path: PathBuf,
     },
-    /// It is not what was locked.
+    /// The package does not match the lock file.
     #[error(
-        "the provider package {} has the hash {found}, and the lock file allows only {allowed}; somebody changed the \
-         package or the lock file. Restore the package, or run `terraform init -upgrade` if the change is meant",
+        "the provider package {} has the hash {found}, but the lock file allows only {allowed}; the package or the \
+         lock file was changed. Restore the package, or run `terraform init -upgrade` if the change is intended",
         path.display()
     )]
     Mismatch {
         /// The directory.
         path: PathBuf,
-        /// What it has.
+        /// Its actual hash.
         found: String,
-        /// What it should have.
+        /// The allowed hashes.
         allowed: String,
     },
 }
@@ -56,28 +56,28 @@ pub enum PackageError {
 pub struct Package {
     /// The program.
     pub program: PathBuf,
-    /// The hash of the whole package, as lock files have it.
+    /// `h1:` hash of the whole package, as in lock files.
     pub h1: String,
-    /// Of the program alone, in hexadecimal.
+    /// SHA-256 of the program in hexadecimal.
     pub sha256: String,
 }
 
 impl Package {
-    /// Refuses a package that is not one of those that were locked.
+    /// Rejects a package whose hash is not in the lock file.
     pub fn verify(&self, allowed: &[String], path: &Path) -> Result<(), PackageError> {
         let known: Vec<&String> = allowed.iter().filter(|hash| hash.starts_with("h1:")).collect();
         if known.iter().any(|hash| **hash == self.h1) {
             return Ok(());
         }
         let listed: Vec<&str> = known.iter().map(|hash| hash.as_str()).collect();
-        let allowed = if listed.is_empty() { "hashes of archives".to_owned() } else { listed.join(", ") };
+        let allowed = if listed.is_empty() { "archive hashes (zh:)".to_owned() } else { listed.join(", ") };
         Err(PackageError::Mismatch { path: path.to_owned(), found: self.h1.clone(), allowed })
     }
 }
 
-/// A file as it was when it was read. One that was changed and given its old time back still has another change time.
+/// Identity of a file at the time it was read. Resetting its mtime still changes its ctime.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct Identity {
+struct FileIdentity {
     path: PathBuf,
     device: u64,
     inode: u64,
@@ -86,8 +86,8 @@ struct Identity {
     changed: (i64, i64),
 }
 
-impl Identity {
-    fn of(path: &Path) -> io::Result<Self> {
+impl FileIdentity {
+    fn read(path: &Path) -> io::Result<Self> {
         let data = fs::metadata(path)?;
         Ok(Self {
             path: path.to_owned(),
@@ -100,60 +100,60 @@ impl Identity {
     }
 }
 
-/// Packages that were read before: half a gigabyte takes a second.
+/// Cache of hashed packages: hashing half a gigabyte takes a second.
 #[derive(Debug, Default)]
-pub struct Packages {
+pub struct PackageCache {
     file: Option<PathBuf>,
-    known: Mutex<BTreeMap<PathBuf, (Vec<Identity>, Package)>>,
+    entries: Mutex<BTreeMap<PathBuf, (Vec<FileIdentity>, Package)>>,
 }
 
-impl Packages {
-    /// Those that a file remembers. One that cannot be read is as good as an empty one.
-    pub fn remembered_in(file: PathBuf) -> Self {
+impl PackageCache {
+    /// A cache persisted in this file. An unreadable file counts as empty.
+    pub fn persisted_in(file: PathBuf) -> Self {
         let known = fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        Self { file: Some(file), known: Mutex::new(known.unwrap_or_default()) }
+        Self { file: Some(file), entries: Mutex::new(known.unwrap_or_default()) }
     }
 
-    /// Reads a package, unless none of its files has changed since the last time. Takes as long as reading takes, so
-    /// it is not for a thread that others wait for.
+    /// Reads a package, unless its files are unchanged since the last time. Blocks while hashing, so it must not run on
+    /// an async thread.
     pub fn read(&self, dir: &Path) -> Result<Package, PackageError> {
         let fail = |source| PackageError::Read { path: dir.to_owned(), source };
-        let files = files(dir).map_err(fail)?;
-        let identities: Vec<Identity> =
-            files.iter().map(|(_, path)| Identity::of(path)).collect::<Result<_, _>>().map_err(fail)?;
-        if let Some((known, package)) = self.known.lock().get(dir)
+        let files = list_files(dir).map_err(fail)?;
+        let identities: Vec<FileIdentity> =
+            files.iter().map(|(_, path)| FileIdentity::read(path)).collect::<Result<_, _>>().map_err(fail)?;
+        if let Some((known, package)) = self.entries.lock().get(dir)
             && *known == identities
         {
             return Ok(package.clone());
         }
-        let package = hash(dir, &files)?;
-        let mut known = self.known.lock();
+        let package = hash_package(dir, &files)?;
+        let mut known = self.entries.lock();
         known.insert(dir.to_owned(), (identities, package.clone()));
         if let Some(file) = &self.file
             && let Ok(text) = serde_json::to_vec(&*known)
         {
-            // Not remembered is read again, and nothing worse.
-            let _next_time = crate::disk::replace(file, &text);
+            // Best effort: without it the package is hashed again.
+            let _next_time = crate::private_fs::write_atomic(file, &text);
         }
         Ok(package)
     }
 }
 
-/// Every file of a package: its name with forward slashes, and its path.
-fn files(dir: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+/// All files of a package: name with forward slashes, and path.
+fn list_files(dir: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
-    collect(dir, "", &mut found)?;
+    collect_files(dir, "", &mut found)?;
     found.sort();
     Ok(found)
 }
 
-fn collect(dir: &Path, prefix: &str, found: &mut Vec<(String, PathBuf)>) -> io::Result<()> {
+fn collect_files(dir: &Path, prefix: &str, found: &mut Vec<(String, PathBuf)>) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
-        // Links are followed, as terraform does.
+        // Symlinks are followed, as Terraform does.
         if fs::metadata(entry.path())?.is_dir() {
-            collect(&entry.path(), &format!("{name}/"), found)?;
+            collect_files(&entry.path(), &format!("{name}/"), found)?;
         } else {
             found.push((name, entry.path()));
         }
@@ -161,8 +161,8 @@ fn collect(dir: &Path, prefix: &str, found: &mut Vec<(String, PathBuf)>) -> io::
     Ok(())
 }
 
-/// The `h1:` hash of Go's dirhash: over a list of the files with their own hashes.
-fn hash(dir: &Path, files: &[(String, PathBuf)]) -> Result<Package, PackageError> {
+/// Go's dirhash `h1:`: a hash over the list of files with their hashes.
+fn hash_package(dir: &Path, files: &[(String, PathBuf)]) -> Result<Package, PackageError> {
     let mut list = Sha256::new();
     let mut program = None;
     for (name, path) in files {
@@ -183,7 +183,7 @@ fn file_hash(path: &Path) -> io::Result<String> {
     let mut buffer = vec![0; 1 << 20];
     loop {
         match file.read(&mut buffer)? {
-            0 => return Ok(crate::digest::hex(&hash.finalize())),
+            0 => return Ok(crate::digest::to_hex(&hash.finalize())),
             read => hash.update(buffer.get(..read).unwrap_or_default()),
         }
     }
@@ -203,9 +203,9 @@ mod tests {
     #[test]
     fn the_hash_is_gos() {
         let dir = package();
-        let package = Packages::default().read(dir.path()).unwrap();
+        let package = PackageCache::default().read(dir.path()).unwrap();
         let line =
-            |text: &str, name: &str| format!("{}  {name}\n", crate::digest::hex(&Sha256::digest(text)));
+            |text: &str, name: &str| format!("{}  {name}\n", crate::digest::to_hex(&Sha256::digest(text)));
         let list = line("words", "LICENSE.txt") + &line("program", "terraform-provider-x_v1.0.0");
         assert_eq!(package.h1, format!("h1:{}", BASE64_STANDARD.encode(Sha256::digest(list))));
         assert!(package.program.ends_with("terraform-provider-x_v1.0.0"));
@@ -215,12 +215,12 @@ mod tests {
     fn a_changed_package_is_refused() {
         let dir = package();
         let memory = dir.path().with_extension("json");
-        let packages = Packages::remembered_in(memory.clone());
+        let packages = PackageCache::persisted_in(memory.clone());
         let before = packages.read(dir.path()).unwrap();
         let allowed = [before.h1.clone(), "zh:1".to_owned()];
         before.verify(&allowed, dir.path()).unwrap();
         fs::write(dir.path().join("terraform-provider-x_v1.0.0"), "PROGRAM").unwrap();
-        for packages in [packages, Packages::remembered_in(memory.clone())] {
+        for packages in [packages, PackageCache::persisted_in(memory.clone())] {
             let after = packages.read(dir.path()).unwrap();
             let error = after.verify(&allowed, dir.path()).unwrap_err().to_string();
             assert!(error.contains(&before.h1) && error.contains(&after.h1), "{error}");
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn a_directory_without_a_provider_is_named() {
         let dir = tempfile::tempdir().unwrap();
-        let error = Packages::default().read(dir.path()).unwrap_err();
+        let error = PackageCache::default().read(dir.path()).unwrap_err();
         assert!(matches!(error, PackageError::NoProgram { .. }));
     }
 }

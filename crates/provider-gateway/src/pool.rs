@@ -1,9 +1,9 @@
-//! Who gets which provider process.
+//! Assignment of provider processes.
 //!
-//! A **herd** is all processes of one program with one environment for one tenant. Within it, a process is given to
-//! one configuration with the first `Configure` and keeps it for life: providers keep the last configuration that they
-//! were given, so a second one would change the answers of everybody who has the first. A **seat** is one
-//! configuration; it knows its process, and the bytes to configure another one with when that is gone.
+//! A **provider group** holds all processes of one program with one environment for one tenant. A process is bound to a
+//! configuration by its first `Configure` and keeps it: providers hold one configuration per process, so a second
+//! `Configure` would change the responses of everyone using the first. A **provider configuration** tracks its process,
+//! and the `Configure` request for the next process if that one is lost.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,26 +22,26 @@ use tokio::{sync::Mutex as AsyncMutex, time::timeout};
 
 use crate::{
     counters::Counters,
-    digest::{self, Key},
-    plugin::{Launch, Process},
+    digest::{self, DigestKey},
+    plugin::{LaunchSpec, ProviderProcess},
     wire::{
-        grpc::{Answer, Code, Status, frame, message},
-        messages::{essence, verdict},
+        grpc::{GrpcCode, GrpcResponse, GrpcStatus, frame, unframe},
+        messages::{normalize_configure, read_diagnostics},
     },
 };
 
 /// Limits of a process.
 #[derive(Debug, Clone)]
-pub struct Limits {
-    /// Without a call for so long, it ends.
+pub struct ProcessLimits {
+    /// A process without calls for this long ends.
     pub idle: Duration,
-    /// Older than that, it gets no new work.
+    /// A process older than this gets no new work.
     pub age: Duration,
-    /// With more memory than that, it gets no new work.
+    /// A process with more resident memory than this gets no new work.
     pub memory: u64,
 }
 
-impl Default for Limits {
+impl Default for ProcessLimits {
     fn default() -> Self {
         Self { idle: Duration::from_mins(30), age: Duration::from_hours(12), memory: 2 << 30 }
     }
@@ -49,126 +49,133 @@ impl Default for Limits {
 
 /// What a process is started from.
 #[derive(Clone)]
-pub struct Origin {
+pub struct ProviderSpec {
     /// The provider's program.
     pub program: PathBuf,
     /// Its SHA-256.
     pub checksum: String,
-    /// Its whole environment; never printed.
+    /// Its complete environment; never logged.
     pub env: BTreeMap<String, String>,
-    /// For whom.
+    /// Two tenants never share a process.
     pub tenant: String,
 }
 
-impl Origin {
-    /// Everything that makes a process a different one.
-    pub fn key(&self) -> Key {
+impl ProviderSpec {
+    /// Key over everything that distinguishes processes.
+    pub fn key(&self) -> DigestKey {
         let Self { program: _, checksum, env, tenant } = self;
         let parts = [checksum.as_bytes(), tenant.as_bytes()].into_iter();
-        digest::of(parts.chain(env.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()])))
+        digest::hash_parts(
+            parts.chain(env.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()])),
+        )
     }
 }
 
-/// All processes.
-pub struct Pool {
-    sockets: PathBuf,
-    through: Vec<OsString>,
-    /// What they may use.
-    pub limits: Limits,
+/// All provider processes.
+pub struct ProviderPool {
+    socket_dir: PathBuf,
+    exec_wrapper: Vec<OsString>,
+    /// Limits of each process.
+    pub limits: ProcessLimits,
     counters: Arc<Counters>,
-    herds: Mutex<HashMap<Key, Arc<Herd>>>,
+    groups: Mutex<HashMap<DigestKey, Arc<ProviderGroup>>>,
 }
 
-/// The processes of one origin.
-pub struct Herd {
-    /// Its key.
-    pub key: Key,
-    /// What they are.
-    pub origin: Origin,
-    launch: Launch,
+/// The processes of one spec.
+pub struct ProviderGroup {
+    /// Key of the spec.
+    pub key: DigestKey,
+    /// The common spec.
+    pub spec: ProviderSpec,
+    launch: LaunchSpec,
     counters: Arc<Counters>,
-    /// One that has no configuration yet. The lock is held while one starts, so that two do not.
-    spare: AsyncMutex<Option<Arc<Process>>>,
-    seats: Mutex<HashMap<Key, Arc<Seat>>>,
-    /// All that live, whoever holds them; also one that is being configured just now.
-    all: Mutex<Vec<Weak<Process>>>,
-    crashes: Crashes,
+    /// A process without a configuration. The lock is held during a start, so that only one is started.
+    unconfigured: AsyncMutex<Option<Arc<ProviderProcess>>>,
+    configurations: Mutex<HashMap<DigestKey, Arc<ProviderConfiguration>>>,
+    /// All live processes, including one that is just being configured.
+    live: Mutex<Vec<Weak<ProviderProcess>>>,
+    crashes: CrashBackoff,
 }
 
-/// One configuration.
-pub struct Seat {
-    /// Digest of the origin and the configuration.
-    pub key: Key,
+/// One configuration of a provider.
+pub struct ProviderConfiguration {
+    /// Digest of the spec and the configuration.
+    pub key: DigestKey,
     path: String,
     configure: Bytes,
-    taken: AsyncMutex<Option<Taken>>,
-    used: Mutex<Instant>,
+    assigned: AsyncMutex<Option<ConfiguredProcess>>,
+    last_used: Mutex<Instant>,
 }
 
-/// A process with the answer that it gave when it was configured.
+/// A process with its response to `Configure`.
 #[derive(Clone)]
-struct Taken {
-    process: Arc<Process>,
-    answer: Answer,
+struct ConfiguredProcess {
+    process: Arc<ProviderProcess>,
+    answer: GrpcResponse,
 }
 
-impl Pool {
-    /// An empty one; `sockets` is where the providers' sockets go, `through` what they are started through.
-    pub fn new(sockets: PathBuf, through: Vec<OsString>, limits: Limits, counters: Arc<Counters>) -> Self {
-        Self { sockets, through, limits, counters, herds: Mutex::default() }
+impl ProviderPool {
+    /// An empty pool; `sockets` is the parent of socket directories, `through` the exec wrapper.
+    pub fn new(
+        socket_dir: PathBuf,
+        exec_wrapper: Vec<OsString>,
+        limits: ProcessLimits,
+        counters: Arc<Counters>,
+    ) -> Self {
+        Self { socket_dir, exec_wrapper, limits, counters, groups: Mutex::default() }
     }
 
-    /// The herd of an origin.
-    pub fn herd(&self, origin: Origin) -> Arc<Herd> {
+    /// The group of a spec.
+    pub fn group(&self, origin: ProviderSpec) -> Arc<ProviderGroup> {
         let key = origin.key();
-        let mut herds = self.herds.lock();
+        let mut herds = self.groups.lock();
         Arc::clone(herds.entry(key).or_insert_with(|| {
-            let launch = Launch {
+            let launch = LaunchSpec {
                 program: origin.program.clone(),
                 env: origin.env.clone(),
-                sockets: self.sockets.clone(),
-                through: self.through.clone(),
+                socket_dir: self.socket_dir.clone(),
+                exec_wrapper: self.exec_wrapper.clone(),
             };
-            Arc::new(Herd {
+            Arc::new(ProviderGroup {
                 key,
-                origin,
+                spec: origin,
                 launch,
                 counters: Arc::clone(&self.counters),
-                spare: AsyncMutex::default(),
-                seats: Mutex::default(),
-                all: Mutex::default(),
-                crashes: Crashes::default(),
+                unconfigured: AsyncMutex::default(),
+                configurations: Mutex::default(),
+                live: Mutex::default(),
+                crashes: CrashBackoff::default(),
             })
         }))
     }
 
-    /// All herds.
-    pub fn herds(&self) -> Vec<Arc<Herd>> {
-        self.herds.lock().values().cloned().collect()
+    /// All groups.
+    pub fn groups(&self) -> Vec<Arc<ProviderGroup>> {
+        self.groups.lock().values().cloned().collect()
     }
 
-    /// Lets go of what is idle, old, fat or dead. Somebody calls it every few seconds.
+    /// Drops processes that are idle, too old, too large or dead. Called every few seconds.
     pub fn tidy(&self) {
-        for herd in self.herds() {
+        for herd in self.groups() {
             herd.tidy(&self.limits);
         }
-        // A herd that nobody uses and that knows no configuration is a name and nothing else.
-        self.herds.lock().retain(|_, herd| {
-            let empty = herd.spare.try_lock().is_ok_and(|spare| spare.is_none());
-            Arc::strong_count(herd) > 1 || !empty || !herd.seats.lock().is_empty()
+        // Remove groups without processes and configurations.
+        self.groups.lock().retain(|_, herd| {
+            let empty = herd.unconfigured.try_lock().is_ok_and(|spare| spare.is_none());
+            Arc::strong_count(herd) > 1 || !empty || !herd.configurations.lock().is_empty()
         });
     }
 }
 
-impl Herd {
-    /// Any process, for a call that needs no configuration.
-    pub async fn any(&self) -> Result<Arc<Process>, Status> {
-        if let Some(process) = self.willing() {
+impl ProviderGroup {
+    /// Any process, for calls that need no configuration.
+    pub async fn any_process(&self) -> Result<Arc<ProviderProcess>, GrpcStatus> {
+        if let Some(process) = self.available_process() {
             return Ok(process);
         }
-        let mut spare = self.spare.lock().await;
-        // Somebody may have started one while we waited.
-        if let Some(process) = self.willing() {
+        let mut spare = self.unconfigured.lock().await;
+        // Another task may have started one while this one waited.
+        if let Some(process) = self.available_process() {
             return Ok(process);
         }
         let process = self.start().await?;
@@ -176,73 +183,78 @@ impl Herd {
         Ok(process)
     }
 
-    /// The seat of a configuration.
-    pub fn seat(&self, path: &str, configure: &Bytes) -> Arc<Seat> {
-        let configure = message(configure).map_or_else(|| configure.clone(), |it| frame(&essence(it)));
-        let key = digest::of([&self.key[..], path.as_bytes(), &configure]);
-        let mut seats = self.seats.lock();
+    /// The configuration of a `Configure` request.
+    pub fn configuration(&self, path: &str, configure: &Bytes) -> Arc<ProviderConfiguration> {
+        let configure =
+            unframe(configure).map_or_else(|| configure.clone(), |it| frame(&normalize_configure(it)));
+        let key = digest::hash_parts([&self.key[..], path.as_bytes(), &configure]);
+        let mut seats = self.configurations.lock();
         Arc::clone(seats.entry(key).or_insert_with(|| {
-            Arc::new(Seat {
+            Arc::new(ProviderConfiguration {
                 key,
                 path: path.to_owned(),
                 configure,
-                taken: AsyncMutex::default(),
-                used: Mutex::new(Instant::now()),
+                assigned: AsyncMutex::default(),
+                last_used: Mutex::new(Instant::now()),
             })
         }))
     }
 
-    /// A configuration that was seen before.
-    pub fn known_seat(&self, key: &Key) -> Option<Arc<Seat>> {
-        self.seats.lock().get(key).cloned()
+    /// A configuration that was used before.
+    pub fn known_configuration(&self, key: &DigestKey) -> Option<Arc<ProviderConfiguration>> {
+        self.configurations.lock().get(key).cloned()
     }
 
-    /// The process of a configuration, with the answer to `Configure`. A configuration that is refused has no
-    /// process: the answer is the refusal.
-    pub async fn sit(&self, seat: &Seat) -> Result<(Option<Arc<Process>>, Answer), Status> {
-        *seat.used.lock() = Instant::now();
-        let mut taken = seat.taken.lock().await;
-        if let Some(Taken { process, answer }) = taken.as_ref().filter(|it| it.serves()) {
-            self.counters.configure_hits.add();
+    /// The process of a configuration and its response to `Configure`. A rejected configuration has no process; the
+    /// response carries the error.
+    pub async fn configured_process(
+        &self,
+        seat: &ProviderConfiguration,
+    ) -> Result<(Option<Arc<ProviderProcess>>, GrpcResponse), GrpcStatus> {
+        *seat.last_used.lock() = Instant::now();
+        let mut taken = seat.assigned.lock().await;
+        if let Some(ConfiguredProcess { process, answer }) = taken.as_ref().filter(|it| it.is_usable()) {
+            self.counters.configure_hits.increment();
             return Ok((Some(Arc::clone(process)), answer.clone()));
         }
-        let process = self.fresh().await?;
+        let process = self.unconfigured_process().await?;
         let answer = process.call(&seat.path, seat.configure.clone()).await?;
-        let refused = answer.message().is_none_or(|it| verdict(it, 1).is_ok_and(|verdict| verdict.error));
+        let refused =
+            answer.message().is_none_or(|it| read_diagnostics(it, 1).is_ok_and(|verdict| verdict.error));
         if refused {
-            // It must not be given to anybody else: nobody knows what it took from this configuration.
+            // Not reused: a rejected `Configure` may have changed its state.
             return Ok((None, answer));
         }
-        *taken = Some(Taken { process: Arc::clone(&process), answer: answer.clone() });
+        *taken = Some(ConfiguredProcess { process: Arc::clone(&process), answer: answer.clone() });
         Ok((Some(process), answer))
     }
 
-    /// A process without any configuration, to be given one.
-    async fn fresh(&self) -> Result<Arc<Process>, Status> {
-        // Held while one starts: somebody who wants any process would start another one beside it.
-        let mut spare = self.spare.lock().await;
+    /// A process without a configuration.
+    async fn unconfigured_process(&self) -> Result<Arc<ProviderProcess>, GrpcStatus> {
+        // Held during the start: a concurrent `any` would start a second process.
+        let mut spare = self.unconfigured.lock().await;
         match spare.take().filter(|it| !it.is_dead() && !it.is_retiring()) {
             Some(process) => Ok(process),
             None => self.start().await,
         }
     }
 
-    async fn start(&self) -> Result<Arc<Process>, Status> {
-        if let Some(pause) = self.crashes.pause() {
+    async fn start(&self) -> Result<Arc<ProviderProcess>, GrpcStatus> {
+        if let Some(pause) = self.crashes.delay() {
             tokio::time::sleep(pause).await;
         }
-        let started = Process::start(&self.launch).await;
-        self.counters.started.add();
+        let started = ProviderProcess::start(&self.launch).await;
+        self.counters.started.increment();
         match started {
             Ok(process) => {
-                tracing::info!(pid = process.pid, protocol = process.protocol, "a provider was started");
-                self.crashes.watch(&process);
-                self.all.lock().push(Arc::downgrade(&process));
+                tracing::info!(pid = process.pid, protocol = process.protocol, "provider started");
+                self.crashes.watch_process(&process);
+                self.live.lock().push(Arc::downgrade(&process));
                 Ok(process)
             }
             Err(error) => {
-                self.crashes.note();
-                tracing::warn!(%error, "a provider could not be started");
+                self.crashes.record_crash();
+                tracing::warn!(%error, "provider could not be started");
                 let mut words = error.to_string();
                 let mut cause = std::error::Error::source(&error);
                 while let Some(inner) = cause {
@@ -252,107 +264,107 @@ impl Herd {
                     }
                     cause = inner.source();
                 }
-                Err(Status::new(Code::Aborted, words))
+                Err(GrpcStatus::new(GrpcCode::Aborted, words))
             }
         }
     }
 
-    /// One that takes work.
-    fn willing(&self) -> Option<Arc<Process>> {
+    /// A process that accepts new work.
+    fn available_process(&self) -> Option<Arc<ProviderProcess>> {
         self.processes().into_iter().find(|process| !process.is_dead() && !process.is_retiring())
     }
 
-    /// All that there are.
-    pub fn processes(&self) -> Vec<Arc<Process>> {
-        let mut all = self.all.lock();
+    /// All live processes.
+    pub fn processes(&self) -> Vec<Arc<ProviderProcess>> {
+        let mut all = self.live.lock();
         all.retain(|process| process.strong_count() > 0);
         all.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Ends all of them, also one that is only starting, and waits until they are gone.
-    pub(crate) async fn end(&self) {
-        // One that hangs while it starts dies with this process.
-        let _nobody_starts = timeout(LAST_WAIT, self.spare.lock()).await;
+    /// Kills all processes, including one that is starting, and waits for their exit.
+    pub(crate) async fn shut_down(&self) {
+        // One that hangs during its start ends with this process.
+        let _nobody_starts = timeout(SHUTDOWN_TIMEOUT, self.unconfigured.lock()).await;
         for process in self.processes() {
             process.kill();
-            // Killed it cannot go on; what is waited for is only that the system says so.
-            let _gone = timeout(LAST_WAIT, process.ended()).await;
+            // Only the confirmation by the system is awaited.
+            let _gone = timeout(SHUTDOWN_TIMEOUT, process.wait_for_exit()).await;
         }
     }
 
-    /// How many configurations are known.
-    pub fn configurations(&self) -> usize {
-        self.seats.lock().len()
+    /// Number of known configurations.
+    pub fn configuration_count(&self) -> usize {
+        self.configurations.lock().len()
     }
 
-    fn tidy(&self, limits: &Limits) {
-        let over = |process: &Arc<Process>, holders: usize| {
-            if process.age() > limits.age || process.memory() > limits.memory {
+    fn tidy(&self, limits: &ProcessLimits) {
+        let over = |process: &Arc<ProviderProcess>, holders: usize| {
+            if process.age() > limits.age || process.memory_bytes() > limits.memory {
                 process.retire();
             }
-            // Somebody who holds it may be about to call it.
-            let idle = Arc::strong_count(process) <= holders && process.idle() > limits.idle;
+            // A task that holds the process may be about to call it.
+            let idle = Arc::strong_count(process) <= holders && process.idle_for() > limits.idle;
             process.is_dead() || process.is_retiring() || idle
         };
-        let seats: Vec<Arc<Seat>> = self.seats.lock().values().cloned().collect();
+        let seats: Vec<Arc<ProviderConfiguration>> = self.configurations.lock().values().cloned().collect();
         for seat in seats {
-            if let Ok(mut taken) = seat.taken.try_lock()
+            if let Ok(mut taken) = seat.assigned.try_lock()
                 && taken.as_ref().is_some_and(|it| over(&it.process, 1))
             {
                 *taken = None;
             }
         }
-        if let Ok(mut spare) = self.spare.try_lock()
+        if let Ok(mut spare) = self.unconfigured.try_lock()
             && spare.as_ref().is_some_and(|it| over(it, 1))
         {
             *spare = None;
         }
-        // Configurations hold credentials; one that nobody has asked for in a day is forgotten.
-        self.seats.lock().retain(|_, seat| {
+        // Configurations contain credentials; they are dropped after a day without use.
+        self.configurations.lock().retain(|_, seat| {
             Arc::strong_count(seat) > 1
-                || seat.taken.try_lock().map_or(true, |taken| taken.is_some())
-                || seat.used.lock().elapsed() < FORGET
+                || seat.assigned.try_lock().map_or(true, |taken| taken.is_some())
+                || seat.last_used.lock().elapsed() < CONFIGURATION_TTL
         });
     }
 }
 
-/// How long the end of a gateway waits for a provider.
-const LAST_WAIT: Duration = Duration::from_secs(5);
-const FORGET: Duration = Duration::from_hours(24);
+/// How long shutdown waits for a provider.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+const CONFIGURATION_TTL: Duration = Duration::from_hours(24);
 
-impl Taken {
-    fn serves(&self) -> bool {
+impl ConfiguredProcess {
+    fn is_usable(&self) -> bool {
         !self.process.is_dead() && !self.process.is_retiring()
     }
 }
 
-/// Providers that die young are started again later and later.
+/// Exponential backoff for providers that crash shortly after their start.
 #[derive(Default)]
-struct Crashes {
+struct CrashBackoff {
     count: Arc<AtomicU32>,
 }
 
-/// Who lived longer has not died of what it was started with.
-const YOUNG: Duration = Duration::from_mins(1);
-const LONGEST: Duration = Duration::from_secs(30);
+/// A crash after this time does not count as a start problem.
+const STABLE_AFTER: Duration = Duration::from_mins(1);
+const MAX_DELAY: Duration = Duration::from_secs(30);
 
-impl Crashes {
-    fn note(&self) {
+impl CrashBackoff {
+    fn record_crash(&self) {
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The first is started again at once.
-    fn pause(&self) -> Option<Duration> {
+    /// The first restart is immediate.
+    fn delay(&self) -> Option<Duration> {
         let count = self.count.load(Ordering::Relaxed).checked_sub(2)?;
-        Some(Duration::from_millis(500).saturating_mul(2_u32.saturating_pow(count.min(10))).min(LONGEST))
+        Some(Duration::from_millis(500).saturating_mul(2_u32.saturating_pow(count.min(10))).min(MAX_DELAY))
     }
 
-    fn watch(&self, process: &Process) {
-        let (count, ended) = (Arc::clone(&self.count), process.ended());
+    fn watch_process(&self, process: &ProviderProcess) {
+        let (count, ended) = (Arc::clone(&self.count), process.wait_for_exit());
         tokio::spawn(async move {
             tokio::select! {
                 crashed = ended => if crashed { count.fetch_add(1, Ordering::Relaxed); },
-                () = tokio::time::sleep(YOUNG) => count.store(0, Ordering::Relaxed),
+                () = tokio::time::sleep(STABLE_AFTER) => count.store(0, Ordering::Relaxed),
             }
         });
     }
@@ -362,8 +374,8 @@ impl Crashes {
 mod tests {
     use super::*;
 
-    fn origin(change: impl FnOnce(&mut Origin)) -> Key {
-        let mut origin = Origin {
+    fn origin(change: impl FnOnce(&mut ProviderSpec)) -> DigestKey {
+        let mut origin = ProviderSpec {
             program: "/p".into(),
             checksum: "c".to_owned(),
             env: [("A".to_owned(), "1".to_owned())].into(),
@@ -380,19 +392,19 @@ mod tests {
         assert_ne!(plain, origin(|it| it.tenant = "u".to_owned()));
         assert_ne!(plain, origin(|it| drop(it.env.insert("A".to_owned(), "2".to_owned()))));
         assert_ne!(plain, origin(|it| drop(it.env.insert("B".to_owned(), "1".to_owned()))));
-        // The same program at another path is the same program.
+        // The path of the program does not matter.
         assert_eq!(plain, origin(|it| it.program = "/q".into()));
     }
 
     #[test]
     fn who_dies_young_again_and_again_is_waited_for_longer() {
-        let crashes = Crashes::default();
+        let crashes = CrashBackoff::default();
         let mut pauses = Vec::new();
         for _ in 0..12 {
-            pauses.push(crashes.pause());
-            crashes.note();
+            pauses.push(crashes.delay());
+            crashes.record_crash();
         }
         assert_eq!(pauses[..3], [None, None, Some(Duration::from_millis(500))]);
-        assert_eq!(pauses.last(), Some(&Some(LONGEST)));
+        assert_eq!(pauses.last(), Some(&Some(MAX_DELAY)));
     }
 }

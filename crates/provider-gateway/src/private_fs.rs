@@ -1,4 +1,4 @@
-//! Files and directories that only we can read.
+//! Files and directories that only the current user can access.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -7,14 +7,14 @@ use std::{
     path::Path,
 };
 
-/// Makes a directory that nobody else can enter, and refuses one that somebody else owns.
-pub fn private_dir(path: &Path) -> io::Result<()> {
+/// Creates a directory with mode 0700; fails if another user owns it.
+pub fn create_private_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     let data = fs::metadata(path)?;
     if data.uid() != rustix::process::geteuid().as_raw() {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
-            "the directory belongs to somebody else",
+            "the directory is owned by another user",
         ));
     }
     if data.permissions().mode() & 0o077 != 0 {
@@ -23,14 +23,14 @@ pub fn private_dir(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A new directory that nobody else can enter, and that goes with its handle. Without a word it would be everybody's.
-pub fn temporary_dir(prefix: &str, parent: &Path) -> io::Result<tempfile::TempDir> {
+/// Creates a directory with mode 0700 that is removed with its handle. The default mode would let others in.
+pub fn create_temporary_dir(prefix: &str, parent: &Path) -> io::Result<tempfile::TempDir> {
     let ours = fs::Permissions::from_mode(0o700);
     tempfile::Builder::new().prefix(prefix).permissions(ours).tempdir_in(parent)
 }
 
-/// Replaces a file in one step, 0600.
-pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Replaces a file atomically, with mode 0600.
+pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let parent = path.parent().unwrap_or_else(|| Path::new("."));
     let mut temporary = tempfile::Builder::new().prefix(".gw-").tempfile_in(parent)?;
     temporary.write_all(bytes)?;
@@ -39,12 +39,12 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a file to append to, 0600.
-pub fn append(path: &Path) -> io::Result<File> {
+/// Opens a file for appending, with mode 0600.
+pub fn open_append(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().create(true).append(true).read(true).mode(0o600).open(path)?;
     if !file.metadata()?.is_file() {
-        // A device has no end that could be looked for, and permissions that are not ours to change.
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
+        // A device has no end to look for, and its permissions must not be changed.
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
     file.set_permissions(fs::Permissions::from_mode(0o600))?;
     Ok(file)
@@ -58,17 +58,17 @@ mod tests {
     fn what_is_made_is_for_us_alone() {
         let dir = tempfile::tempdir().unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        let temporary = temporary_dir("x", dir.path()).unwrap();
+        let temporary = create_temporary_dir("x", dir.path()).unwrap();
         assert_eq!(mode(temporary.path()), 0o700);
         let (open, file) = (dir.path().join("open"), dir.path().join("file"));
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
-        private_dir(&open).unwrap();
+        create_private_dir(&open).unwrap();
         assert_eq!(mode(&open), 0o700);
-        replace(&file, b"x").unwrap();
+        write_atomic(&file, b"x").unwrap();
         assert_eq!(mode(&file), 0o600);
         fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-        append(&file).unwrap();
+        open_append(&file).unwrap();
         assert_eq!(mode(&file), 0o600);
     }
 }

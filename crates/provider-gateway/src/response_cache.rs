@@ -1,7 +1,7 @@
-//! Answers that cannot differ, kept.
+//! Cache of responses that are a pure function of their key.
 //!
-//! Each key is asked for once at a time: who comes second waits for the first one's answer, and nobody waits for
-//! another key. What may not be kept is handed out and forgotten.
+//! Concurrent requests for a key are coalesced: the first one calls the provider, the others wait for its response;
+//! different keys never wait for each other. Responses that may not be cached are returned and dropped.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -12,75 +12,75 @@ use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use crate::{
-    digest::Key,
-    wire::grpc::{Answer, Status},
+    digest::DigestKey,
+    wire::grpc::{GrpcResponse, GrpcStatus},
 };
 
-/// How many bytes of answers are kept before the oldest go.
-const MOST: usize = 64 << 20;
+/// Size limit; the oldest entries are evicted first.
+const MAX_BYTES: usize = 64 << 20;
 
-/// Kept answers.
+/// Cached responses.
 #[derive(Default)]
-pub struct Cache {
+pub struct ResponseCache {
     inner: Mutex<Inner>,
 }
 
 #[derive(Default)]
 struct Inner {
-    cells: HashMap<Key, Arc<OnceCell<Answer>>>,
-    order: VecDeque<(Key, usize)>,
+    cells: HashMap<DigestKey, Arc<OnceCell<GrpcResponse>>>,
+    order: VecDeque<(DigestKey, usize)>,
     bytes: usize,
 }
 
-/// An answer, and where it comes from.
-pub struct Kept {
-    /// The answer.
-    pub answer: Answer,
-    /// Whether nobody had to be asked.
+/// A response and whether it came from the cache.
+pub struct CacheLookup {
+    /// The response.
+    pub response: GrpcResponse,
+    /// Whether the provider was not called.
     pub hit: bool,
 }
 
-impl Cache {
-    /// The answer for a key: kept, or asked for. `keep` says whether it may be kept.
+impl ResponseCache {
+    /// Returns the cached response for a key, or obtains it through `ask`. `keep` decides whether it may be cached.
     pub async fn get(
         &self,
-        key: Key,
-        ask: impl Future<Output = Result<Answer, Status>>,
-        keep: impl FnOnce(&Answer) -> bool,
-    ) -> Result<Kept, Status> {
+        key: DigestKey,
+        ask: impl Future<Output = Result<GrpcResponse, GrpcStatus>>,
+        keep: impl FnOnce(&GrpcResponse) -> bool,
+    ) -> Result<CacheLookup, GrpcStatus> {
         let cell = Arc::clone(self.inner.lock().cells.entry(key).or_default());
         let mut asked = false;
         let outcome = cell
             .get_or_try_init(|| async {
                 asked = true;
-                let answer = ask.await.map_err(Missed::Failed)?;
-                if keep(&answer) { Ok(answer) } else { Err(Missed::NotKept(answer)) }
+                let answer = ask.await.map_err(CacheMiss::Failed)?;
+                if keep(&answer) { Ok(answer) } else { Err(CacheMiss::Uncacheable(answer)) }
             })
             .await;
         match outcome {
             Ok(answer) => {
                 if asked {
-                    self.note(key, answer.body.len());
+                    self.record_size(key, answer.body.len());
                 }
-                Ok(Kept { answer: answer.clone(), hit: !asked })
+                Ok(CacheLookup { response: answer.clone(), hit: !asked })
             }
             Err(missed) => {
-                self.forget(key, &cell);
+                self.remove_if_empty(key, &cell);
                 match missed {
-                    Missed::NotKept(answer) => Ok(Kept { answer, hit: false }),
-                    Missed::Failed(status) => Err(status),
+                    CacheMiss::Uncacheable(answer) => Ok(CacheLookup { response: answer, hit: false }),
+                    CacheMiss::Failed(status) => Err(status),
                 }
             }
         }
     }
 
-    fn note(&self, key: Key, bytes: usize) {
+    fn record_size(&self, key: DigestKey, bytes: usize) {
         let mut inner = self.inner.lock();
-        // A little more than its bytes: the key and the cell.
+        // Plus the overhead of key and cell.
         let cost = bytes + 256;
         inner.bytes += cost;
         inner.order.push_back((key, cost));
-        while inner.bytes > MOST
+        while inner.bytes > MAX_BYTES
             && let Some((oldest, cost)) = inner.order.pop_front()
         {
             inner.cells.remove(&oldest);
@@ -88,8 +88,8 @@ impl Cache {
         }
     }
 
-    /// A cell that holds nothing and that nobody else waits for need not stay.
-    fn forget(&self, key: Key, cell: &Arc<OnceCell<Answer>>) {
+    /// Removes a cell that is empty and that no other request waits for.
+    fn remove_if_empty(&self, key: DigestKey, cell: &Arc<OnceCell<GrpcResponse>>) {
         let mut inner = self.inner.lock();
         if !cell.initialized() && Arc::strong_count(cell) <= 2 {
             inner.cells.remove(&key);
@@ -97,9 +97,9 @@ impl Cache {
     }
 }
 
-enum Missed {
-    NotKept(Answer),
-    Failed(Status),
+enum CacheMiss {
+    Uncacheable(GrpcResponse),
+    Failed(GrpcStatus),
 }
 
 #[cfg(test)]
@@ -110,15 +110,15 @@ mod tests {
 
     #[tokio::test]
     async fn many_who_ask_at_once_ask_once() {
-        let (cache, asked) = (Cache::default(), AtomicUsize::new(0));
+        let (cache, asked) = (ResponseCache::default(), AtomicUsize::new(0));
         let ask = || {
             cache.get(
                 [1; 32],
                 async {
                     asked.fetch_add(1, Ordering::Relaxed);
-                    // The others ask while this one has no answer yet.
+                    // The others arrive while this one has no response yet.
                     tokio::task::yield_now().await;
-                    Ok(Answer::of(b"x"))
+                    Ok(GrpcResponse::ok(b"x"))
                 },
                 |_| true,
             )
@@ -130,20 +130,21 @@ mod tests {
 
     #[tokio::test]
     async fn what_may_not_be_kept_is_asked_for_again() {
-        let cache = Cache::default();
+        let cache = ResponseCache::default();
         for _ in 0..2 {
-            let kept = cache.get([1; 32], async { Ok(Answer::of(b"x")) }, |_| false).await.unwrap();
+            let kept = cache.get([1; 32], async { Ok(GrpcResponse::ok(b"x")) }, |_| false).await.unwrap();
             assert!(!kept.hit);
         }
-        let failed = cache.get([1; 32], async { Err(Status::unavailable("gone")) }, |_| true).await;
+        let failed =
+            cache.get([1; 32], async { Err(GrpcStatus::provider_unavailable("gone")) }, |_| true).await;
         assert!(failed.is_err());
         assert!(cache.inner.lock().cells.is_empty());
     }
 
     #[tokio::test]
     async fn old_answers_make_room() {
-        let cache = Cache::default();
-        let big = Answer::of(&vec![0; MOST / 4]);
+        let cache = ResponseCache::default();
+        let big = GrpcResponse::ok(&vec![0; MAX_BYTES / 4]);
         for at in 0..8 {
             cache.get([at; 32], async { Ok(big.clone()) }, |_| true).await.unwrap();
         }

@@ -1,4 +1,4 @@
-//! What goes wrong: providers that die, packages that were changed, garbage, full disks, a gateway that is killed.
+//! Failures: crashed providers, modified packages, invalid input, full disks, a killed gateway.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,8 +18,8 @@ use crate::support::{
     Bench, PATIENCE, calls, finish, gate::Gate, lives, package, provider, provider_env, until,
 };
 use provider_gateway::{
-    admin::{AskError, Client},
-    gateway::{Gateway, GatewayError, Registered, Registration, Settings},
+    admin::{GatewayClient, GatewayClientError},
+    gateway::{Gateway, GatewayError, GatewaySettings, RegisteredRun, RunRegistration},
     package::PackageError,
 };
 use tokio::{
@@ -31,7 +31,7 @@ use tokio::{
 
 const VPC: &str = "resource \"aws_vpc\" \"this\" {\n  cidr_block = \"10.0.0.0/16\"\n}\n";
 
-/// A bench whose AWS never answers to who wants a VPC.
+/// A bench whose AWS never responds to `CreateVpc`.
 async fn stuck() -> (Bench, Gate) {
     let mut bench = Bench::new().await;
     let gate = Gate::before(&bench.endpoint, "Action=CreateVpc&").await;
@@ -48,16 +48,16 @@ async fn a_provider_that_dies_fails_its_calls_and_is_replaced() {
     let child = workspace.start(&["apply", "-auto-approve", "-no-color"], Some(&registered.reattach));
     let journal = bench.dir.path().join("g/journal.jsonl");
     gate.holds(1).await;
-    let process = bench.gateway.pool.herds()[0].processes()[0].clone();
+    let process = bench.gateway.pool.groups()[0].processes()[0].clone();
     process.kill();
     let said = finish(child).await;
     assert_eq!(said.code, 1);
     // Terraform draws a frame around its errors and breaks their lines.
     let words: Vec<&str> = said.err.split_whitespace().filter(|word| *word != "│").collect();
     let words = words.join(" ");
-    assert!(words.contains("ended during ApplyResourceChange"), "{}", said.err);
-    let entries = provider_gateway::journal::read(&journal).unwrap();
-    assert_eq!(entries.last().unwrap().stage, provider_gateway::journal::Stage::Lost);
+    assert!(words.contains("exited during ApplyResourceChange"), "{}", said.err);
+    let entries = provider_gateway::journal::read_entries(&journal).unwrap();
+    assert_eq!(entries.last().unwrap().stage, provider_gateway::journal::ChangeStage::Lost);
     drop(process);
     // The next run has another one.
     bench.run(&workspace, &["plan", "-no-color"]).await.ok();
@@ -110,7 +110,7 @@ async fn a_package_that_is_not_the_locked_one_is_refused() {
     let error = bench.gateway.register(wanted.clone()).await.unwrap_err();
     assert!(matches!(error, GatewayError::Package(PackageError::Mismatch { .. })), "{error}");
     assert_eq!(bench.gateway.counters().counts().started, 0, "it was not even started");
-    let h1 = bench.gateway.package(&package()).await.unwrap().h1;
+    let h1 = bench.gateway.read_package(&package()).await.unwrap().h1;
     wanted.locked = Some(vec![h1]);
     bench.gateway.register(wanted).await.unwrap();
 }
@@ -133,8 +133,8 @@ async fn a_program_that_is_no_provider_is_told_by_name() {
         ("echo This binary is a plugin.", "no handshake"),
         ("echo '1|4|unix|/x|grpc|'", "provider protocol 4"),
         ("echo '1|5|unix|/x|grpc|MIIB'", "TLS"),
-        ("echo 'panic: of its own' >&2; exit 2", "ended before it was ready"),
-        ("echo '1|5|unix|/nowhere/x.sock|grpc|'; sleep 5", "does not answer on its socket"),
+        ("echo 'panic: of its own' >&2; exit 2", "exited before it was ready"),
+        ("echo '1|5|unix|/nowhere/x.sock|grpc|'; sleep 5", "does not accept connections on its socket"),
     ] {
         let mut wanted = Bench::registration(&workspace);
         wanted.package = fake(bench.dir.path(), script);
@@ -147,7 +147,7 @@ async fn a_program_that_is_no_provider_is_told_by_name() {
 async fn a_directory_that_cannot_be_used_is_named() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("file"), "").unwrap();
-    let settings = Settings::new(dir.path().join("file/below"), dir.path().to_owned());
+    let settings = GatewaySettings::new(dir.path().join("file/below"), dir.path().to_owned());
     let error = Gateway::open(settings).err().unwrap().to_string();
     assert!(error.contains("file/below"), "{error}");
 }
@@ -174,7 +174,7 @@ async fn a_socket_directory_that_cannot_be_written_is_named_and_others_go_on() {
 async fn a_journal_that_is_no_file_is_refused_before_any_run() {
     let dir = tempfile::tempdir().unwrap();
     symlink("/dev/full", dir.path().join("journal.jsonl")).unwrap();
-    let settings = Settings::new(dir.path().to_owned(), dir.path().to_owned());
+    let settings = GatewaySettings::new(dir.path().to_owned(), dir.path().to_owned());
     let error = Gateway::open(settings).err().unwrap();
     assert!(error.to_string().contains("journal.jsonl"), "{error}");
 }
@@ -205,9 +205,9 @@ fn gateway_on_a_small_disk(dir: &Path, blocks: u32) -> tokio::process::Child {
 }
 
 /// Waits until a gateway has taken a run.
-async fn registered(client: &Client, wanted: impl Fn() -> Registration) -> Registered {
+async fn registered(client: &GatewayClient, wanted: impl Fn() -> RunRegistration) -> RegisteredRun {
     until("a gateway that takes a run", async || match client.register(wanted()).await {
-        Err(gone @ AskError::Gone { .. }) => Err(gone.to_string()),
+        Err(gone @ GatewayClientError::Unavailable { .. }) => Err(gone.to_string()),
         registered => Ok(registered.unwrap()),
     })
     .await
@@ -222,18 +222,18 @@ async fn on_a_full_disk_nothing_is_made_that_cannot_be_written_down() {
     let workspace = bench.bare_workspace("full", &(0..30).map(queue).fold(block, |all, it| all + &it));
     let dir = bench.dir.path().join("h");
     let _process = gateway_on_a_small_disk(&dir, 16);
-    let client = Client::at(dir.join("admin.sock"));
+    let client = GatewayClient::new(dir.join("admin.sock"));
     let run = registered(&client, || Bench::registration(&workspace)).await;
     workspace.run(&["init", "-no-color"], Some(&run.reattach)).await.ok();
     let said = workspace.run(&["apply", "-auto-approve", "-no-color"], Some(&run.reattach)).await;
     assert_eq!(said.code, 1, "{}", said.out);
     let words: Vec<&str> = said.err.split_whitespace().filter(|word| *word != "│").collect();
     let words = words.join(" ");
-    assert!(words.contains("nothing was changed, because it could not be written down"), "{words}");
+    assert!(words.contains("nothing was changed, because the journal entry could not be written"), "{words}");
     assert!(words.contains("free some space"), "{words}");
     // What was made is in the state; what is in the journal is whole; and nothing else was made.
     let resources = workspace.state()["resources"].as_array().unwrap().len();
-    let entries = provider_gateway::journal::read(&dir.join("journal.jsonl")).unwrap();
+    let entries = provider_gateway::journal::read_entries(&dir.join("journal.jsonl")).unwrap();
     assert!(
         !entries.is_empty() && resources > 0 && resources < 30,
         "{resources} of 30, {} lines",
@@ -253,8 +253,8 @@ async fn a_gateway_that_is_killed_takes_its_providers_with_it() {
     let workspace = bench.workspace("one", VPC);
     let dir = bench.dir.path().join("h");
     let mut process = gateway(&dir);
-    let client = Client::at(dir.join("admin.sock"));
-    let register = || Registration {
+    let client = GatewayClient::new(dir.join("admin.sock"));
+    let register = || RunRegistration {
         workspace: "one".to_owned(),
         tenant: "test".to_owned(),
         address: "registry.terraform.io/hashicorp/aws".to_owned(),
@@ -278,5 +278,5 @@ async fn a_gateway_that_is_killed_takes_its_providers_with_it() {
     let _next = gateway(&dir);
     let answers = async || client.report().await.map_err(|error| error.to_string());
     until("an answer of the next gateway", answers).await;
-    assert_eq!(provider_gateway::journal::read(&dir.join("journal.jsonl")).unwrap().len(), 1);
+    assert_eq!(provider_gateway::journal::read_entries(&dir.join("journal.jsonl")).unwrap().len(), 1);
 }

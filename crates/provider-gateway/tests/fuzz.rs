@@ -1,4 +1,4 @@
-//! Bytes that a stranger could send, by the million: nothing panics, nothing grows. `FUZZ_SECONDS` says for how long.
+//! Fuzzes the wire parsers: no panic and no output larger than the input. `FUZZ_SECONDS` sets the duration.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,14 +15,14 @@ use std::{
 use crate::support::outer;
 use provider_gateway::{
     plugin::Handshake,
-    probe::objects,
-    wire::{grpc, messages, method::Method, msgpack, proto, schema},
+    probe::parse_objects,
+    wire::{grpc, messages, method::Method, msgpack, protobuf, schema},
 };
 
 /// Enough randomness to wander about, and the same each time from the same seed.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn roll(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -38,13 +38,13 @@ impl Dice {
 /// Something that makes sense, to be damaged.
 fn seeds() -> Vec<Vec<u8>> {
     let mut message = Vec::new();
-    proto::put_bytes(&mut message, 1, b"aws_vpc");
-    proto::put_bytes(&mut message, 2, &schema::entry("aws_vpc", b"schema"));
-    proto::put_bytes(&mut message, 3, b"\x0a\x05\x81\xa1a\xc0");
-    proto::put_number(&mut message, 4, u64::MAX);
+    protobuf::put_bytes(&mut message, 1, b"aws_vpc");
+    protobuf::put_bytes(&mut message, 2, &schema::map_entry("aws_vpc", b"schema"));
+    protobuf::put_bytes(&mut message, 3, b"\x0a\x05\x81\xa1a\xc0");
+    protobuf::put_number(&mut message, 4, u64::MAX);
     let mut configure = Vec::new();
-    proto::put_bytes(&mut configure, 2, b"\x0a\x04\x81\xa1a\xc3");
-    proto::put_bytes(&mut configure, 3, b"\x08\x01");
+    protobuf::put_bytes(&mut configure, 2, b"\x0a\x04\x81\xa1a\xc3");
+    protobuf::put_bytes(&mut configure, 3, b"\x08\x01");
     let state = br#"{"lineage":"l","serial":1,"resources":[{"mode":"managed","type":"t","name":"n","provider":"p"}]}"#;
     vec![
         message.clone(),
@@ -56,7 +56,7 @@ fn seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-fn damage(dice: &mut Dice, bytes: &mut Vec<u8>) {
+fn damage(dice: &mut Rng, bytes: &mut Vec<u8>) {
     for _ in 0..=dice.below(6) {
         let at = dice.below(bytes.len() + 1);
         match dice.below(4) {
@@ -72,37 +72,37 @@ fn damage(dice: &mut Dice, bytes: &mut Vec<u8>) {
 }
 
 fn decode(bytes: &[u8]) {
-    let wanted = schema::Wanted::Types(BTreeSet::from(["aws_vpc".to_owned()]));
-    if let Ok(kept) = schema::filter(bytes, &wanted) {
+    let wanted = schema::TypeFilter::Types(BTreeSet::from(["aws_vpc".to_owned()]));
+    if let Ok(kept) = schema::filter_schema(bytes, &wanted) {
         assert!(kept.len() <= bytes.len());
         // What was kept once is kept again.
-        assert_eq!(schema::filter(&kept, &wanted).unwrap(), kept);
+        assert_eq!(schema::filter_schema(&kept, &wanted).unwrap(), kept);
     }
     let _refused = schema::filter_metadata(bytes, &wanted);
     for number in 1..5 {
-        let _refused = messages::verdict(bytes, number);
-        let _refused = proto::text(bytes, number);
+        let _refused = messages::read_diagnostics(bytes, number);
+        let _refused = protobuf::string_field(bytes, number);
     }
-    let essence = messages::essence(bytes);
+    let essence = messages::normalize_configure(bytes);
     assert!(essence.len() <= bytes.len() + 16);
-    assert_eq!(messages::essence(&essence), essence, "what is left of the rest is all of it");
+    assert_eq!(messages::normalize_configure(&essence), essence, "what is left of the rest is all of it");
     let _ = (
         messages::type_name(bytes),
         messages::is_null(bytes),
         msgpack::is_known(bytes),
-        grpc::message(bytes),
+        grpc::unframe(bytes),
     );
     let text = String::from_utf8_lossy(bytes);
     let _refused = Handshake::parse(&text);
-    let _ = Method::parse(&text).diagnostics();
-    let _refused = objects(bytes, "p");
-    schema::words(&text, &mut BTreeSet::new());
+    let _ = Method::parse(&text).diagnostics_field();
+    let _refused = parse_objects(bytes, "p");
+    schema::collect_identifiers(&text, &mut BTreeSet::new());
 }
 
 #[test]
 fn no_bytes_break_the_decoders() {
     let seconds = outer().get("FUZZ_SECONDS").map_or(2, |seconds| seconds.parse().unwrap());
-    let (begun, mut dice, seeds) = (Instant::now(), Dice(0x9e37_79b9_7f4a_7c15), seeds());
+    let (begun, mut dice, seeds) = (Instant::now(), Rng(0x9e37_79b9_7f4a_7c15), seeds());
     let mut count = 0_u64;
     // At least so many, even where the machine gives them no time.
     while count < 10_000 || begun.elapsed() < Duration::from_secs(seconds) {

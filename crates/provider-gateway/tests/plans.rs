@@ -38,7 +38,7 @@ async fn a_workspace_lives_and_dies_through_the_gateway() {
     let counts = bench.gateway.counters().counts();
     assert_eq!((counts.started, counts.unwanted, counts.unknown, counts.lost), (1, 0, 0, 0), "{counts:?}");
     // Both times for four objects, and nothing for the plans.
-    let journal = provider_gateway::journal::read(&bench.dir.path().join("g/journal.jsonl")).unwrap();
+    let journal = provider_gateway::journal::read_entries(&bench.dir.path().join("g/journal.jsonl")).unwrap();
     assert_eq!(journal.len(), 8);
     let destroyed = bench.run(&workspace, &["destroy", "-auto-approve", "-no-color"]).await.ok();
     assert!(destroyed.contains("4 destroyed"), "{destroyed}");

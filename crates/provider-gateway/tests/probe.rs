@@ -1,4 +1,4 @@
-//! The probe, against the real provider: what was changed behind terraform's back is noticed, one thing at a time.
+//! Drift probes with the real provider: every change made outside of Terraform is detected.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,8 +11,8 @@ use std::{fs, time::Duration};
 
 use crate::support::{Bench, Workspace, aws_call, provider};
 use provider_gateway::{
-    probe::{Ask, Fingerprint, Inputs, Why, objects},
-    serve::Seen,
+    probe::{Fingerprint, FingerprintInputs, PlanReason, ProbeRequest, parse_objects},
+    serve::RunActivity,
 };
 
 const AWS: &str = "registry.terraform.io/hashicorp/aws";
@@ -48,41 +48,52 @@ resource "aws_sqs_queue" "this" {
 }
 "#;
 
-fn inputs(workspace: &Workspace) -> Inputs {
-    let state = objects(&fs::read(workspace.root.join("terraform.tfstate")).unwrap(), AWS).unwrap().state;
+fn inputs(workspace: &Workspace) -> FingerprintInputs {
+    let state = parse_objects(&fs::read(workspace.root.join("terraform.tfstate")).unwrap(), AWS)
+        .unwrap()
+        .state_version;
     let text = str::to_owned;
-    Inputs { configuration: text("c"), state, provider: text("p"), surroundings: text("s") }
+    FingerprintInputs { configuration: text("c"), state, provider: text("p"), surroundings: text("s") }
 }
 
-fn ask(workspace: &Workspace, seat: &str, seen: &Seen, fresh: bool) -> Ask {
-    let found = objects(&fs::read(workspace.root.join("terraform.tfstate")).unwrap(), AWS).unwrap();
-    Ask { seat: seat.to_owned(), objects: found.objects, data: seen.data.clone(), fresh }
+fn probe_request(workspace: &Workspace, seat: &str, seen: &RunActivity, fresh: bool) -> ProbeRequest {
+    let found = parse_objects(&fs::read(workspace.root.join("terraform.tfstate")).unwrap(), AWS).unwrap();
+    ProbeRequest { seat: seat.to_owned(), objects: found.objects, data: seen.data.clone(), fresh }
 }
 
 /// A plan that finds nothing, and the fingerprint that follows it.
-async fn take(bench: &Bench, workspace: &Workspace) -> (Fingerprint, Seen) {
+async fn take_fingerprint(bench: &Bench, workspace: &Workspace) -> (Fingerprint, RunActivity) {
     let registered = bench.register(workspace).await;
     let said = workspace.run(&["plan", "-no-color", "-detailed-exitcode"], Some(&registered.reattach)).await;
     said.ok();
     let seen = bench.gateway.release(&registered.run).unwrap();
     assert_eq!((seen.seats.len(), seen.data.len(), seen.too_much), (1, 1, false));
     let seat = seen.seats.first().unwrap().clone();
-    let ask = ask(workspace, &seat, &seen, true);
+    let ask = probe_request(workspace, &seat, &seen, true);
     let probed = bench.gateway.probe(&Bench::registration(workspace), &ask).await.unwrap().unwrap();
-    (Fingerprint::of(inputs(workspace), seen.clone(), &probed).unwrap(), seen)
+    (Fingerprint::from_probe(inputs(workspace), seen.clone(), &probed).unwrap(), seen)
 }
 
-async fn check(bench: &Bench, workspace: &Workspace, taken: &(Fingerprint, Seen)) -> Result<(), Why> {
-    taken.0.worth_a_probe(&inputs(workspace))?;
-    // Answers are everybody's for a second; this one shall be a new one, and not because it says that it must be.
+async fn probe_and_compare(
+    bench: &Bench,
+    workspace: &Workspace,
+    taken: &(Fingerprint, RunActivity),
+) -> Result<(), PlanReason> {
+    taken.0.check_inputs(&inputs(workspace))?;
+    // Reads are shared for a second; wait for a new one without setting `fresh`.
     tokio::time::sleep(Duration::from_millis(1100)).await;
-    let ask = ask(workspace, &taken.0.seat, &taken.1, false);
+    let ask = probe_request(workspace, &taken.0.seat, &taken.1, false);
     let probed = bench.gateway.probe(&Bench::registration(workspace), &ask).await.unwrap();
-    taken.0.compare(&probed.ok_or(Why::UnknownConfiguration)?)
+    taken.0.compare(&probed.ok_or(PlanReason::UnknownConfiguration)?)
 }
 
 /// The same objects in another workspace: what is applied there is done behind the first one's back.
-async fn meddle(bench: &Bench, name: &str, victim: &Workspace, change: impl Fn(&str) -> String) {
+async fn change_behind_terraform(
+    bench: &Bench,
+    name: &str,
+    victim: &Workspace,
+    change: impl Fn(&str) -> String,
+) {
     let text = format!("{}\n{WORLD}", provider(&bench.endpoint, "us-east-1", "test", ""));
     let meddler = bench.like(victim, name, &change(&text));
     fs::copy(victim.root.join("terraform.tfstate"), meddler.root.join("terraform.tfstate")).unwrap();
@@ -136,33 +147,34 @@ async fn every_change_behind_the_back_is_noticed() {
     let workspace = bench.workspace("victim", WORLD);
     bench.run(&workspace, &["init", "-no-color"]).await.ok();
     bench.run(&workspace, &["apply", "-auto-approve", "-no-color"]).await.ok();
-    let taken = take(&bench, &workspace).await;
-    assert_eq!(check(&bench, &workspace, &taken).await, Ok(()));
+    let taken = take_fingerprint(&bench, &workspace).await;
+    assert_eq!(probe_and_compare(&bench, &workspace, &taken).await, Ok(()));
     for Change { address, service, call, values: [other, own] } in changes(&workspace) {
         aws_call(&bench.endpoint, service, &format!("{call}{other}")).await;
-        let why = check(&bench, &workspace, &taken).await;
-        assert_eq!(why, Err(Why::Differs { address: address.to_owned() }), "{call}{other}");
+        let why = probe_and_compare(&bench, &workspace, &taken).await;
+        assert_eq!(why, Err(PlanReason::Differs { address: address.to_owned() }), "{call}{other}");
         aws_call(&bench.endpoint, service, &format!("{call}{own}")).await;
-        assert_eq!(check(&bench, &workspace, &taken).await, Ok(()), "{call}{own}");
+        assert_eq!(probe_and_compare(&bench, &workspace, &taken).await, Ok(()), "{call}{own}");
     }
-    meddle(&bench, "meddler", &workspace, |text| text.replacen("\"one\"", "\"other\"", 1)).await;
-    let why = check(&bench, &workspace, &taken).await;
-    assert_eq!(why, Err(Why::Differs { address: "aws_vpc.this".to_owned() }));
+    change_behind_terraform(&bench, "meddler", &workspace, |text| text.replacen("\"one\"", "\"other\"", 1))
+        .await;
+    let why = probe_and_compare(&bench, &workspace, &taken).await;
+    assert_eq!(why, Err(PlanReason::Differs { address: "aws_vpc.this".to_owned() }));
     // A plan through the gateway decides, and repairs.
     bench.run(&workspace, &["apply", "-auto-approve", "-no-color"]).await.ok();
-    let taken = take(&bench, &workspace).await;
-    assert_eq!(check(&bench, &workspace, &taken).await, Ok(()));
+    let taken = take_fingerprint(&bench, &workspace).await;
+    assert_eq!(probe_and_compare(&bench, &workspace, &taken).await, Ok(()));
     let without = |text: &str| text.split("resource \"aws_sqs_queue\"").next().unwrap().to_owned();
-    meddle(&bench, "deleter", &workspace, without).await;
-    let why = check(&bench, &workspace, &taken).await;
-    assert_eq!(why, Err(Why::Missing { address: "aws_sqs_queue.this".to_owned() }));
+    change_behind_terraform(&bench, "deleter", &workspace, without).await;
+    let why = probe_and_compare(&bench, &workspace, &taken).await;
+    assert_eq!(why, Err(PlanReason::Missing { address: "aws_sqs_queue.this".to_owned() }));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gateway_that_knows_nothing_asks_for_a_plan() {
     let bench = Bench::new().await;
     let workspace = bench.workspace("any", WORLD);
-    let ask = Ask { seat: "00".repeat(32), objects: Vec::new(), data: Vec::new(), fresh: false };
+    let ask = ProbeRequest { seat: "00".repeat(32), objects: Vec::new(), data: Vec::new(), fresh: false };
     let probed = bench.gateway.probe(&Bench::registration(&workspace), &ask).await.unwrap();
     assert_eq!(probed, None);
 }

@@ -1,4 +1,4 @@
-//! Many runs on one gateway: nobody notices the others.
+//! Isolation of concurrent runs on one gateway.
 
 #![allow(
     clippy::unwrap_used,

@@ -6,9 +6,9 @@ use http_body_util::Full;
 use hyper::{Response, body::Bytes, service::service_fn};
 use hyper_util::rt::TokioIo;
 use sandbox_router::{
-    locals::NoLocals,
-    proxy::{Proxy, Settings},
-    table::{Backend, Key, Route, ServicePort, Table, Target},
+    local_transport::NoLocalTransport,
+    proxy::{Proxy, ProxySettings},
+    table::{Backend, Route, RouteTable, RoutingKey, ServicePort, Target},
 };
 use tokio::net::TcpListener;
 
@@ -18,13 +18,13 @@ const PORT: u16 = 8080;
 #[expect(clippy::print_stdout, reason = "that is what an example is for")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (baseline, fork) = (pod("the service as it is\n").await?, pod("the fork of pr-1\n").await?);
-    let settings = Settings { address: Ipv4Addr::LOCALHOST.into(), ..Settings::default() };
-    let proxy = Proxy::start(settings, Arc::new(NoLocals))?;
-    let mut builder = Table::builder();
+    let settings = ProxySettings { address: Ipv4Addr::LOCALHOST.into(), ..ProxySettings::default() };
+    let proxy = Proxy::start(settings, Arc::new(NoLocalTransport))?;
+    let mut builder = RouteTable::builder();
     let service = ServicePort::new("shop", "cart", 80);
-    let route = builder.add(Route::new(service, Backend::baseline([baseline])).listen(PORT));
-    let key = Key::parse("k1").ok_or("k1 is a key")?;
-    route.set(key, Target::Backend(Backend::fork("shop", "pr-1", [fork])));
+    let route = builder.add(Route::new(service, Backend::baseline([baseline])).with_listener(PORT));
+    let key = RoutingKey::parse("k1").ok_or("k1 is a key")?;
+    route.set_override(key, Target::Backend(Backend::fork("shop", "pr-1", [fork])));
     if let Some((port, error)) = proxy.apply(builder.build()).await.failed.pop() {
         return Err(format!("port {port} of this machine is taken: {error}").into());
     }

@@ -1,4 +1,4 @@
-//! Bodies on streams of HTTP/2, trailers included: the proxy and the tunnel have them.
+//! Bodies on HTTP/2 streams, with trailers; used by the proxy and the tunnel.
 
 use std::{
     error::Error,
@@ -10,22 +10,22 @@ use bytes::Bytes;
 use h2::{Reason, RecvStream, SendStream};
 use hyper::body::{Body, Frame, SizeHint};
 
-use crate::locals::BoxError;
+use crate::local_transport::BoxError;
 
-/// A body that comes in. Who sends it may send more when a piece was taken.
+/// A received body. Flow-control capacity is released as data is taken.
 #[derive(Debug)]
-pub struct Received {
+pub struct H2Body {
     recv: RecvStream,
     is_read: bool,
 }
 
-impl Received {
+impl H2Body {
     pub(crate) fn new(recv: RecvStream) -> Self {
         Self { recv, is_read: false }
     }
 }
 
-impl Body for Received {
+impl Body for H2Body {
     type Data = Bytes;
     type Error = h2::Error;
 
@@ -39,7 +39,7 @@ impl Body for Received {
                     let released = self.recv.flow_control().release_capacity(data.len());
                     return Poll::Ready(Some(released.map(|()| Frame::data(data))));
                 }
-                // The other side has what it wanted before we had said everything; what it said is complete.
+                // The peer reset with NO_ERROR: it needs no more of our data, and its own is complete.
                 Some(Err(error)) if error.reason() == Some(Reason::NO_ERROR) => return Poll::Ready(None),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 None => self.is_read = true,
@@ -61,112 +61,115 @@ impl Body for Received {
     }
 }
 
-/// Why a body was not sent to its end.
+/// A body was not sent completely.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unsent {
-    /// The stream is gone.
-    #[error("the other side takes no more")]
+pub(crate) enum SendBodyError {
+    /// The stream failed.
+    #[error("the stream failed")]
     Stream(#[source] h2::Error),
-    /// The other side asked us to stop.
-    #[error("the other side does not want it: {0}")]
+    /// The peer reset the stream.
+    #[error("the peer reset the stream: {0}")]
     Reset(Reason),
-    /// What we read from broke.
-    #[error("what was to be sent broke off")]
+    /// The body itself failed.
+    #[error("the body ended early")]
     Source(#[source] BoxError),
 }
 
-/// Sends a body, and its trailers; resets the stream if the body breaks off.
-pub(crate) struct Pump<B> {
+/// Sends a body with its trailers; resets the stream if the body fails.
+pub(crate) struct BodySender<B> {
     body: B,
     to: SendStream<Bytes>,
-    /// A piece for which there is no room yet.
-    waiting: Option<Bytes>,
+    /// Data that waits for flow-control capacity.
+    pending: Option<Bytes>,
 }
 
-impl<B> Pump<B>
+impl<B> BodySender<B>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
 {
     pub(crate) fn new(body: B, to: SendStream<Bytes>) -> Self {
-        Self { body, to, waiting: None }
+        Self { body, to, pending: None }
     }
 
-    /// What there is to do for a frame, or for the end of all; something comes back if it was the last.
-    fn take(&mut self, frame: Option<Result<Frame<Bytes>, B::Error>>) -> Option<Result<(), Unsent>> {
+    /// Sends a frame or the end of the stream; returns a result if it was the last.
+    fn send_frame(
+        &mut self,
+        frame: Option<Result<Frame<Bytes>, B::Error>>,
+    ) -> Option<Result<(), SendBodyError>> {
         let frame = match frame {
-            None => return Some(self.to.send_data(Bytes::new(), true).map_err(Unsent::Stream)),
+            None => return Some(self.to.send_data(Bytes::new(), true).map_err(SendBodyError::Stream)),
             Some(Err(error)) => {
                 let error = error.into();
-                self.to.send_reset(reason(&*error));
-                return Some(Err(Unsent::Source(error)));
+                self.to.send_reset(reset_reason(&*error));
+                return Some(Err(SendBodyError::Source(error)));
             }
             Some(Ok(frame)) => frame,
         };
         match frame.into_data() {
-            // The last piece can wait for its room in HTTP/2 as well as here.
+            // The last chunk can wait for capacity inside h2.
             Ok(data) if self.body.is_end_stream() => {
-                Some(self.to.send_data(data, true).map_err(Unsent::Stream))
+                Some(self.to.send_data(data, true).map_err(SendBodyError::Stream))
             }
             Ok(data) => {
-                self.waiting = Some(data).filter(|data| !data.is_empty());
+                self.pending = Some(data).filter(|data| !data.is_empty());
                 None
             }
             Err(frame) => {
                 let trailers = frame.into_trailers().ok()?;
-                Some(self.to.send_trailers(trailers).map_err(Unsent::Stream))
+                Some(self.to.send_trailers(trailers).map_err(SendBodyError::Stream))
             }
         }
     }
 
-    /// Waits for room, and then gives HTTP/2 the whole piece: it sends what fits and keeps the rest.
-    fn poll_waiting(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Unsent>> {
-        if self.waiting.is_some() {
+    /// Waits for capacity and then hands over the whole chunk: h2 buffers what does not fit.
+    fn poll_pending(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SendBodyError>> {
+        if self.pending.is_some() {
             self.to.reserve_capacity(1);
             while self.to.capacity() == 0 {
                 if let Poll::Ready(reset) = self.to.poll_reset(cx) {
-                    return Poll::Ready(Err(was_reset(reset)));
+                    return Poll::Ready(Err(reset_error(reset)));
                 }
                 match ready!(self.to.poll_capacity(cx)) {
-                    None => return Poll::Ready(Err(Unsent::Reset(Reason::CANCEL))),
-                    Some(room) => room.map_err(Unsent::Stream)?,
+                    None => return Poll::Ready(Err(SendBodyError::Reset(Reason::CANCEL))),
+                    Some(room) => room.map_err(SendBodyError::Stream)?,
                 };
             }
         }
-        let sent = self.waiting.take().map_or(Ok(()), |data| self.to.send_data(data, false));
-        Poll::Ready(sent.map_err(Unsent::Stream))
+        let sent = self.pending.take().map_or(Ok(()), |data| self.to.send_data(data, false));
+        Poll::Ready(sent.map_err(SendBodyError::Stream))
     }
 }
 
-impl<B> Future for Pump<B>
+impl<B> Future for BodySender<B>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
 {
-    type Output = Result<(), Unsent>;
+    type Output = Result<(), SendBodyError>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Unsent>> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), SendBodyError>> {
         loop {
-            ready!(self.poll_waiting(cx))?;
+            ready!(self.poll_pending(cx))?;
             let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) else {
-                return self.to.poll_reset(cx).map(|reset| Err(was_reset(reset)));
+                return self.to.poll_reset(cx).map(|reset| Err(reset_error(reset)));
             };
-            if let Some(end) = self.take(frame) {
+            if let Some(end) = self.send_frame(frame) {
                 return Poll::Ready(end);
             }
         }
     }
 }
 
-fn was_reset(reset: Result<Reason, h2::Error>) -> Unsent {
+fn reset_error(reset: Result<Reason, h2::Error>) -> SendBodyError {
     match reset {
-        Ok(reason) => Unsent::Reset(reason),
-        Err(error) => Unsent::Stream(error),
+        Ok(reason) => SendBodyError::Reset(reason),
+        Err(error) => SendBodyError::Stream(error),
     }
 }
 
-/// The reason that the other side gave, wherever it stands among the causes of an error.
-pub(crate) fn reason(error: &(dyn Error + 'static)) -> Reason {
+/// The reset reason from the source chain of an error.
+pub(crate) fn reset_reason(error: &(dyn Error + 'static)) -> Reason {
     let causes = std::iter::successors(Some(error), |error: &&(dyn Error + 'static)| (*error).source());
     let given = causes.filter_map(|error| error.downcast_ref::<h2::Error>()).find_map(h2::Error::reason);
     given.unwrap_or(Reason::INTERNAL_ERROR)

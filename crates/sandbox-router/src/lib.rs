@@ -1,10 +1,10 @@
-//! The data plane of sandboxes: requests that carry a routing key go to the fork of a service, all others to the service
-//! itself. Knows nothing of Kubernetes objects, Terraform or AWS.
+//! The sandbox data plane: routes requests with a routing key to the fork of a service, all others to its baseline.
+//! Independent of Kubernetes objects, Terraform and AWS.
 
-pub mod body;
+pub mod h2_body;
 pub mod key;
-pub mod locals;
+pub mod local_transport;
 pub mod proxy;
-pub mod streams;
+pub mod request_body;
 pub mod table;
 pub mod tunnel;

@@ -1,4 +1,4 @@
-//! How the proxy reaches processes on people's desks. The tunnel does it; tests do it without one.
+//! How the proxy reaches processes on developers' machines. Implemented by the tunnel, and by fakes in tests.
 
 use std::{io, time::Duration};
 
@@ -8,78 +8,85 @@ use http::{Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::{body::Body, table::Local};
+use crate::{request_body::RequestBody, table::LocalTarget};
 
-/// What goes wrong with a body on its way.
+/// An error of a body in transit.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The answer of a local process.
-pub type LocalAnswer = Response<UnsyncBoxBody<Bytes, BoxError>>;
+/// The response of a local process.
+pub type LocalResponse = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
-/// Bytes both ways.
+/// A bidirectional byte stream.
 pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// The sessions of local workloads.
-pub trait Locals: Send + Sync + 'static {
-    /// Sends a request to a port of a local workload. Dropping the future, or the body of the answer, cancels it there.
+/// Transport to local workloads.
+pub trait LocalTransport: Send + Sync + 'static {
+    /// Sends a request to a port of a local workload. Dropping the future or the response body cancels the request.
     ///
-    /// While a session is expected back, this waits, and gives up with [`LocalError::Waiting`].
-    fn send(&self, to: &Local, request: Request<Body>)
-    -> BoxFuture<'static, Result<LocalAnswer, LocalError>>;
+    /// Waits while a session is reconnecting, up to a limit; then returns [`LocalError::Waiting`].
+    fn send(
+        &self,
+        to: &LocalTarget,
+        request: Request<RequestBody>,
+    ) -> BoxFuture<'static, Result<LocalResponse, LocalError>>;
 
-    /// Opens a stream of bytes to a port of a local workload: for upgrades, which are between the two ends alone.
-    fn connect(&self, to: &Local) -> BoxFuture<'static, Result<Box<dyn Duplex>, LocalError>>;
+    /// Opens a byte stream to a port of a local workload, for protocol upgrades.
+    fn connect(&self, to: &LocalTarget) -> BoxFuture<'static, Result<Box<dyn Duplex>, LocalError>>;
 
-    /// What there is to tell of the sessions; nothing where there are none.
-    fn figures(&self) -> Option<Figures> {
+    /// Statistics of the sessions, if there are any.
+    fn stats(&self) -> Option<TunnelStats> {
         None
     }
 }
 
-/// Figures of the sessions of a router.
+/// Statistics of the sessions of a router.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Figures {
-    /// The workloads that somebody is connected for, and how long the last ping took.
+pub struct TunnelStats {
+    /// Connected workloads with their last round-trip time.
     pub connected: Vec<(String, Option<Duration>)>,
-    /// How often an agent that had been connected came back.
+    /// Number of reconnects.
     pub reconnects: u64,
 }
 
-/// Why a local process did not answer.
+/// A request to a local process failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LocalError {
-    /// There is no session and none is expected. The request comes back untouched, to be sent elsewhere.
-    #[error("nobody is connected")]
-    Disconnected(Option<Box<Request<Body>>>),
-    /// Another router has the session by now. The request comes back untouched, to be sent there.
-    #[error("another router has the connection")]
-    Moved(Option<Box<Request<Body>>>),
-    /// The session is expected back, and did not come in time; or too many wait for it already.
-    #[error("the connection is being made again")]
-    Waiting,
-    /// The session has as many requests as it takes at once, and none of them ended in time.
-    #[error("too many requests at once")]
+    /// No session, and none is expected. Returns the unsent request, so that it can go to another responder.
+    #[error("no agent is connected")]
+    Disconnected(Option<Box<Request<RequestBody>>>),
+    /// Another router holds the session. Returns the unsent request, to be sent there.
+    #[error("another router holds the session")]
+    Moved(Option<Box<Request<RequestBody>>>),
+    /// The session did not reconnect in time, or too many requests wait for it.
+    #[error("the agent is reconnecting")]
+    Reconnecting,
+    /// The session is at its request limit, and no slot became free in time.
+    #[error("too many concurrent requests")]
     Busy,
-    /// The session is there, and the local port does not answer.
-    #[error("nothing answers at the local port")]
+    /// The session exists, but the local port does not respond.
+    #[error("the local port does not respond")]
     Unreachable(#[source] io::Error),
-    /// It broke off on the way.
-    #[error("the local process did not finish its answer")]
-    Broken(#[source] BoxError),
+    /// The connection failed in transit.
+    #[error("the response of the local process ended early")]
+    Interrupted(#[source] BoxError),
 }
 
-/// Nobody is ever connected.
+/// A transport without sessions.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct NoLocals;
+pub struct NoLocalTransport;
 
-impl Locals for NoLocals {
-    fn send(&self, _: &Local, request: Request<Body>) -> BoxFuture<'static, Result<LocalAnswer, LocalError>> {
+impl LocalTransport for NoLocalTransport {
+    fn send(
+        &self,
+        _: &LocalTarget,
+        request: Request<RequestBody>,
+    ) -> BoxFuture<'static, Result<LocalResponse, LocalError>> {
         Box::pin(async { Err(LocalError::Disconnected(Some(Box::new(request)))) })
     }
 
-    fn connect(&self, _: &Local) -> BoxFuture<'static, Result<Box<dyn Duplex>, LocalError>> {
+    fn connect(&self, _: &LocalTarget) -> BoxFuture<'static, Result<Box<dyn Duplex>, LocalError>> {
         Box::pin(async { Err(LocalError::Disconnected(None)) })
     }
 }

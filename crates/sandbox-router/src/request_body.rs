@@ -1,4 +1,4 @@
-//! The body of a request on its way through.
+//! The body of a request that the proxy forwards.
 
 use std::{
     any::Any,
@@ -10,98 +10,98 @@ use std::{
 use bytes::Bytes;
 use hyper::body::{Frame, Incoming, SizeHint};
 
-use crate::streams::Received;
+use crate::h2_body::H2Body;
 
-/// The body of a request. Nothing of it is copied.
+/// The body of a request. Data is not copied.
 #[derive(Debug)]
-pub enum Body {
-    /// As it comes in.
+pub enum RequestBody {
+    /// Streamed from the caller's HTTP/1 connection.
     Incoming(Incoming),
-    /// The same, where somebody has to know when it was read to its end or given up.
-    Held(Incoming, Hold),
-    /// As it comes in on a stream of HTTP/2.
-    Stream(Received),
-    /// All of it at once; `None` when it was taken.
-    Whole(Option<Bytes>),
+    /// The same, with a guard that is dropped when the body was read or abandoned.
+    Guarded(Incoming, BodyDropGuard),
+    /// Streamed from an HTTP/2 stream.
+    Stream(H2Body),
+    /// A buffered body; `None` once it was taken.
+    Full(Option<Bytes>),
 }
 
-/// Something that is dropped together with a body.
-pub struct Hold {
+/// A value that is dropped together with a body.
+pub struct BodyDropGuard {
     _held: Box<dyn Any + Send + Sync>,
 }
 
-impl Hold {
-    /// Holds this.
+impl BodyDropGuard {
+    /// Wraps a value.
     pub fn new(held: impl Any + Send + Sync) -> Self {
         Self { _held: Box::new(held) }
     }
 }
 
-impl fmt::Debug for Hold {
+impl fmt::Debug for BodyDropGuard {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Hold").finish_non_exhaustive()
     }
 }
 
-/// A body did not come to its end.
+/// A body ended early.
 #[derive(Debug, thiserror::Error)]
-pub enum Broken {
-    /// On a connection of its own.
-    #[error("the connection broke off")]
+pub enum BodyError {
+    /// An HTTP/1 body; the connection failed.
+    #[error("the connection failed")]
     Incoming(#[from] hyper::Error),
-    /// On a stream of HTTP/2; the cause has the reason that was given.
+    /// An HTTP/2 body; the source has the reset reason.
     #[error("the stream was reset")]
     Stream(#[from] h2::Error),
 }
 
-impl Body {
-    /// No body.
+impl RequestBody {
+    /// An empty body.
     pub fn empty() -> Self {
-        Self::Whole(None)
+        Self::Full(None)
     }
 
-    /// These bytes.
-    pub fn whole(bytes: Bytes) -> Self {
-        Self::Whole(Some(bytes).filter(|bytes| !bytes.is_empty()))
+    /// A body of these bytes.
+    pub fn full(bytes: Bytes) -> Self {
+        Self::Full(Some(bytes).filter(|bytes| !bytes.is_empty()))
     }
 }
 
-impl Default for Body {
+impl Default for RequestBody {
     fn default() -> Self {
         Self::empty()
     }
 }
 
-impl hyper::body::Body for Body {
+impl hyper::body::Body for RequestBody {
     type Data = Bytes;
-    type Error = Broken;
+    type Error = BodyError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match &mut *self {
-            Self::Incoming(incoming) | Self::Held(incoming, _) => {
+            Self::Incoming(incoming) | Self::Guarded(incoming, _) => {
                 Pin::new(incoming).poll_frame(cx).map_err(Into::into)
             }
             Self::Stream(received) => Pin::new(received).poll_frame(cx).map_err(Into::into),
-            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Incoming(incoming) | Self::Held(incoming, _) => incoming.is_end_stream(),
+            Self::Incoming(incoming) | Self::Guarded(incoming, _) => incoming.is_end_stream(),
             Self::Stream(received) => received.is_end_stream(),
-            Self::Whole(bytes) => bytes.is_none(),
+            Self::Full(bytes) => bytes.is_none(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Incoming(incoming) | Self::Held(incoming, _) => incoming.size_hint(),
+            Self::Incoming(incoming) | Self::Guarded(incoming, _) => incoming.size_hint(),
             Self::Stream(received) => received.size_hint(),
-            Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
+            Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
 use sandbox::{
     api::{RouteGroup, Sandbox},
-    routes::{Objects, routes},
+    routes::{RouteObjects, build_routes},
 };
 use serde_json::{Value, json};
 
@@ -79,19 +79,19 @@ fn main() {
             slices.push(slice(&fork, &format!("10.1.{}.{}", number / 250, number % 250)));
         }
     }
-    let objects = Objects {
+    let objects = RouteObjects {
         sandboxes: sandboxes.iter().collect(),
         groups: groups.iter().collect(),
         services: services.iter().collect(),
         slices: slices.iter().collect(),
-        ..Objects::default()
+        ..RouteObjects::default()
     };
     let mut times = Vec::new();
     for _ in 0..51 {
         let begin = Instant::now();
-        let made = routes(&objects);
+        let made = build_routes(&objects);
         times.push(begin.elapsed());
-        assert_eq!(made.table.overrides(), 3_000 + 10 * 3);
+        assert_eq!(made.table.override_count(), 3_000 + 10 * 3);
     }
     times.sort_unstable();
     println!(

@@ -1,15 +1,15 @@
-//! Short words made from long ones: keys, names, digests.
+//! Digests, and the routing keys and names derived from them.
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// Crockford's alphabet: no letter that can be taken for another one.
+/// Crockford's base32 alphabet, without ambiguous letters.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// How long a key is that nobody chose: 65 bits.
+/// Length of a generated routing key: 65 bits.
 const KEY_LENGTH: usize = 13;
 
-/// The routing key of an object that names none. Made from its uid, so it is the same whenever it is asked for.
+/// The generated routing key of an object, derived from its uid and therefore stable.
 pub fn routing_key(uid: &str) -> String {
     let hash = Sha256::digest(uid.as_bytes());
     // Five bits at a time; 13 characters need no more than the first nine bytes.
@@ -21,11 +21,11 @@ pub fn routing_key(uid: &str) -> String {
 
 /// A digest of a text, in hexadecimal.
 pub fn sha256(text: &str) -> String {
-    hexadecimal(&Sha256::digest(text.as_bytes()))
+    to_hex(&Sha256::digest(text.as_bytes()))
 }
 
-/// The first 16 characters of the digest of a text that has these lines.
-pub(crate) fn of_lines<'a>(lines: impl IntoIterator<Item = &'a str>) -> String {
+/// The first 16 characters of the digest of these lines.
+pub(crate) fn lines_digest<'a>(lines: impl IntoIterator<Item = &'a str>) -> String {
     let mut hash = Sha256::new();
     for (at, line) in lines.into_iter().enumerate() {
         if at > 0 {
@@ -33,10 +33,10 @@ pub(crate) fn of_lines<'a>(lines: impl IntoIterator<Item = &'a str>) -> String {
         }
         hash.update(line.as_bytes());
     }
-    hexadecimal(&hash.finalize()[..8])
+    to_hex(&hash.finalize()[..8])
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+fn to_hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 * bytes.len());
     for byte in bytes {
         for half in [byte >> 4, byte & 15] {
@@ -46,29 +46,31 @@ fn hexadecimal(bytes: &[u8]) -> String {
     text
 }
 
-/// `<begin>-<sandbox>-<hash>` of at most `longest` characters. The hash is of the parts, so that two long names that begin
-/// alike stay two names.
-pub(crate) fn joined_name(parts: [&str; 3], sandbox: &str, longest: usize) -> String {
+/// `<begin>-<sandbox>-<hash>` of at most `longest` characters. The hash covers the parts, so that long names with a common
+/// prefix stay distinct.
+pub(crate) fn hashed_name(parts: [&str; 3], sandbox: &str, longest: usize) -> String {
     let hash = &sha256(&format!("{}/{sandbox}", parts.join("/")))[..4];
     let room = longest.saturating_sub(sandbox.len() + hash.len() + 2);
-    // A baseline may be called `a.b`; a fork's name is a part of host names too.
+    // A baseline name may contain dots; a fork's name is part of a DNS label.
     let begin: String = parts[2].chars().map(|it| if it == '.' { '-' } else { it }).take(room).collect();
     let begin = begin.trim_end_matches('-');
     if begin.is_empty() { format!("{sandbox}-{hash}") } else { format!("{begin}-{sandbox}-{hash}") }
 }
 
-/// Text that is the same for the same JSON, however its fields are ordered.
-pub(crate) fn canonical(value: &Value) -> String {
+/// JSON text with sorted fields.
+pub(crate) fn canonical_json(value: &Value) -> String {
     match value {
         Value::Object(fields) => {
             let mut fields: Vec<_> = fields.iter().collect();
             fields.sort_by_key(|(name, _)| *name);
             let fields = fields
                 .iter()
-                .map(|(name, value)| format!("{}:{}", Value::from(name.as_str()), canonical(value)));
+                .map(|(name, value)| format!("{}:{}", Value::from(name.as_str()), canonical_json(value)));
             format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
         }
-        Value::Array(items) => format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(",")),
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(canonical_json).collect::<Vec<_>>().join(","))
+        }
         other => other.to_string(),
     }
 }
@@ -105,9 +107,9 @@ mod tests {
     #[test]
     fn lines_have_the_digest_of_the_text_that_they_are() {
         for text in ["", "shop/cart:80 k1 fork/shop/pr-1", "a\nb\n\nc"] {
-            assert_eq!(of_lines(text.split('\n')), sha256(text)[..16], "{text:?}");
+            assert_eq!(lines_digest(text.split('\n')), sha256(text)[..16], "{text:?}");
         }
-        assert_eq!(of_lines([]), sha256("")[..16]);
+        assert_eq!(lines_digest([]), sha256("")[..16]);
     }
 
     #[test]
@@ -115,22 +117,22 @@ mod tests {
         let long = "a".repeat(80);
         let other = format!("{long}b");
         let (one, two) = (
-            joined_name(["Deployment", "shop", &long], "pr-1", 52),
-            joined_name(["Deployment", "shop", &other], "pr-1", 52),
+            hashed_name(["Deployment", "shop", &long], "pr-1", 52),
+            hashed_name(["Deployment", "shop", &other], "pr-1", 52),
         );
         assert_eq!((one.len(), two.len()), (52, 52));
         assert_ne!(one, two);
         assert_ne!(
-            joined_name(["Deployment", "shop", "cart"], "pr-1", 52),
-            joined_name(["Service", "shop", "cart"], "pr-1", 52)
+            hashed_name(["Deployment", "shop", "cart"], "pr-1", 52),
+            hashed_name(["Service", "shop", "cart"], "pr-1", 52)
         );
-        assert!(joined_name(["Deployment", "shop", "a.b"], "pr-1", 52).starts_with("a-b-pr-1-"));
-        assert!(joined_name(["Deployment", "shop", "---"], "pr-1", 52).starts_with("pr-1-"));
+        assert!(hashed_name(["Deployment", "shop", "a.b"], "pr-1", 52).starts_with("a-b-pr-1-"));
+        assert!(hashed_name(["Deployment", "shop", "---"], "pr-1", 52).starts_with("pr-1-"));
     }
 
     #[test]
     fn the_order_of_fields_makes_no_difference_and_that_of_items_does() {
-        assert_eq!(canonical(&json!({"b": [1, null], "a": "x"})), r#"{"a":"x","b":[1,null]}"#);
-        assert_ne!(canonical(&json!([1, 2])), canonical(&json!([2, 1])));
+        assert_eq!(canonical_json(&json!({"b": [1, null], "a": "x"})), r#"{"a":"x","b":[1,null]}"#);
+        assert_ne!(canonical_json(&json!([1, 2])), canonical_json(&json!([2, 1])));
     }
 }

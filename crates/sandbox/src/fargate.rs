@@ -1,10 +1,10 @@
-//! Where a fork's pods would run. EKS decides by the labels that a pod has, and a fork has fewer than its baseline.
+//! Placement of a fork's pods. EKS matches Fargate profiles by pod labels, and a fork has fewer labels than its baseline.
 
 use serde_json::Value;
 
 use crate::{
     api::{conditions::reasons, names},
-    labels::{Labels, glob},
+    labels::{Labels, glob_matches},
 };
 
 /// A Fargate profile of the cluster.
@@ -12,58 +12,58 @@ use crate::{
 pub struct Profile {
     /// Its name.
     pub name: String,
-    /// The pods it is for.
+    /// Its selectors.
     pub selectors: Vec<Selector>,
 }
 
-/// Pods of some namespaces, perhaps with labels. `*` and `?` are wildcards everywhere.
+/// A selector of a profile. `*` and `?` are wildcards in all values.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selector {
-    /// Their namespace.
+    /// Namespace of the pods.
     pub namespace: String,
-    /// Their labels, all of them.
+    /// Labels of the pods, all required.
     pub labels: Labels,
 }
 
-/// Where pods can run in a cluster.
+/// Compute capacity of a cluster.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Compute<'a> {
+pub struct ClusterCompute<'a> {
     /// The Fargate profiles.
     pub profiles: &'a [Profile],
-    /// Whether there are nodes of another kind.
-    pub nodes: bool,
+    /// Whether there are nodes other than Fargate's.
+    pub has_nodes: bool,
 }
 
-/// Where a fork's pods would run.
+/// Where a fork's pods are scheduled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum Placement {
     /// On Fargate.
     Fargate {
-        /// The profile that takes them.
+        /// The selecting profile.
         profile: String,
-        /// Labels that they need for it, beside their own.
+        /// Additional labels that the pods need for it.
         labels: Labels,
     },
     /// On nodes.
     Nodes,
-    /// Nowhere. The sentence names the selector to add.
-    Nowhere(String),
+    /// Nowhere. The message names the selector to add.
+    Unschedulable(String),
 }
 
-impl Place {
+impl Placement {
     /// The reason for the condition `ComputeReady`.
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::Fargate { .. } => reasons::FARGATE_PROFILE,
             Self::Nodes => reasons::NODES,
-            Self::Nowhere(_) => reasons::NO_FARGATE_PROFILE,
+            Self::Unschedulable(_) => reasons::NO_FARGATE_PROFILE,
         }
     }
 }
 
-/// The pods of a fork, before anything is made.
+/// The pods of a fork before it is created.
 #[derive(Debug, Clone, Copy)]
-pub struct Candidate<'a> {
+pub struct ForkPods<'a> {
     /// Their namespace.
     pub namespace: &'a str,
     /// The labels of the baseline's pods.
@@ -72,48 +72,52 @@ pub struct Candidate<'a> {
     pub fork: &'a Labels,
 }
 
-/// Where a fork's pods would run, and with which labels. `misleads` says of labels whether a Service or a disruption
-/// budget of the baseline would take a pod with them for its own.
-pub fn place(pods: Candidate<'_>, compute: Compute<'_>, misleads: impl Fn(&Labels) -> bool) -> Place {
-    let found = taking(compute.profiles, pods.namespace, pods.fork);
+/// Chooses the placement of a fork's pods and the labels that it needs. `misleads` returns whether a Service or a disruption
+/// budget of the baseline would select a pod with the given labels.
+pub fn choose_placement(
+    pods: ForkPods<'_>,
+    compute: ClusterCompute<'_>,
+    misleads: impl Fn(&Labels) -> bool,
+) -> Placement {
+    let found = matching_profiles(compute.profiles, pods.namespace, pods.fork);
     match found.as_slice() {
         [] => {}
-        [only] => return Place::Fargate { profile: (*only).to_owned(), labels: Labels::new() },
-        // EKS would take the first by name; said aloud it stays so when profiles come and go.
+        [only] => return Placement::Fargate { profile: (*only).to_owned(), labels: Labels::new() },
+        // EKS picks the first by name; the explicit label keeps the choice stable when profiles are added or removed.
         [first, ..] => {
             let wished = pods.baseline.get(names::FARGATE_PROFILE_LABEL).map(String::as_str);
             let profile = wished.filter(|it| found.contains(it)).unwrap_or(first).to_owned();
             let labels = Labels::from([(names::FARGATE_PROFILE_LABEL.to_owned(), profile.clone())]);
-            return Place::Fargate { profile, labels };
+            return Placement::Fargate { profile, labels };
         }
     }
-    if let Some(place) = by_kept_labels(pods, compute.profiles, misleads) {
+    if let Some(place) = placement_by_baseline_labels(pods, compute.profiles, misleads) {
         return place;
     }
-    if compute.nodes {
-        return Place::Nodes;
+    if compute.has_nodes {
+        return Placement::Nodes;
     }
-    Place::Nowhere(format!(
-        "no Fargate profile takes the fork's pods and there are no nodes; add a profile with the selector {{namespace: {:?}, labels: {{{:?}: \"*\"}}}}",
+    Placement::Unschedulable(format!(
+        "no Fargate profile selects the fork's pods and there are no nodes; add a profile with the selector {{namespace: {:?}, labels: {{{:?}: \"*\"}}}}",
         pods.namespace,
         names::FORK_LABEL
     ))
 }
 
-/// How long pods may take to become ready on Fargate, in seconds: it looks for a place for a minute or two before they even start.
-const PATIENCE: i64 = 600;
+/// Minimum progress deadline on Fargate, in seconds: scheduling takes a minute or two before a pod starts.
+const FARGATE_PROGRESS_DEADLINE: i64 = 600;
 
-/// Lets a fork wait as long as Fargate takes. A baseline on nodes may know less patience.
-pub fn give_time(fork: &mut Value) {
+/// Raises the progress deadline of a fork on Fargate. That of a baseline on nodes may be shorter.
+pub fn extend_progress_deadline(fork: &mut Value) {
     if let Some(deadline) = fork.pointer_mut("/spec/progressDeadlineSeconds")
-        && deadline.as_i64().is_some_and(|it| it < PATIENCE)
+        && deadline.as_i64().is_some_and(|it| it < FARGATE_PROGRESS_DEADLINE)
     {
-        *deadline = PATIENCE.into();
+        *deadline = FARGATE_PROGRESS_DEADLINE.into();
     }
 }
 
-/// The profiles that take a pod, by name. A pod that names one is taken by no other.
-fn taking<'a>(profiles: &'a [Profile], namespace: &str, labels: &Labels) -> Vec<&'a str> {
+/// The profiles that select a pod, sorted by name. A pod that names a profile is selected by no other.
+fn matching_profiles<'a>(profiles: &'a [Profile], namespace: &str, labels: &Labels) -> Vec<&'a str> {
     let named = labels.get(names::FARGATE_PROFILE_LABEL);
     let wanted = profiles.iter().filter(|it| named.is_none_or(|name| *name == it.name));
     let takes = |profile: &&Profile| profile.selectors.iter().any(|it| selects(it, namespace, labels));
@@ -122,41 +126,41 @@ fn taking<'a>(profiles: &'a [Profile], namespace: &str, labels: &Labels) -> Vec<
     taking
 }
 
-/// Whether a selector of EKS selects a pod.
+/// Whether a profile's selector selects a pod.
 pub fn selects(selector: &Selector, namespace: &str, labels: &Labels) -> bool {
-    glob(&selector.namespace, namespace)
-        && selector.labels.iter().all(|(key, value)| matching(key, value, labels).next().is_some())
+    glob_matches(&selector.namespace, namespace)
+        && selector.labels.iter().all(|(key, value)| matching_labels(key, value, labels).next().is_some())
 }
 
-/// The labels of a pod that match one of a selector.
-fn matching<'a>(
+/// The labels of a pod that match a label of a selector.
+fn matching_labels<'a>(
     key: &'a str,
     value: &'a str,
     labels: &'a Labels,
 ) -> impl Iterator<Item = (&'a String, &'a String)> {
-    labels.iter().filter(move |(k, v)| glob(key, k) && glob(value, v))
+    labels.iter().filter(move |(k, v)| glob_matches(key, k) && glob_matches(value, v))
 }
 
-/// The labels by which a profile takes the baseline, if the fork may keep them.
-fn by_kept_labels(
-    pods: Candidate<'_>,
+/// Placement by the labels for which a profile selects the baseline, if the fork may keep them.
+fn placement_by_baseline_labels(
+    pods: ForkPods<'_>,
     profiles: &[Profile],
     misleads: impl Fn(&Labels) -> bool,
-) -> Option<Place> {
+) -> Option<Placement> {
     let mut profiles: Vec<_> = profiles.iter().collect();
     profiles.sort_by(|one, other| one.name.cmp(&other.name));
     for profile in profiles {
         let taking = profile.selectors.iter().filter(|it| selects(it, pods.namespace, pods.baseline));
         for selector in taking {
             let of_one = |(key, value): (&String, &String)| {
-                let (key, value) = matching(key, value, pods.baseline).next()?;
+                let (key, value) = matching_labels(key, value, pods.baseline).next()?;
                 Some((key.clone(), value.clone()))
             };
             let kept: Labels = selector.labels.iter().filter_map(of_one).collect();
             let all: Labels = kept.iter().chain(pods.fork).map(|(k, v)| (k.clone(), v.clone())).collect();
-            // Our own labels win over kept ones, so a profile may be missed again.
+            // Our labels override kept ones, so the selector may no longer match.
             if selects(selector, pods.namespace, &all) && !misleads(&all) {
-                return Some(Place::Fargate { profile: profile.name.clone(), labels: kept });
+                return Some(Placement::Fargate { profile: profile.name.clone(), labels: kept });
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Labels, and who is selected by them.
+//! Labels and selectors.
 
 use std::{collections::BTreeMap, str::Chars};
 
@@ -7,11 +7,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 /// Labels of an object.
 pub type Labels = BTreeMap<String, String>;
 
-/// `*` stands for any run of characters, `?` for exactly one, and everything else for itself. Selectors of EKS and the
-/// values of a group's match are written so.
-pub fn glob(pattern: &str, text: &str) -> bool {
+/// Matches a glob: `*` is any run of characters, `?` exactly one. Used by Fargate selectors and by the match of a group.
+pub fn glob_matches(pattern: &str, text: &str) -> bool {
     let (mut pattern, mut text) = (pattern.chars(), text.chars());
-    // Where to resume when the run of the last star has to grow by one.
+    // Backtracking position: where to resume when the run of the last star grows by one.
     let mut star: Option<(Chars<'_>, Chars<'_>)> = None;
     loop {
         match (pattern.clone().next(), text.clone().next()) {
@@ -35,26 +34,26 @@ pub fn glob(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// An expression for the keys of labels. These are ASCII, so that its classes are, too: a `\w` of all alphabets is a machine a
-/// hundred times as large, and there is an end to how large it may be.
-pub(crate) fn expression(text: &str) -> Result<regex::bytes::Regex, regex::Error> {
+/// Compiles a regular expression for label keys. Unicode is off, because keys are ASCII and Unicode classes such as `\w` exceed
+/// the size limit.
+pub(crate) fn compile_key_regex(text: &str) -> Result<regex::bytes::Regex, regex::Error> {
     regex::bytes::RegexBuilder::new(text).unicode(false).size_limit(1 << 18).build()
 }
 
-/// Whether all of `wanted` are there. Of nothing wanted, nothing is selected: that is what a Service means by it.
+/// Whether `labels` contain all of `wanted`. An empty selector selects nothing, as for a Service.
 pub fn has_all(wanted: &Labels, labels: &Labels) -> bool {
     !wanted.is_empty() && wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
 }
 
-/// Whether a selector of a policy selects these labels. An empty one selects everything.
+/// Whether a label selector selects these labels. An empty one selects everything.
 pub fn selects(selector: &LabelSelector, labels: &Labels) -> bool {
     let exact = selector.match_labels.iter().flatten();
     let expressions = selector.match_expressions.iter().flatten();
     exact.into_iter().all(|(key, value)| labels.get(key) == Some(value))
-        && expressions.into_iter().all(|one| holds(one, labels))
+        && expressions.into_iter().all(|one| requirement_holds(one, labels))
 }
 
-fn holds(expression: &LabelSelectorRequirement, labels: &Labels) -> bool {
+fn requirement_holds(expression: &LabelSelectorRequirement, labels: &Labels) -> bool {
     let value = labels.get(&expression.key);
     let among = |value: &String| expression.values.iter().flatten().any(|it| it == value);
     match expression.operator.as_str() {
@@ -62,7 +61,7 @@ fn holds(expression: &LabelSelectorRequirement, labels: &Labels) -> bool {
         "NotIn" => !value.is_some_and(among),
         "Exists" => value.is_some(),
         "DoesNotExist" => value.is_none(),
-        // The API server takes no other operator; one that is stored all the same selects nothing.
+        // The API server accepts no other operator.
         _ => false,
     }
 }
@@ -101,7 +100,7 @@ mod tests {
     #[case("[ab]", "a", false)]
     #[case("A", "a", false)]
     fn a_glob_matches_like_eks(#[case] pattern: &str, #[case] text: &str, #[case] expected: bool) {
-        assert_eq!(glob(pattern, text), expected);
+        assert_eq!(glob_matches(pattern, text), expected);
     }
 
     #[rstest]

@@ -1,33 +1,33 @@
-//! Which local workloads have a place in their sandbox. The controller says who has none, and routes are made of no others:
-//! both ask here, so that a router and the operator never disagree about who answers.
+//! Which local workload replaces a baseline in a Sandbox. Shared by the controller, which reports conflicts, and the route table,
+//! so that operator and routers agree.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 
 use crate::{
     api::{DisconnectPolicy, LocalWorkload, Sandbox, conditions::reasons},
-    refusal::Refusal,
+    rejection::Rejection,
 };
 
-/// Whether a local workload has a place in its sandbox, among all others there are; why not otherwise.
-pub fn place<'a>(
+/// Checks whether a local workload may replace its baseline: only one per Sandbox and baseline, the oldest.
+pub fn check_slot<'a>(
     local: &LocalWorkload,
     sandbox: &Sandbox,
     all: impl IntoIterator<Item = &'a LocalWorkload>,
-) -> Result<(), Refusal> {
-    beside_fork(local, sandbox)?;
+) -> Result<(), Rejection> {
+    check_fork_coexistence(local, sandbox)?;
     let is_before = |it: &&LocalWorkload| {
-        stands_for_the_same(it, local)
+        has_same_slot(it, local)
             && it.metadata.deletion_timestamp.is_none()
-            && beside_fork(it, sandbox).is_ok()
-            && age(it) < age(local)
+            && check_fork_coexistence(it, sandbox).is_ok()
+            && precedence(it) < precedence(local)
     };
-    match all.into_iter().filter(is_before).min_by_key(|it| age(it)) {
+    match all.into_iter().filter(is_before).min_by_key(|it| precedence(it)) {
         None => Ok(()),
-        Some(older) => Err(Refusal::new(
+        Some(older) => Err(Rejection::new(
             reasons::BASELINE_TAKEN,
             format!(
-                "the LocalWorkload {}, which is older, stands for {} in Sandbox {} already: delete one of them",
+                "the older LocalWorkload {} already replaces {} in Sandbox {}: delete one of them",
                 older.name_any(),
                 local.spec.from.name,
                 local.spec.sandbox_ref.name
@@ -36,21 +36,21 @@ pub fn place<'a>(
     }
 }
 
-/// The oldest first. One without a time is younger than all others: it is not stored yet.
-pub fn age(local: &LocalWorkload) -> (bool, Option<&Time>, Option<&str>, Option<&str>) {
+/// Sort key, oldest first. An object without a creation time is the youngest: it is not stored yet.
+pub fn precedence(local: &LocalWorkload) -> (bool, Option<&Time>, Option<&str>, Option<&str>) {
     let metadata = &local.metadata;
     let born = metadata.creation_timestamp.as_ref();
     (born.is_none(), born, metadata.namespace.as_deref(), metadata.name.as_deref())
 }
 
-fn stands_for_the_same(one: &LocalWorkload, other: &LocalWorkload) -> bool {
+fn has_same_slot(one: &LocalWorkload, other: &LocalWorkload) -> bool {
     one.metadata.namespace == other.metadata.namespace
         && one.spec.sandbox_ref == other.spec.sandbox_ref
         && one.spec.from.name == other.spec.from.name
 }
 
-/// The same rule as for `spec.local` of a Sandbox, which its schema has.
-fn beside_fork(local: &LocalWorkload, sandbox: &Sandbox) -> Result<(), Refusal> {
+/// The same rule as the CEL rule for `spec.local` of a Sandbox.
+fn check_fork_coexistence(local: &LocalWorkload, sandbox: &Sandbox) -> Result<(), Rejection> {
     let (spec, from) = (&local.spec, &local.spec.from.name);
     let is_forked = sandbox.spec.forks.iter().any(|it| it.fork_of.name == *from);
     if !is_forked || spec.over.is_some() || spec.disconnect_policy == DisconnectPolicy::Fork {
@@ -60,7 +60,7 @@ fn beside_fork(local: &LocalWorkload, sandbox: &Sandbox) -> Result<(), Refusal> 
         "spec.from: {from:?} is forked by Sandbox {} too: that needs override or disconnectPolicy Fork",
         spec.sandbox_ref.name
     );
-    Err(Refusal::new(reasons::INVALID_SPEC, message))
+    Err(Rejection::new(reasons::INVALID_SPEC, message))
 }
 
 #[cfg(test)]
@@ -96,8 +96,8 @@ mod tests {
         let [old, young] = [local("zebra", EARLY, &json!({})), local("ant", LATE, &json!({}))];
         let sandbox = sandbox(&json!([]));
         for all in [[&old, &young], [&young, &old]] {
-            assert_eq!(place(&old, &sandbox, all), Ok(()));
-            let refusal = place(&young, &sandbox, all).unwrap_err();
+            assert_eq!(check_slot(&old, &sandbox, all), Ok(()));
+            let refusal = check_slot(&young, &sandbox, all).unwrap_err();
             assert_eq!(refusal.reason, "BaselineTaken");
             assert!(refusal.message.contains("zebra"), "{}", refusal.message);
         }
@@ -107,8 +107,8 @@ mod tests {
     fn of_two_that_are_as_old_the_first_by_name_has_the_place() {
         let [one, other] = [local("ant", EARLY, &json!({})), local("zebra", EARLY, &json!({}))];
         let sandbox = sandbox(&json!([]));
-        assert_eq!(place(&one, &sandbox, [&other, &one]), Ok(()));
-        assert!(place(&other, &sandbox, [&other, &one]).is_err());
+        assert_eq!(check_slot(&one, &sandbox, [&other, &one]), Ok(()));
+        assert!(check_slot(&other, &sandbox, [&other, &one]).is_err());
     }
 
     #[rstest]
@@ -119,7 +119,7 @@ mod tests {
         let mut old = local("old", EARLY, &spec);
         old.metadata.deletion_timestamp = is_going.then(|| Time(EARLY.parse().unwrap()));
         let young = local("young", LATE, &json!({}));
-        assert_eq!(place(&young, &sandbox(&json!([])), [&old, &young]), Ok(()));
+        assert_eq!(check_slot(&young, &sandbox(&json!([])), [&old, &young]), Ok(()));
     }
 
     #[rstest]
@@ -131,8 +131,8 @@ mod tests {
         let sandbox = sandbox(&json!([{"forkOf": {"name": "cart"}}]));
         let [old, young] =
             [local("old", EARLY, &spec), local("young", LATE, &json!({"disconnectPolicy": "Fork"}))];
-        assert_eq!(place(&old, &sandbox, [&old]).is_ok(), is_placed);
-        let stands_back = place(&young, &sandbox, [&old, &young]).is_err();
+        assert_eq!(check_slot(&old, &sandbox, [&old]).is_ok(), is_placed);
+        let stands_back = check_slot(&young, &sandbox, [&old, &young]).is_err();
         assert_eq!(stands_back, is_placed, "one without a place takes it from nobody");
     }
 }

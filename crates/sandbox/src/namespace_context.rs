@@ -1,4 +1,4 @@
-//! What stands around a baseline in its namespace, as far as a fork has to know.
+//! The objects in the namespace of a baseline that affect its forks.
 
 use std::collections::BTreeMap;
 
@@ -11,33 +11,33 @@ use kube::ResourceExt as _;
 
 use crate::labels::{Labels, selects};
 
-/// What stands around a baseline in its namespace.
+/// The objects in the namespace of a baseline that affect its forks.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Around<'a> {
+pub struct NamespaceContext<'a> {
     /// The Services.
     pub services: &'a [Service],
     /// The disruption budgets.
     pub budgets: &'a [PodDisruptionBudget],
     /// The network policies.
     pub policies: &'a [NetworkPolicy],
-    /// The claims of volumes.
+    /// The persistent volume claims.
     pub claims: &'a [PersistentVolumeClaim],
-    /// The drivers of storage classes, by the class's name.
+    /// Provisioners by storage class name.
     pub provisioners: Option<&'a BTreeMap<String, String>>,
 }
 
-/// Network policies that hold for only one of two pods of a namespace.
+/// Network policies that select only the baseline's or only the fork's pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PolicyDifference {
-    /// Those that hold for the baseline alone.
+    /// Those that select only the baseline's.
     pub lost: Vec<String>,
-    /// Those that hold for the fork alone.
+    /// Those that select only the fork's.
     pub gained: Vec<String>,
 }
 
 impl PolicyDifference {
-    /// A sentence for people; `None` if there is no difference.
-    pub fn words(&self) -> Option<String> {
+    /// A sentence for an event; `None` if there is no difference.
+    pub fn describe(&self) -> Option<String> {
         let part = |names: &[String], what: &str| {
             (!names.is_empty()).then(|| format!("{} {what}", names.join(", ")))
         };
@@ -51,11 +51,11 @@ impl PolicyDifference {
     }
 }
 
-/// Which network policies hold for only one of two pods.
+/// Compares the network policies that select the baseline's and the fork's pods.
 pub fn policy_difference(baseline: &Labels, fork: &Labels, policies: &[NetworkPolicy]) -> PolicyDifference {
     let mut difference = PolicyDifference::default();
     for policy in policies {
-        // Without a selector a policy selects every pod, as with an empty one.
+        // A missing selector selects every pod, like an empty one.
         let selector = policy.spec.as_ref().and_then(|it| it.pod_selector.clone()).unwrap_or_default();
         match (selects(&selector, baseline), selects(&selector, fork)) {
             (true, false) => difference.lost.push(policy.name_any()),
@@ -98,8 +98,8 @@ mod tests {
             (labels(&[("app", "cart")]), labels(&[("sandbox.capt.x-k8s.io/fork", "cart-pr-1-aaaa")]));
         let difference = policy_difference(&baseline, &fork, &policies);
         assert_eq!(difference, PolicyDifference { lost: vec!["carts".into()], gained: vec!["forks".into()] });
-        let words = difference.words().unwrap();
+        let words = difference.describe().unwrap();
         assert!(words.contains("carts no longer") && words.contains("forks apply"), "{words}");
-        assert_eq!(policy_difference(&baseline, &baseline, &policies).words(), None);
+        assert_eq!(policy_difference(&baseline, &baseline, &policies).describe(), None);
     }
 }

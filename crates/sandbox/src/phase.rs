@@ -1,4 +1,4 @@
-//! One word for where an object is in its life. Made from its conditions here and nowhere else.
+//! Derives the phase of an object from its conditions. The only place that does.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -7,29 +7,29 @@ use crate::{
         LocalPhase, Phase,
         conditions::{reasons, types},
     },
-    condition::{Finding, Status, is_true},
+    condition::{ConditionStatus, ConditionUpdate, is_true},
 };
 
-/// What the phase of a sandbox or a group is made from, beside its conditions.
+/// Inputs of the phase besides the conditions.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Life {
+pub struct PhaseInputs {
     /// It is being deleted.
     pub deleting: bool,
-    /// Its time is over.
+    /// Its TTL has expired.
     pub expired: bool,
-    /// It was ready with this spec.
+    /// It was ready with the current spec.
     pub was_ready: bool,
 }
 
-/// Whether an object was ready with the spec that it has now, by what its status said before.
+/// Whether an object was ready with its current spec, by its last status.
 pub fn was_ready(phase: Option<Phase>, conditions: &[Condition], generation: Option<i64>) -> bool {
     let ready = conditions.iter().find(|it| it.type_ == types::READY);
     matches!(phase, Some(Phase::Ready | Phase::Degraded))
         && ready.is_some_and(|it| it.observed_generation == generation)
 }
 
-/// The phase of a sandbox or a group.
-pub fn phase(conditions: &[Condition], life: Life) -> Phase {
+/// The phase of a Sandbox or a `RouteGroup`.
+pub fn derive_phase(conditions: &[Condition], life: PhaseInputs) -> Phase {
     let is_false = |type_: &str| conditions.iter().any(|it| it.type_ == type_ && it.status == "False");
     if life.deleting {
         return Phase::Terminating;
@@ -47,12 +47,12 @@ pub fn phase(conditions: &[Condition], life: Life) -> Phase {
         return Phase::Degraded;
     }
     let waits = [types::ACCEPTED, types::BASELINE_RESOLVED, types::COMPUTE_READY].into_iter().any(is_false)
-        || conditions.iter().any(|it| it.status == "False" && is_waiting(&it.reason));
+        || conditions.iter().any(|it| it.status == "False" && is_transient_reason(&it.reason));
     if waits || !is_true(conditions, types::ACCEPTED) { Phase::Pending } else { Phase::Progressing }
 }
 
 /// The phase of a local workload.
-pub fn local_phase(conditions: &[Condition]) -> LocalPhase {
+pub fn derive_local_phase(conditions: &[Condition]) -> LocalPhase {
     let of = |type_: &str| conditions.iter().find(|it| it.type_ == type_);
     if of(types::ACCEPTED).is_some_and(is_terminal) {
         return LocalPhase::Failed;
@@ -65,19 +65,19 @@ pub fn local_phase(conditions: &[Condition]) -> LocalPhase {
     }
 }
 
-/// Says whether a spec was accepted, waits for something that only looks like a bad spec, or failed for good.
+/// Whether a condition means that the object failed and needs a change of its spec.
 fn is_terminal(condition: &Condition) -> bool {
-    let failed = condition.status == Status::False.word();
+    let failed = condition.status == ConditionStatus::False.as_str();
     match condition.type_.as_str() {
-        types::ACCEPTED => failed && !is_waiting(&condition.reason),
+        types::ACCEPTED => failed && !is_transient_reason(&condition.reason),
         types::FORKS_READY => failed && condition.reason == reasons::PROGRESS_DEADLINE_EXCEEDED,
         types::ROUTES_PROGRAMMED => failed && condition.reason == reasons::GATEWAY_API_NOT_SERVED,
         _ => false,
     }
 }
 
-/// Reasons that go away by themselves when somebody else does something.
-fn is_waiting(reason: &str) -> bool {
+/// Reasons that resolve without a change of the spec.
+fn is_transient_reason(reason: &str) -> bool {
     matches!(
         reason,
         reasons::TARGET_NOT_FOUND
@@ -95,20 +95,26 @@ fn is_waiting(reason: &str) -> bool {
     )
 }
 
-/// `Ready`, which holds when all others do; otherwise it repeats the first that does not.
-pub fn ready(findings: &[Finding], types: &[&'static str]) -> Finding {
+/// `Ready`: True when all others are, otherwise a copy of the first that is not.
+pub fn ready_condition(findings: &[ConditionUpdate], types: &[&'static str]) -> ConditionUpdate {
     let others = types.iter().filter(|it| **it != types::READY);
     for type_ in others {
         match findings.iter().find(|it| it.type_ == *type_) {
-            Some(it) if it.status == Status::True => {}
-            Some(it) if it.status == Status::False => {
-                return Finding::no(types::READY, it.reason, it.message.clone());
+            Some(it) if it.status == ConditionStatus::True => {}
+            Some(it) if it.status == ConditionStatus::False => {
+                return ConditionUpdate::no(types::READY, it.reason, it.message.clone());
             }
-            Some(it) => return Finding::no(types::READY, it.reason, it.message.clone()),
-            None => return Finding::no(types::READY, reasons::PENDING, format!("{type_} is not known yet")),
+            Some(it) => return ConditionUpdate::no(types::READY, it.reason, it.message.clone()),
+            None => {
+                return ConditionUpdate::no(
+                    types::READY,
+                    reasons::PENDING,
+                    format!("{type_} is not known yet"),
+                );
+            }
         }
     }
-    Finding::yes(types::READY, reasons::READY, "")
+    ConditionUpdate::yes(types::READY, reasons::READY, "")
 }
 
 #[cfg(test)]
@@ -117,25 +123,25 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::condition::written;
+    use crate::condition::merge_conditions;
 
-    fn conditions(findings: &[Finding]) -> Vec<Condition> {
+    fn conditions(findings: &[ConditionUpdate]) -> Vec<Condition> {
         let mut all = findings.to_vec();
-        all.push(ready(findings, &types::OF_SANDBOX));
-        written(&[], &all, &types::OF_SANDBOX, Some(1), Timestamp::UNIX_EPOCH)
+        all.push(ready_condition(findings, &types::OF_SANDBOX));
+        merge_conditions(&[], &all, &types::OF_SANDBOX, Some(1), Timestamp::UNIX_EPOCH)
     }
 
     /// All conditions but `Ready` hold, with some exceptions.
-    fn but(exceptions: &[Finding]) -> Vec<Condition> {
+    fn but(exceptions: &[ConditionUpdate]) -> Vec<Condition> {
         let all = types::OF_SANDBOX.iter().filter(|it| **it != types::READY).map(|type_| {
             let exception = exceptions.iter().find(|it| it.type_ == *type_).cloned();
-            exception.unwrap_or_else(|| Finding::yes(type_, reasons::READY, ""))
+            exception.unwrap_or_else(|| ConditionUpdate::yes(type_, reasons::READY, ""))
         });
         conditions(&all.collect::<Vec<_>>())
     }
 
-    fn no(type_: &'static str, reason: &'static str) -> [Finding; 1] {
-        [Finding::no(type_, reason, "why")]
+    fn no(type_: &'static str, reason: &'static str) -> [ConditionUpdate; 1] {
+        [ConditionUpdate::no(type_, reason, "why")]
     }
 
     #[rstest]
@@ -155,7 +161,7 @@ mod tests {
     #[case::routers_lag(but(&no(types::ROUTES_PROGRAMMED, reasons::ROUTERS_BEHIND)), Phase::Progressing)]
     #[case::nobody_connected(but(&no(types::LOCALS_CONNECTED, reasons::NOT_CONNECTED)), Phase::Progressing)]
     fn the_phase_follows_from_the_conditions(#[case] conditions: Vec<Condition>, #[case] expected: Phase) {
-        assert_eq!(phase(&conditions, Life::default()), expected);
+        assert_eq!(derive_phase(&conditions, PhaseInputs::default()), expected);
     }
 
     #[test]
@@ -163,27 +169,33 @@ mod tests {
         let ready = but(&[]);
         let down = but(&no(types::FORKS_READY, reasons::POD_FAILING));
         assert!(was_ready(Some(Phase::Ready), &ready, Some(1)));
-        let life = Life { was_ready: true, ..Life::default() };
-        assert_eq!(phase(&down, life), Phase::Degraded);
+        let life = PhaseInputs { was_ready: true, ..PhaseInputs::default() };
+        assert_eq!(derive_phase(&down, life), Phase::Degraded);
         assert!(was_ready(Some(Phase::Degraded), &down, Some(1)));
         assert!(!was_ready(Some(Phase::Ready), &ready, Some(2)));
         assert!(!was_ready(Some(Phase::Progressing), &down, Some(1)));
         let gone = but(&no(types::BASELINE_RESOLVED, reasons::BASELINE_DELETED));
-        assert_eq!(phase(&gone, life), Phase::Degraded);
+        assert_eq!(derive_phase(&gone, life), Phase::Degraded);
     }
 
     #[test]
     fn deletion_and_expiry_come_before_everything() {
         let all = but(&[]);
-        assert_eq!(phase(&all, Life { expired: true, ..Life::default() }), Phase::Expired);
-        assert_eq!(phase(&all, Life { deleting: true, expired: true, was_ready: true }), Phase::Terminating);
+        assert_eq!(
+            derive_phase(&all, PhaseInputs { expired: true, ..PhaseInputs::default() }),
+            Phase::Expired
+        );
+        assert_eq!(
+            derive_phase(&all, PhaseInputs { deleting: true, expired: true, was_ready: true }),
+            Phase::Terminating
+        );
     }
 
     #[test]
     fn ready_repeats_the_first_reason_that_is_in_the_way() {
         let all = but(&[
-            Finding::no(types::FORKS_READY, reasons::POD_FAILING, "ImagePullBackOff"),
-            Finding::no(types::ROUTES_PROGRAMMED, reasons::ROUTERS_BEHIND, "1/2"),
+            ConditionUpdate::no(types::FORKS_READY, reasons::POD_FAILING, "ImagePullBackOff"),
+            ConditionUpdate::no(types::ROUTES_PROGRAMMED, reasons::ROUTERS_BEHIND, "1/2"),
         ]);
         let ready = all.iter().find(|it| it.type_ == types::READY).unwrap();
         assert_eq!(
@@ -193,16 +205,16 @@ mod tests {
     }
 
     #[rstest]
-    #[case(Finding::yes(types::CONNECTED, reasons::CONNECTED, ""), LocalPhase::Connected)]
-    #[case(Finding::no(types::CONNECTED, reasons::RECONNECTING, ""), LocalPhase::Reconnecting)]
-    #[case(Finding::no(types::CONNECTED, reasons::NOT_CONNECTED, ""), LocalPhase::Disconnected)]
-    #[case(Finding::unknown(types::CONNECTED, reasons::PENDING, ""), LocalPhase::Pending)]
-    #[case(Finding::no(types::ACCEPTED, reasons::INVALID_SPEC, ""), LocalPhase::Failed)]
+    #[case(ConditionUpdate::yes(types::CONNECTED, reasons::CONNECTED, ""), LocalPhase::Connected)]
+    #[case(ConditionUpdate::no(types::CONNECTED, reasons::RECONNECTING, ""), LocalPhase::Reconnecting)]
+    #[case(ConditionUpdate::no(types::CONNECTED, reasons::NOT_CONNECTED, ""), LocalPhase::Disconnected)]
+    #[case(ConditionUpdate::unknown(types::CONNECTED, reasons::PENDING, ""), LocalPhase::Pending)]
+    #[case(ConditionUpdate::no(types::ACCEPTED, reasons::INVALID_SPEC, ""), LocalPhase::Failed)]
     fn the_phase_of_a_local_workload_follows_from_its_connection(
-        #[case] said: Finding,
+        #[case] said: ConditionUpdate,
         #[case] expected: LocalPhase,
     ) {
-        let all = written(&[], &[said], &types::OF_LOCAL_WORKLOAD, None, Timestamp::UNIX_EPOCH);
-        assert_eq!(local_phase(&all), expected);
+        let all = merge_conditions(&[], &[said], &types::OF_LOCAL_WORKLOAD, None, Timestamp::UNIX_EPOCH);
+        assert_eq!(derive_local_phase(&all), expected);
     }
 }

@@ -1,24 +1,24 @@
-//! Why something is not done: a reason for programs, and a sentence for people.
+//! A rejection: a reason for programs and a message for humans.
 
 use std::fmt;
 
-/// Why something is not done. The reason is one of [`crate::api::conditions::reasons`].
+/// Why a spec is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub struct Refusal {
-    /// In one word.
+pub struct Rejection {
+    /// One of [`crate::api::conditions::reasons`].
     pub reason: &'static str,
-    /// In a sentence that names the field or the object.
+    /// Names the field or the object, and the remedy.
     pub message: String,
 }
 
-impl Refusal {
-    /// A refusal.
+impl Rejection {
+    /// A rejection with this reason and message.
     pub fn new(reason: &'static str, message: impl Into<String>) -> Self {
         Self { reason, message: message.into() }
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for Rejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.reason, self.message)
     }

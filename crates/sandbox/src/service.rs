@@ -1,4 +1,4 @@
-//! Services of a baseline, and the Services of its forks.
+//! Services of a baseline and of its forks, and the takeover of Services by the router.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use serde_json::Value;
 
 use crate::{
     api::{BaselineService, ForkServiceStatus, Sandbox, ServicePortStatus, Unroutable, names},
-    digest::joined_name,
+    digest::hashed_name,
     labels::{Labels, has_all},
-    template::{self, Template},
+    template::{self, PodTemplate},
 };
 
-/// Longest name of a fork and of its Services: pods and their labels get longer names still.
-pub const LONGEST_NAME: usize = 52;
+/// Maximum name length of a fork and its Services: pod names and labels append to it.
+pub const MAX_NAME_LENGTH: usize = 52;
 
-/// What a Service was before its traffic went to the router.
+/// The spec of a Service before the takeover.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Original {
+pub struct OriginalService {
     /// Its selector.
     #[serde(default)]
     pub selector: BTreeMap<String, String>,
@@ -29,112 +29,112 @@ pub struct Original {
     pub ports: Vec<ServicePort>,
 }
 
-/// What a Service is for its users: what it was before the router took over, if it did.
-pub fn original(service: &Service) -> Original {
+/// The spec of a Service before the takeover, or its current spec if it is not taken over.
+pub fn original_service(service: &Service) -> OriginalService {
     let kept = service.annotations().get(names::ORIGINAL_ANNOTATION);
     if let Some(kept) = kept.and_then(|text| serde_json::from_str(text).ok()) {
         return kept;
     }
     let spec = service.spec.clone().unwrap_or_default();
-    Original { selector: spec.selector.unwrap_or_default(), ports: spec.ports.unwrap_or_default() }
+    OriginalService { selector: spec.selector.unwrap_or_default(), ports: spec.ports.unwrap_or_default() }
 }
 
-/// Whether the traffic of a Service goes to the router.
+/// Whether a Service is taken over by the router.
 pub fn is_taken_over(service: &Service) -> bool {
     service.annotations().contains_key(names::ORIGINAL_ANNOTATION)
 }
 
-/// When the traffic of a Service goes to the router.
+/// When a Service is taken over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Routing {
-    /// Always: connections that callers keep open are routed, too.
+pub enum TakeoverMode {
+    /// Always, so that long-lived connections are routed, too.
     Enabled,
-    /// As long as a sandbox stands in for what is behind it.
+    /// While a Sandbox or a local workload overrides it.
     WhileActive,
 }
 
-/// What the annotation of a Service or a namespace says.
-pub fn routing(annotations: &BTreeMap<String, String>) -> Option<Routing> {
+/// Parses the routing annotation of a Service or a namespace.
+pub fn takeover_mode(annotations: &BTreeMap<String, String>) -> Option<TakeoverMode> {
     match annotations.get(names::ROUTING_ANNOTATION)?.as_str() {
-        "enabled" => Some(Routing::Enabled),
-        "while-active" => Some(Routing::WhileActive),
+        "enabled" => Some(TakeoverMode::Enabled),
+        "while-active" => Some(TakeoverMode::WhileActive),
         _ => None,
     }
 }
 
-/// Why the traffic of a Service cannot go to a router.
-pub fn why_not(service: &Service) -> Option<&'static str> {
+/// Why a Service cannot be taken over; `None` if it can.
+pub fn takeover_blocker(service: &Service) -> Option<&'static str> {
     let Some(spec) = &service.spec else { return Some("it has no spec") };
-    if let Some(why) = why_unroutable(service) {
+    if let Some(why) = unroutable_reason(service) {
         return Some(why);
     }
     if spec.selector.as_ref().is_none_or(BTreeMap::is_empty) {
-        return Some("it has no selector: somebody else says where its traffic goes");
+        return Some("it has no selector: its endpoints are managed by another party");
     }
     if !is_taken_over(service) && spec.selector.iter().flatten().any(|(it, _)| it == names::ROUTER_LABEL) {
-        return Some("it is the routers' own");
+        return Some("it is the Service of the routers");
     }
     if spec.publish_not_ready_addresses == Some(true) {
         return Some(
-            "it publishes addresses that are not ready, and a router that starts must not be among them",
+            "it publishes addresses that are not ready, which would include routers that are starting",
         );
     }
     let ports = spec.ports.as_deref().unwrap_or_default();
     let other = ports.iter().any(|it| it.protocol.as_deref().is_some_and(|it| it != "TCP"));
-    if ports.is_empty() || other { Some("a router takes TCP alone") } else { None }
+    if ports.is_empty() || other { Some("a router takes only TCP ports") } else { None }
 }
 
-/// The Services of its namespace that a sandbox stands in for what is behind. One that goes does so for none.
-pub fn uses(sandbox: &Sandbox) -> impl Iterator<Item = &str> {
+/// The Services that a Sandbox overrides; none while it is being deleted.
+pub fn overridden_services(sandbox: &Sandbox) -> impl Iterator<Item = &str> {
     let status = sandbox.status.iter().filter(|_| sandbox.metadata.deletion_timestamp.is_none());
     let forks = status.clone().flat_map(|it| &it.forks).flat_map(|it| &it.services);
     let virtuals = status.flat_map(|it| &it.virtuals).flat_map(|it| &it.services);
     forks.map(|it| it.from.as_str()).chain(virtuals.map(|it| it.service.as_str()))
 }
 
-/// Whether a Service is one of ours: of a fork, or the keeper of a selector.
-pub fn is_ours(service: &Service) -> bool {
+/// Whether a Service is managed by us: of a fork, or a base Service.
+pub fn is_managed(service: &Service) -> bool {
     let labels = service.labels();
     labels.contains_key(names::FORK_LABEL) || labels.contains_key(names::BASE_OF_LABEL)
 }
 
-/// The Services of a fork, and what cannot be routed.
+/// The Services of a fork, and those that cannot be routed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ForkServices {
     /// To be applied.
     pub services: Vec<Service>,
     /// For the status.
     pub statuses: Vec<ForkServiceStatus>,
-    /// Services of the baseline that no router can stand before.
+    /// Services of the baseline that cannot be routed.
     pub unroutable: Vec<Unroutable>,
 }
 
-/// One Service for each Service that selects the baseline's pods.
+/// Builds one Service for each Service that selects the baseline's pods.
 ///
-/// `baseline` and `fork` are the workloads as JSON, before and after; `services` are those of the namespace.
+/// `baseline` and `fork` are the Deployments as JSON; `services` are those of the namespace.
 pub fn fork_services(
     sandbox: &Sandbox,
     baseline: &Value,
     fork: &Value,
     services: &[Service],
 ) -> ForkServices {
-    let (before, after) = (Template::of(baseline), Template::of(fork));
-    let id = template::name(fork).to_owned();
+    let (before, after) = (PodTemplate::from_workload(baseline), PodTemplate::from_workload(fork));
+    let id = template::object_name(fork).to_owned();
     let mut selecting: Vec<&Service> = services
         .iter()
-        .filter(|it| !is_ours(it) && has_all(&original(it).selector, &before.labels()))
+        .filter(|it| !is_managed(it) && has_all(&original_service(it).selector, &before.labels()))
         .collect();
     selecting.sort_by_key(|it| it.name_any());
     let mut found = ForkServices::default();
     for service in selecting {
-        if let Some(reason) = why_unroutable(service) {
+        if let Some(reason) = unroutable_reason(service) {
             let unroutable = Unroutable { service: service.name_any(), reason: reason.to_owned() };
             found.unroutable.push(unroutable);
             continue;
         }
-        let (made, status) = one(sandbox, &id, service, after);
+        let (made, status) = fork_service(sandbox, &id, service, after);
         if status.ports.is_empty() {
-            // A Service without ports is refused by the API server; the status tells which are missing.
+            // The API server rejects a Service without ports.
             let reason = "no container of the fork has one of its ports".to_owned();
             found.unroutable.push(Unroutable { service: service.name_any(), reason });
             continue;
@@ -145,15 +145,15 @@ pub fn fork_services(
     found
 }
 
-/// The Services of a workload that nobody forks, and which of their ports lead where.
+/// The routable Services of a baseline, with the container ports behind their ports.
 pub fn baseline_services(baseline: &Value, services: &[Service]) -> Vec<BaselineService> {
-    let template = Template::of(baseline);
+    let template = PodTemplate::from_workload(baseline);
     let labels = template.labels();
     let selecting = services.iter().filter(|it| {
-        !is_ours(it) && why_unroutable(it).is_none() && has_all(&original(it).selector, &labels)
+        !is_managed(it) && unroutable_reason(it).is_none() && has_all(&original_service(it).selector, &labels)
     });
     let one = |service: &Service| {
-        let ports = original(service).ports.into_iter().filter_map(|port| {
+        let ports = original_service(service).ports.into_iter().filter_map(|port| {
             let target_port = target_port(&port, template)?;
             Some(ServicePortStatus { port: port.port, target_port })
         });
@@ -166,23 +166,28 @@ pub fn baseline_services(baseline: &Value, services: &[Service]) -> Vec<Baseline
 
 /// The name of a fork's Service.
 pub fn fork_service_name(namespace: &str, service: &str, sandbox: &str) -> String {
-    joined_name(["Service", namespace, service], sandbox, LONGEST_NAME)
+    hashed_name(["Service", namespace, service], sandbox, MAX_NAME_LENGTH)
 }
 
-fn why_unroutable(service: &Service) -> Option<&'static str> {
+fn unroutable_reason(service: &Service) -> Option<&'static str> {
     let spec = service.spec.as_ref()?;
     if spec.type_.as_deref() == Some("ExternalName") {
-        return Some("it is an ExternalName: its clients never ask the cluster for an address");
+        return Some("it is an ExternalName: it has no cluster IP to route");
     }
     let is_headless = spec.cluster_ip.as_deref() == Some("None");
-    is_headless.then_some("it is headless: its clients go to the pods themselves")
+    is_headless.then_some("it is headless: clients connect to the pods directly")
 }
 
-fn one(sandbox: &Sandbox, id: &str, service: &Service, fork: Template<'_>) -> (Service, ForkServiceStatus) {
+fn fork_service(
+    sandbox: &Sandbox,
+    id: &str,
+    service: &Service,
+    fork: PodTemplate<'_>,
+) -> (Service, ForkServiceStatus) {
     let namespace = sandbox.namespace().unwrap_or_default();
     let name = fork_service_name(&namespace, &service.name_any(), &sandbox.name_any());
     let (mut ports, mut statuses, mut missing) = (Vec::new(), Vec::new(), Vec::new());
-    for port in original(service).ports {
+    for port in original_service(service).ports {
         let Some(target) = target_port(&port, fork) else {
             missing.push(port.port);
             continue;
@@ -196,10 +201,15 @@ fn one(sandbox: &Sandbox, id: &str, service: &Service, fork: Template<'_>) -> (S
         ports: statuses,
         missing_ports: missing,
     };
-    (built(sandbox, (name, id), service, ports), status)
+    (build_service(sandbox, (name, id), service, ports), status)
 }
 
-fn built(sandbox: &Sandbox, (name, id): (String, &str), from: &Service, ports: Vec<ServicePort>) -> Service {
+fn build_service(
+    sandbox: &Sandbox,
+    (name, id): (String, &str),
+    from: &Service,
+    ports: Vec<ServicePort>,
+) -> Service {
     let labels = BTreeMap::from([
         (names::FORK_LABEL.to_owned(), id.to_owned()),
         (names::SANDBOX_LABEL.to_owned(), sandbox.name_any()),
@@ -215,14 +225,14 @@ fn built(sandbox: &Sandbox, (name, id): (String, &str), from: &Service, ports: V
         name: Some(name),
         namespace: sandbox.namespace(),
         labels: Some(labels),
-        owner_references: template::owner(sandbox).map(|owner| vec![owner]),
+        owner_references: template::owner_reference(sandbox).map(|owner| vec![owner]),
         ..ObjectMeta::default()
     };
     Service { metadata, spec: Some(spec), status: None }
 }
 
-/// The port of a container behind a port of a Service. A number is taken at its word: containers need not declare ports.
-fn target_port(port: &ServicePort, pod: Template<'_>) -> Option<i32> {
+/// The container port behind a Service port. A number is used as is: containers need not declare ports.
+fn target_port(port: &ServicePort, pod: PodTemplate<'_>) -> Option<i32> {
     match port.target_port.as_ref() {
         None | Some(IntOrString::Int(0)) => Some(port.port),
         Some(IntOrString::Int(number)) => Some(*number),
@@ -233,14 +243,18 @@ fn target_port(port: &ServicePort, pod: Template<'_>) -> Option<i32> {
     }
 }
 
-/// The Services and disruption budgets that would take the fork's pods for the baseline's because of labels that were kept.
-pub fn misled(fork_labels: &Labels, own: &Labels, around: &crate::around::Around<'_>) -> Vec<String> {
-    let services = around.services.iter().filter(|it| !is_ours(it));
-    let services = services.filter(|it| has_all(&original(it).selector, fork_labels));
+/// The Services and disruption budgets that would select the fork's pods as the baseline's because of preserved labels.
+pub fn misselecting_objects(
+    fork_labels: &Labels,
+    own: &Labels,
+    around: &crate::namespace_context::NamespaceContext<'_>,
+) -> Vec<String> {
+    let services = around.services.iter().filter(|it| !is_managed(it));
+    let services = services.filter(|it| has_all(&original_service(it).selector, fork_labels));
     let services = services.map(|it| format!("Service {}", it.name_any()));
     let budgets = around.budgets.iter().filter(|it| {
         let selector = it.spec.as_ref().and_then(|spec| spec.selector.as_ref());
-        // One that selects every pod would also select a fork that keeps nothing.
+        // One that also selects our own labels alone, such as one for all pods, is not misled by preserved labels.
         selector.is_some_and(|it| crate::labels::selects(it, fork_labels) && !crate::labels::selects(it, own))
     });
     let budgets = budgets.map(|it| format!("PodDisruptionBudget {}", it.name_any()));

@@ -2,12 +2,12 @@
 
 use crate::{
     api::{Endpoint, conditions::reasons},
-    refusal::Refusal,
+    rejection::Rejection,
 };
 
-/// The Service behind an endpoint, and how it is spoken to.
+/// The Service behind an endpoint, and its scheme.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct EndpointTarget {
     /// `http`, `https` or `grpc`.
     pub scheme: &'static str,
     /// Name of the Service.
@@ -18,8 +18,8 @@ pub struct Target {
     pub port: u16,
 }
 
-/// Reads `http://frontend.shop.svc:8080`. Without a port it is the usual one of the scheme.
-pub fn parse(target: &str) -> Option<Target> {
+/// Parses `http://frontend.shop.svc:8080`. The port defaults to that of the scheme.
+pub fn parse_target(target: &str) -> Option<EndpointTarget> {
     let (scheme, rest) = target.split_once("://")?;
     let (scheme, usual) = match scheme {
         "http" => ("http", 80),
@@ -28,22 +28,26 @@ pub fn parse(target: &str) -> Option<Target> {
         _ => return None,
     };
     let (host, port) = match rest.split_once(':') {
-        Some((host, port)) => (host, number(port)?),
+        Some((host, port)) => (host, parse_port(port)?),
         None => (rest, usual),
     };
     let mut labels = host.split('.');
     let (service, namespace) = (labels.next()?, labels.next()?);
-    if labels.next()? != "svc" || labels.next().is_some() || !is_label(service) || !is_label(namespace) {
+    if labels.next()? != "svc"
+        || labels.next().is_some()
+        || !is_dns_label(service)
+        || !is_dns_label(namespace)
+    {
         return None;
     }
-    Some(Target { scheme, service: service.to_owned(), namespace: namespace.to_owned(), port })
+    Some(EndpointTarget { scheme, service: service.to_owned(), namespace: namespace.to_owned(), port })
 }
 
-/// The targets of endpoints, or what is wrong with the first that is none.
-pub fn parse_all(endpoints: &[Endpoint]) -> Result<Vec<(&Endpoint, Target)>, Refusal> {
+/// Parses the targets of endpoints; rejects the first invalid one.
+pub fn parse_targets(endpoints: &[Endpoint]) -> Result<Vec<(&Endpoint, EndpointTarget)>, Rejection> {
     let one = |(index, endpoint): (usize, &'_ Endpoint)| {
-        parse(&endpoint.target).ok_or_else(|| {
-        Refusal::new(
+        parse_target(&endpoint.target).ok_or_else(|| {
+        Rejection::new(
             reasons::INVALID_TARGET,
             format!(
                 "endpoints[{index}].target: {:?} is not http, https or grpc ://service.namespace.svc, with or without a port",
@@ -55,22 +59,22 @@ pub fn parse_all(endpoints: &[Endpoint]) -> Result<Vec<(&Endpoint, Target)>, Ref
     endpoints.iter().enumerate().map(|(index, endpoint)| Ok((endpoint, one((index, endpoint))?))).collect()
 }
 
-/// The first part of the host name of an endpoint.
+/// The first label of the preview host of an endpoint.
 pub fn preview_label(endpoint: &str, object: &str, namespace: &str) -> String {
     let label = format!("{endpoint}--{object}--{namespace}");
     if label.len() <= 63 {
         return label;
     }
-    // A label of a host name has no room for more.
+    // A DNS label has at most 63 characters.
     format!("{endpoint}--{}", &crate::digest::sha256(&format!("{object}/{namespace}"))[..16])
 }
 
-fn number(text: &str) -> Option<u16> {
+fn parse_port(text: &str) -> Option<u16> {
     let plain = !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit()) && !text.starts_with('0');
     if plain { text.parse().ok() } else { None }
 }
 
-pub(crate) fn is_label(text: &str) -> bool {
+pub(crate) fn is_dns_label(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=63).contains(&text.len())
         && text.bytes().all(inner)
@@ -108,7 +112,7 @@ mod tests {
         #[case] text: &str,
         #[case] expected: Option<(&str, &str, &str, u16)>,
     ) {
-        let found = parse(text);
+        let found = parse_target(text);
         let parts = found.as_ref().map(|it| (it.scheme, it.service.as_str(), it.namespace.as_str(), it.port));
         assert_eq!(parts, expected);
     }

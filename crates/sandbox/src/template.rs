@@ -1,7 +1,7 @@
-//! Workloads as JSON.
+//! Access to workloads as JSON.
 //!
-//! A baseline may have fields that are younger than our types; reading it into them would drop these, and the fork would
-//! differ from it. Whatever the JSON looks like, nothing here panics: what is not there is empty.
+//! Typed decoding would drop fields that are newer than our types, and the fork would differ from its baseline. Nothing here
+//! panics on unexpected JSON: missing values are empty.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource as _, ResourceExt as _};
@@ -15,32 +15,32 @@ use crate::{
 
 /// The pod template of a workload.
 #[derive(Debug, Clone, Copy)]
-pub struct Template<'a>(&'a Value);
+pub struct PodTemplate<'a>(&'a Value);
 
-impl<'a> Template<'a> {
-    /// Of a Deployment.
-    pub fn of(workload: &'a Value) -> Self {
+impl<'a> PodTemplate<'a> {
+    /// The template of a Deployment.
+    pub fn from_workload(workload: &'a Value) -> Self {
         Self(&workload["spec"]["template"])
     }
 
     /// The labels of its pods.
     pub fn labels(&self) -> Labels {
-        texts(&self.0["metadata"]["labels"])
+        string_map(&self.0["metadata"]["labels"])
     }
 
-    /// What its pods are.
+    /// The spec of its pods.
     pub fn spec(&self) -> &'a Value {
         &self.0["spec"]
     }
 
-    /// Its containers, without those that run before.
+    /// Its containers, without init containers.
     pub fn containers(&self) -> impl Iterator<Item = &'a Value> {
-        list(&self.spec()["containers"])
+        array_items(&self.spec()["containers"])
     }
 
-    /// The containers that run before.
+    /// Its init containers.
     pub fn init_containers(&self) -> impl Iterator<Item = &'a Value> {
-        list(&self.spec()["initContainers"])
+        array_items(&self.spec()["initContainers"])
     }
 
     /// All containers.
@@ -48,9 +48,9 @@ impl<'a> Template<'a> {
         self.containers().chain(self.init_containers())
     }
 
-    /// The number of a port that has a name.
+    /// The number of a named port.
     pub fn named_port(&self, name: &str, protocol: &str) -> Option<i32> {
-        let ports = self.all_containers().flat_map(|it| list(&it["ports"]));
+        let ports = self.all_containers().flat_map(|it| array_items(&it["ports"]));
         let mut named = ports.filter(|it| {
             it["name"].as_str() == Some(name) && it["protocol"].as_str().unwrap_or("TCP") == protocol
         });
@@ -58,23 +58,23 @@ impl<'a> Template<'a> {
     }
 }
 
-/// The items of a list, or nothing.
-pub(crate) fn list(value: &Value) -> impl Iterator<Item = &Value> {
+/// The items of an array, or none.
+pub(crate) fn array_items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// The texts of a map, or nothing.
-pub(crate) fn texts(value: &Value) -> Labels {
+/// The string values of an object, or none.
+pub(crate) fn string_map(value: &Value) -> Labels {
     let fields = value.as_object().into_iter().flatten();
     fields.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
 /// The name of an object.
-pub(crate) fn name(object: &Value) -> &str {
+pub(crate) fn object_name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
-/// A name as the value of a label: as it is if it fits, otherwise cut and made its own by a hash.
+/// A name as a label value: unchanged if it fits, otherwise truncated and made unique by a hash.
 pub(crate) fn label_value(name: &str) -> String {
     if name.len() <= 63 {
         return name.to_owned();
@@ -83,12 +83,12 @@ pub(crate) fn label_value(name: &str) -> String {
     format!("{}-{}", begin.trim_end_matches(['-', '.']), &sha256(name)[..8])
 }
 
-/// Whom a fork belongs to.
-pub(crate) fn owner(sandbox: &Sandbox) -> Option<OwnerReference> {
+/// The owner reference to a Sandbox.
+pub(crate) fn owner_reference(sandbox: &Sandbox) -> Option<OwnerReference> {
     sandbox.controller_owner_ref(&())
 }
 
-/// The labels that a fork's pods have of us.
+/// Our labels on a fork's pods.
 pub fn own_labels(id: &str, sandbox: &Sandbox, baseline: &str) -> Labels {
     Labels::from([
         (names::FORK_LABEL.to_owned(), id.to_owned()),
@@ -111,7 +111,7 @@ mod tests {
             json!({"spec": 1}),
             json!({"spec": {"template": {"spec": {"containers": {}}}}}),
         ] {
-            let template = Template::of(&odd);
+            let template = PodTemplate::from_workload(&odd);
             assert!(template.labels().is_empty());
             assert_eq!(template.all_containers().count(), 0);
             assert_eq!(template.named_port("http", "TCP"), None);
@@ -123,7 +123,7 @@ mod tests {
         let ports = json!([{"name": "dns", "containerPort": 53, "protocol": "UDP"}, {"name": "dns", "containerPort": 5353}]);
         let workload =
             json!({"spec": {"template": {"spec": {"containers": [{"name": "app", "ports": ports}]}}}});
-        let template = Template::of(&workload);
+        let template = PodTemplate::from_workload(&workload);
         assert_eq!(template.named_port("dns", "UDP"), Some(53));
         assert_eq!(template.named_port("dns", "TCP"), Some(5353));
         assert_eq!(template.named_port("http", "TCP"), None);

@@ -1,11 +1,11 @@
-//! When a sandbox or a group is over.
+//! TTL and expiry of Sandboxes and `RouteGroups`.
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::api::{GroupTtl, GroupTtlOffset, Ttl, TtlOffset};
 
-/// How long `30m`, `2h`, `1d`, `4w` is. `None` for every other text, and for times beyond all calendars.
-pub fn duration(text: &str) -> Option<SignedDuration> {
+/// Parses `30m`, `2h`, `1d`, `4w`. `None` if invalid or out of range.
+pub fn parse_duration(text: &str) -> Option<SignedDuration> {
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let digits = !number.is_empty() && number.len() <= 10 && number.bytes().all(|it| it.is_ascii_digit());
     if !digits || number.starts_with('0') {
@@ -21,84 +21,84 @@ pub fn duration(text: &str) -> Option<SignedDuration> {
     Some(SignedDuration::from_secs(number.parse::<i64>().ok()?.checked_mul(seconds)?))
 }
 
-/// How long `0`, `30s`, `10m` is: what a lost connection has to come back. Nothing at all is the usual half a minute.
-pub fn grace(text: &str) -> Option<SignedDuration> {
+/// Parses a grace period: `0`, `30s`, `10m`. Defaults to 30 s if empty.
+pub fn parse_grace_period(text: &str) -> Option<SignedDuration> {
     if text.is_empty() {
         return Some(SignedDuration::from_secs(30));
     }
     let seconds = if text == "0" {
         0
     } else if let Some(number) = text.strip_suffix('s') {
-        whole(number)?
+        parse_digits(number)?
     } else {
-        whole(text.strip_suffix('m')?)?.checked_mul(60)?
+        parse_digits(text.strip_suffix('m')?)?.checked_mul(60)?
     };
     (0..=600).contains(&seconds).then(|| SignedDuration::from_secs(seconds))
 }
 
-fn whole(number: &str) -> Option<i64> {
+fn parse_digits(number: &str) -> Option<i64> {
     (!number.is_empty() && number.bytes().all(|it| it.is_ascii_digit())).then(|| number.parse().ok())?
 }
 
-/// The moments from which a life may count.
+/// The times from which a TTL may count.
 #[derive(Debug, Clone, Copy)]
-pub struct Moments {
-    /// When the object was made.
+pub struct TtlAnchors {
+    /// Creation of the object.
     pub created: Timestamp,
-    /// When its spec changed last.
+    /// Last change of its spec.
     pub updated: Timestamp,
-    /// Since when no sandbox belongs to a group; `None` while one does.
-    pub unmatched: Option<Timestamp>,
+    /// Since when no Sandbox matches a group; `None` while one does.
+    pub unmatched_since: Option<Timestamp>,
 }
 
-/// When a sandbox is deleted; `None` for never.
-pub fn of_sandbox(ttl: &Ttl, moments: Moments) -> Option<Timestamp> {
+/// When a Sandbox expires; `None` for never.
+pub fn sandbox_expiry(ttl: &Ttl, moments: TtlAnchors) -> Option<Timestamp> {
     let from = match ttl.offset_from {
         TtlOffset::CreatedAt => moments.created,
         TtlOffset::UpdatedAt => moments.updated,
     };
-    end(&ttl.duration, from)
+    expiry(&ttl.duration, from)
 }
 
-/// When a group is deleted; `None` for never, or not as long as sandboxes belong to it.
-pub fn of_group(ttl: &GroupTtl, moments: Moments) -> Option<Timestamp> {
+/// When a group expires; `None` for never, or while Sandboxes match it.
+pub fn group_expiry(ttl: &GroupTtl, moments: TtlAnchors) -> Option<Timestamp> {
     let from = match ttl.offset_from {
         GroupTtlOffset::CreatedAt => moments.created,
         GroupTtlOffset::UpdatedAt => moments.updated,
-        GroupTtlOffset::NoMatchedSandboxes => moments.unmatched?,
+        GroupTtlOffset::NoMatchedSandboxes => moments.unmatched_since?,
     };
-    end(&ttl.duration, from)
+    expiry(&ttl.duration, from)
 }
 
-/// A time that no calendar has never comes.
-fn end(text: &str, from: Timestamp) -> Option<Timestamp> {
-    from.checked_add(duration(text)?).ok()
+/// The end of a TTL; `None` if out of range.
+fn expiry(text: &str, from: Timestamp) -> Option<Timestamp> {
+    from.checked_add(parse_duration(text)?).ok()
 }
 
-/// What is to be done about an end.
+/// Whether a TTL has expired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Due {
-    /// It is over.
-    Over,
-    /// Look again in this time. `expiring`: a tenth of its life or less is left.
-    In {
-        /// The time until something changes.
-        after: std::time::Duration,
-        /// Whether people should be told.
-        expiring: bool,
+pub enum ExpiryStatus {
+    /// It has expired.
+    Expired,
+    /// It has not expired. Expiring: a tenth of it or less is left.
+    Pending {
+        /// Time until this status changes.
+        recheck_after: std::time::Duration,
+        /// Whether to warn.
+        is_expiring: bool,
     },
 }
 
-/// What is to be done now about an end, for a life that began at `from`.
-pub fn due(from: Timestamp, end: Timestamp, now: Timestamp) -> Due {
+/// The status of a TTL from `from` to `end`.
+pub fn expiry_status(from: Timestamp, end: Timestamp, now: Timestamp) -> ExpiryStatus {
     let left = end.duration_since(now);
     if left <= SignedDuration::ZERO {
-        return Due::Over;
+        return ExpiryStatus::Expired;
     }
     let tenth = end.duration_since(from).checked_div(10).unwrap_or(SignedDuration::ZERO);
     let expiring = left <= tenth;
     let wait = if expiring { left } else { left.saturating_sub(tenth) };
-    Due::In { after: wait.unsigned_abs(), expiring }
+    ExpiryStatus::Pending { recheck_after: wait.unsigned_abs(), is_expiring: expiring }
 }
 
 #[cfg(test)]
@@ -131,7 +131,7 @@ mod tests {
     #[case("1ü", None)]
     #[case("11111111111m", None)]
     fn a_life_is_a_number_and_a_unit(#[case] text: &str, #[case] seconds: Option<i64>) {
-        assert_eq!(duration(text).map(|it| it.as_secs()), seconds);
+        assert_eq!(parse_duration(text).map(|it| it.as_secs()), seconds);
         assert_eq!(regex::Regex::new(schema::TTL).unwrap().is_match(text), seconds.is_some(), "the schema");
     }
 
@@ -148,45 +148,48 @@ mod tests {
     #[case("s", None)]
     #[case("-1s", None)]
     fn a_grace_is_ten_minutes_at_most(#[case] text: &str, #[case] seconds: Option<i64>) {
-        assert_eq!(grace(text).map(|it| it.as_secs()), seconds);
+        assert_eq!(parse_grace_period(text).map(|it| it.as_secs()), seconds);
         assert_eq!(regex::Regex::new(schema::GRACE).unwrap().is_match(text), seconds.is_some(), "the schema");
     }
 
     #[test]
     fn a_life_counts_from_where_the_spec_says() {
         let (created, updated) = (at("2026-11-17T05:00:00Z"), at("2026-11-17T06:00:00Z"));
-        let moments = Moments { created, updated, unmatched: None };
+        let moments = TtlAnchors { created, updated, unmatched_since: None };
         let ttl = |offset_from| Ttl { duration: "2h".into(), offset_from };
-        assert_eq!(of_sandbox(&ttl(TtlOffset::CreatedAt), moments), Some(at("2026-11-17T07:00:00Z")));
-        assert_eq!(of_sandbox(&ttl(TtlOffset::UpdatedAt), moments), Some(at("2026-11-17T08:00:00Z")));
+        assert_eq!(sandbox_expiry(&ttl(TtlOffset::CreatedAt), moments), Some(at("2026-11-17T07:00:00Z")));
+        assert_eq!(sandbox_expiry(&ttl(TtlOffset::UpdatedAt), moments), Some(at("2026-11-17T08:00:00Z")));
         let group = GroupTtl { duration: "1d".into(), offset_from: GroupTtlOffset::NoMatchedSandboxes };
-        assert_eq!(of_group(&group, moments), None);
-        let empty = Moments { unmatched: Some(at("2026-11-17T07:30:00Z")), ..moments };
-        assert_eq!(of_group(&group, empty), Some(at("2026-11-18T07:30:00Z")));
+        assert_eq!(group_expiry(&group, moments), None);
+        let empty = TtlAnchors { unmatched_since: Some(at("2026-11-17T07:30:00Z")), ..moments };
+        assert_eq!(group_expiry(&group, empty), Some(at("2026-11-18T07:30:00Z")));
     }
 
     #[test]
     fn a_life_beyond_all_calendars_never_ends() {
         let now = at("2026-11-17T05:00:00Z");
-        let moments = Moments { created: now, updated: now, unmatched: None };
+        let moments = TtlAnchors { created: now, updated: now, unmatched_since: None };
         let ttl = Ttl { duration: "9999999999w".into(), offset_from: TtlOffset::CreatedAt };
-        assert_eq!(of_sandbox(&ttl, moments), None);
+        assert_eq!(sandbox_expiry(&ttl, moments), None);
     }
 
     #[test]
     fn it_is_looked_at_again_at_a_tenth_and_at_the_end_and_not_before() {
         let (from, end) = (at("2026-11-17T05:00:00Z"), at("2026-11-17T06:40:00Z"));
         let minutes = |it: u64| std::time::Duration::from_secs(it * 60);
-        assert_eq!(due(from, end, from), Due::In { after: minutes(90), expiring: false });
         assert_eq!(
-            due(from, end, at("2026-11-17T06:30:00Z")),
-            Due::In { after: minutes(10), expiring: true }
+            expiry_status(from, end, from),
+            ExpiryStatus::Pending { recheck_after: minutes(90), is_expiring: false }
         );
         assert_eq!(
-            due(from, end, at("2026-11-17T06:39:59Z")),
-            Due::In { after: std::time::Duration::from_secs(1), expiring: true }
+            expiry_status(from, end, at("2026-11-17T06:30:00Z")),
+            ExpiryStatus::Pending { recheck_after: minutes(10), is_expiring: true }
         );
-        assert_eq!(due(from, end, end), Due::Over);
-        assert_eq!(due(from, end, at("2026-11-18T00:00:00Z")), Due::Over);
+        assert_eq!(
+            expiry_status(from, end, at("2026-11-17T06:39:59Z")),
+            ExpiryStatus::Pending { recheck_after: std::time::Duration::from_secs(1), is_expiring: true }
+        );
+        assert_eq!(expiry_status(from, end, end), ExpiryStatus::Expired);
+        assert_eq!(expiry_status(from, end, at("2026-11-18T00:00:00Z")), ExpiryStatus::Expired);
     }
 }

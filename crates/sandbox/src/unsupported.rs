@@ -1,4 +1,4 @@
-//! Baselines that cannot be forked, whatever the sandbox says, and pods that Fargate refuses.
+//! Baselines that cannot be forked, and pods that Fargate does not support.
 
 use std::collections::BTreeMap;
 
@@ -8,48 +8,48 @@ use serde_json::Value;
 
 use crate::{
     api::conditions::reasons,
-    around::Around,
-    refusal::Refusal,
-    template::{Template, list},
+    namespace_context::NamespaceContext,
+    rejection::Rejection,
+    template::{PodTemplate, array_items},
 };
 
-/// What only one pod at a time may have: a volume, a port of the host. `workload` is the baseline after the patch, which
-/// may have removed it.
-pub fn shared(workload: &Value, around: &Around<'_>) -> Result<(), Refusal> {
-    let template = Template::of(workload);
+/// Rejects resources that only one pod can hold: exclusive volumes, host ports. `workload` is the patched baseline, because a
+/// patch may remove them.
+pub fn check_exclusive_resources(workload: &Value, around: &NamespaceContext<'_>) -> Result<(), Rejection> {
+    let template = PodTemplate::from_workload(workload);
     let advice = "remove it with customizations.patch";
-    for (volume, claim) in claims(template) {
+    for (volume, claim) in mounted_claims(template) {
         let found = around.claims.iter().find(|it| it.name_any() == claim);
         if let Some(mode) = found.and_then(exclusive_mode) {
             let what = format!(
                 "volume {volume} is the claim {claim} with {mode}, which the baseline's pods hold; {advice}"
             );
-            return Err(Refusal::new(reasons::SHARED_VOLUME, what));
+            return Err(Rejection::new(reasons::SHARED_VOLUME, what));
         }
     }
     if template.spec()["hostNetwork"].as_bool() == Some(true) {
         let what = format!("hostNetwork: the baseline's pods hold the ports of their hosts; {advice}");
-        return Err(Refusal::new(reasons::HOST_PORT, what));
+        return Err(Rejection::new(reasons::HOST_PORT, what));
     }
     match host_port(template) {
         Some((container, port)) => {
             let what = format!(
                 "container {container} takes hostPort {port}, which the baseline's pods hold; {advice}"
             );
-            Err(Refusal::new(reasons::HOST_PORT, what))
+            Err(Rejection::new(reasons::HOST_PORT, what))
         }
         None => Ok(()),
     }
 }
 
-/// What Fargate refuses. Said before anything is made, because a pod would wait there for ever.
-pub fn on_fargate(workload: &Value, around: &Around<'_>) -> Result<(), Refusal> {
-    let template = Template::of(workload);
-    let found = pod_trouble(template)
-        .or_else(|| template.all_containers().find_map(container_trouble))
-        .or_else(|| volume_trouble(template, around));
+/// Rejects pods that Fargate does not support. Checked before the apply, because such pods stay pending forever.
+pub fn check_fargate_support(workload: &Value, around: &NamespaceContext<'_>) -> Result<(), Rejection> {
+    let template = PodTemplate::from_workload(workload);
+    let found = unsupported_pod_field(template)
+        .or_else(|| template.all_containers().find_map(unsupported_container_field))
+        .or_else(|| unsupported_volume(template, around));
     match found {
-        Some(what) => Err(Refusal::new(
+        Some(what) => Err(Rejection::new(
             reasons::NOT_SUPPORTED_ON_FARGATE,
             format!("Fargate does not run pods with {what}; remove it with customizations.patch"),
         )),
@@ -57,13 +57,14 @@ pub fn on_fargate(workload: &Value, around: &Around<'_>) -> Result<(), Refusal> 
     }
 }
 
-/// What people should know of a fork on Fargate: it gives a pod what its requests ask for, and little without any.
+/// Notes on a fork on Fargate, which sizes pods by their requests.
 pub fn fargate_notes(workload: &Value) -> Vec<String> {
     let without = |container: &&Value| {
         let requests = &container["resources"]["requests"];
         requests["cpu"].is_null() || requests["memory"].is_null()
     };
-    let names: Vec<_> = Template::of(workload).containers().filter(without).map(container_name).collect();
+    let names: Vec<_> =
+        PodTemplate::from_workload(workload).containers().filter(without).map(container_name).collect();
     if names.is_empty() {
         return Vec::new();
     }
@@ -73,24 +74,25 @@ pub fn fargate_notes(workload: &Value) -> Vec<String> {
     )]
 }
 
-/// The claims that a pod mounts, by the names of its volumes.
-fn claims(template: Template<'_>) -> impl Iterator<Item = (&str, &str)> {
-    list(&template.spec()["volumes"]).filter_map(|volume| {
+/// Volume and claim names of the claims that a pod mounts.
+fn mounted_claims(template: PodTemplate<'_>) -> impl Iterator<Item = (&str, &str)> {
+    array_items(&template.spec()["volumes"]).filter_map(|volume| {
         let claim = volume["persistentVolumeClaim"]["claimName"].as_str()?;
         Some((volume["name"].as_str().unwrap_or_default(), claim))
     })
 }
 
-/// The access mode of a claim that lets in only one host or pod.
+/// The access mode of a claim, if it restricts the claim to one node or pod.
 fn exclusive_mode(claim: &PersistentVolumeClaim) -> Option<&str> {
     let modes = claim.spec.as_ref()?.access_modes.as_ref()?;
     let is_shared = modes.iter().any(|it| it == "ReadWriteMany" || it == "ReadOnlyMany");
     if is_shared { None } else { modes.first().map(String::as_str) }
 }
 
-fn host_port(template: Template<'_>) -> Option<(&str, i64)> {
+fn host_port(template: PodTemplate<'_>) -> Option<(&str, i64)> {
     template.all_containers().find_map(|container| {
-        let port = list(&container["ports"]).filter_map(|it| it["hostPort"].as_i64()).find(|it| *it > 0)?;
+        let port =
+            array_items(&container["ports"]).filter_map(|it| it["hostPort"].as_i64()).find(|it| *it > 0)?;
         Some((container_name(container), port))
     })
 }
@@ -99,7 +101,7 @@ fn container_name(container: &Value) -> &str {
     container["name"].as_str().unwrap_or_default()
 }
 
-fn pod_trouble(template: Template<'_>) -> Option<String> {
+fn unsupported_pod_field(template: PodTemplate<'_>) -> Option<String> {
     let spec = template.spec();
     let on = |field: &&str| spec[*field].as_bool() == Some(true);
     if let Some(field) = ["hostNetwork", "hostPID", "hostIPC"].iter().find(|it| on(it)) {
@@ -108,12 +110,12 @@ fn pod_trouble(template: Template<'_>) -> Option<String> {
     host_port(template).map(|(container, port)| format!("hostPort {port} of container {container}"))
 }
 
-fn container_trouble(container: &Value) -> Option<String> {
+fn unsupported_container_field(container: &Value) -> Option<String> {
     let (name, security) = (container_name(container), &container["securityContext"]);
     if security["privileged"].as_bool() == Some(true) {
         return Some(format!("the privileged container {name}"));
     }
-    let mut added = list(&security["capabilities"]["add"]).filter_map(Value::as_str);
+    let mut added = array_items(&security["capabilities"]["add"]).filter_map(Value::as_str);
     let refused = |it: &&str| {
         let it = it.strip_prefix("CAP_").unwrap_or(it);
         matches!(it, "ALL" | "NET_ADMIN" | "SYS_ADMIN" | "SYS_MODULE" | "SYS_RAWIO" | "BPF")
@@ -127,14 +129,14 @@ fn container_trouble(container: &Value) -> Option<String> {
     device.map(|it| format!("the device {it} of container {name}"))
 }
 
-fn volume_trouble(template: Template<'_>, around: &Around<'_>) -> Option<String> {
-    let host = list(&template.spec()["volumes"]).find(|it| !it["hostPath"].is_null());
+fn unsupported_volume(template: PodTemplate<'_>, around: &NamespaceContext<'_>) -> Option<String> {
+    let host = array_items(&template.spec()["volumes"]).find(|it| !it["hostPath"].is_null());
     if let Some(volume) = host {
         return Some(format!("the hostPath volume {}", volume["name"].as_str().unwrap_or_default()));
     }
     let none = BTreeMap::new();
     let provisioners = around.provisioners.unwrap_or(&none);
-    claims(template).find_map(|(volume, claim)| {
+    mounted_claims(template).find_map(|(volume, claim)| {
         let claim_object = around.claims.iter().find(|it| it.name_any() == claim)?;
         is_ebs(claim_object, provisioners).then(|| format!("the EBS volume {volume} (claim {claim})"))
     })
@@ -185,7 +187,10 @@ mod tests {
     #[case("ReadOnlyMany", true)]
     fn a_volume_for_one_pod_is_not_shared(#[case] mode: &str, #[case] fine: bool) {
         let claims = [claim("cart-data", mode, "efs")];
-        let verdict = shared(&mounting("cart-data"), &Around { claims: &claims, ..Around::default() });
+        let verdict = check_exclusive_resources(
+            &mounting("cart-data"),
+            &NamespaceContext { claims: &claims, ..NamespaceContext::default() },
+        );
         match verdict {
             Ok(()) => assert!(fine),
             Err(refusal) => {
@@ -201,7 +206,7 @@ mod tests {
     #[case(json!({"containers": [{"name": "app", "ports": [{"containerPort": 80, "hostPort": 8080}]}]}), "8080")]
     #[case(json!({"initContainers": [{"name": "app", "ports": [{"hostPort": 53}]}]}), "53")]
     fn a_port_of_the_host_is_not_shared(#[case] pod: Value, #[case] word: &str) {
-        let refusal = shared(&workload(&pod), &Around::default()).unwrap_err();
+        let refusal = check_exclusive_resources(&workload(&pod), &NamespaceContext::default()).unwrap_err();
         assert_eq!(refusal.reason, "HostPort");
         assert!(refusal.message.contains(word), "{refusal}");
     }
@@ -216,7 +221,7 @@ mod tests {
     #[case(json!({"containers": [{"name": "a", "ports": [{"hostPort": 80}]}]}), "hostPort 80")]
     #[case(json!({"containers": [{"name": "a", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}), "nvidia.com/gpu")]
     fn what_fargate_refuses_is_refused_before_it_is_made(#[case] pod: Value, #[case] words: &str) {
-        let refusal = on_fargate(&workload(&pod), &Around::default()).unwrap_err();
+        let refusal = check_fargate_support(&workload(&pod), &NamespaceContext::default()).unwrap_err();
         assert_eq!(refusal.reason, "NotSupportedOnFargate");
         assert!(refusal.message.contains(words), "{refusal}");
     }
@@ -228,10 +233,14 @@ mod tests {
             ("efs".to_owned(), "efs.csi.aws.com".to_owned()),
         ]);
         let claims = [claim("on-ebs", "ReadWriteMany", "gp3"), claim("on-efs", "ReadWriteMany", "efs")];
-        let around = Around { claims: &claims, provisioners: Some(&provisioners), ..Around::default() };
-        assert!(on_fargate(&mounting("on-ebs"), &around).unwrap_err().message.contains("on-ebs"));
-        assert_eq!(on_fargate(&mounting("on-efs"), &around), Ok(()));
-        assert_eq!(on_fargate(&mounting("unknown"), &around), Ok(()));
+        let around = NamespaceContext {
+            claims: &claims,
+            provisioners: Some(&provisioners),
+            ..NamespaceContext::default()
+        };
+        assert!(check_fargate_support(&mounting("on-ebs"), &around).unwrap_err().message.contains("on-ebs"));
+        assert_eq!(check_fargate_support(&mounting("on-efs"), &around), Ok(()));
+        assert_eq!(check_fargate_support(&mounting("unknown"), &around), Ok(()));
     }
 
     #[test]
@@ -243,8 +252,8 @@ mod tests {
             ],
             "volumes": [{"name": "tmp", "emptyDir": {}}]
         }));
-        assert_eq!(shared(&pod, &Around::default()), Ok(()));
-        assert_eq!(on_fargate(&pod, &Around::default()), Ok(()));
+        assert_eq!(check_exclusive_resources(&pod, &NamespaceContext::default()), Ok(()));
+        assert_eq!(check_fargate_support(&pod, &NamespaceContext::default()), Ok(()));
         let notes = fargate_notes(&pod);
         assert_eq!(notes.len(), 1);
         assert!(notes[0].contains("in app:"), "{notes:?}");

@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 use pretty_assertions::{assert_eq, assert_ne};
 use sandbox::{
     api::{ForkSpec, Sandbox},
-    fork::{Address, Forked, Order, fork, source_hash, template_hash},
+    fork::{ForkAddress, ForkRequest, ForkedDeployment, build_fork, source_hash, template_hash},
 };
 use serde_json::{Value, json};
 
@@ -49,22 +49,22 @@ fn sandbox(case: &Value) -> Sandbox {
     serde_json::from_value(sandbox).unwrap()
 }
 
-fn made(case: &Value) -> Forked {
+fn made(case: &Value) -> ForkedDeployment {
     let sandbox = sandbox(case);
     let spec: &ForkSpec = &sandbox.spec.forks[0];
     let labels: BTreeMap<String, String> = serde_json::from_value(case["labels"].clone()).unwrap_or_default();
-    let address = Address { host: "cart-pr-1234-aaaa.shop.svc".to_owned(), port: 80 };
+    let address = ForkAddress { host: "cart-pr-1234-aaaa.shop.svc".to_owned(), port: 80 };
     let hash = source_hash(&case["baseline"], &sandbox, spec, "k3v9q0d1m2xza");
-    let order = Order {
+    let order = ForkRequest {
         sandbox: &sandbox,
         fork: spec,
         key: "k3v9q0d1m2xza",
         route_server: Some("http://sandbox-router.shop.svc:8079"),
         addresses: &BTreeMap::from([("cart".to_owned(), address)]),
-        labels: &labels,
+        extra_labels: &labels,
         source_hash: &hash,
     };
-    fork(&case["baseline"], &order).unwrap()
+    build_fork(&case["baseline"], &order).unwrap()
 }
 
 #[expect(clippy::disallowed_methods, reason = "the switch that turns this test into the writer")]

@@ -1,8 +1,8 @@
-//! The environment of a terraform process, built from nothing.
+//! Builds the environment of a terraform process from scratch.
 //!
-//! Contract: the caller hands in its own environment as a map (this crate never reads the process's), and only what
-//! [`ALLOWED`] names passes. Variables that steer terraform behind the driver's back never do: a template that sets
-//! one is refused, one that stands in the caller's environment is left out and listed in [`Environment::ignored`].
+//! The caller passes its own environment as a map (this crate never reads the process environment), of which only the variables
+//! in [`PASSED_VARIABLES`] are passed on. Variables that change terraform's behaviour are never passed on: in a template they are
+//! rejected, in the caller's environment they are dropped and listed in [`Environment::ignored`].
 
 use std::{
     collections::BTreeMap,
@@ -10,8 +10,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What passes from the caller's environment as it is. `HOME` and `TMPDIR` are the run's own.
-pub const ALLOWED: &[&str] = &[
+/// Variables that are passed on from the caller's environment. `HOME` and `TMPDIR` are set per run.
+pub const PASSED_VARIABLES: &[&str] = &[
     "PATH",
     "LANG",
     "LC_ALL",
@@ -32,74 +32,74 @@ pub const ALLOWED: &[&str] = &[
     "SSH_AUTH_SOCK",
 ];
 
-/// The path of `PATH` when the caller has none; terraform starts `git` and credential helpers through it.
+/// Default of `PATH`; terraform needs it for `git` and credential helpers.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Terraform and its providers live for seconds and load a schema of megabytes: collecting garbage less often saves
-/// a third of their CPU (measured with the AWS provider: 12 s became 8 s) for a few hundred megabytes more.
-const GARBAGE: &str = "400";
+/// Value of `GOGC`. Terraform and its providers are short-lived and load a schema of megabytes: less frequent garbage
+/// collection saves a third of their CPU time (measured with the AWS provider: 8 s instead of 12 s) for a few hundred MB.
+const GOGC_PERCENT: &str = "400";
 
-/// Which AWS credentials the run gets.
+/// AWS credentials of a run.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub enum Credentials {
-    /// None at all.
+pub enum TerraformCredentials {
+    /// No credentials.
     #[default]
     None,
-    /// The caller's `AWS_*` variables, without `AWS_CA_BUNDLE` (which the provider reads for every endpoint, the
-    /// local one included) and without endpoint redirections.
-    Outer,
-    /// These. The instance metadata service is switched off, so that nothing else can slip in.
+    /// The caller's `AWS_*` variables, without `AWS_CA_BUNDLE` (which the provider applies to every endpoint, including the
+    /// local one) and endpoint overrides.
+    Inherited,
+    /// Static keys. The instance metadata service is disabled, so that no other credentials are used.
     Static {
-        /// The access key's id.
+        /// Access key id.
         access_key_id: String,
-        /// The secret.
+        /// Secret access key.
         secret_access_key: String,
-        /// The token of temporary credentials.
+        /// Session token of temporary credentials.
         session_token: Option<String>,
     },
-    /// A token in a file, exchanged for those of a role. Nothing else of AWS is set; where the exchange fails, the
-    /// provider says so and looks no further.
+    /// A web identity token, exchanged for credentials of a role. No other AWS variable is set, so the provider does not fall back
+    /// to other credentials.
     WebIdentity {
-        /// The role that trusts the token.
+        /// Role that trusts the token issuer.
         role_arn: String,
-        /// The file that holds it. Whoever rotates it writes a new one in its place.
+        /// File with the token; replaced on rotation.
         token_file: PathBuf,
-        /// The name of the session.
+        /// Session name.
         session_name: String,
     },
 }
 
-impl fmt::Debug for Credentials {
+impl fmt::Debug for TerraformCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::None => f.write_str("None"),
-            Self::Outer => f.write_str("Outer"),
+            Self::Inherited => f.write_str("Inherited"),
             Self::Static { .. } => f.write_str("Static(..)"),
             Self::WebIdentity { role_arn, .. } => write!(f, "WebIdentity({role_arn})"),
         }
     }
 }
 
-/// Everything beside the caller's environment that goes in.
+/// Inputs of the environment besides the caller's variables.
 #[derive(Clone)]
-pub struct Inputs<'a> {
-    /// Our own CLI configuration file.
+pub struct EnvironmentInputs<'a> {
+    /// Generated CLI configuration file.
     pub cli_config: &'a Path,
-    /// `HOME`: the run's own directory, or the user's where the credential chain needs its files.
+    /// `HOME`: a private directory, or the user's if the credential chain needs its files.
     pub home: &'a Path,
     /// `TMPDIR`.
     pub tmp: &'a Path,
     /// AWS credentials.
-    pub credentials: Credentials,
+    pub credentials: TerraformCredentials,
     /// The template's `env`.
     pub template: &'a [(String, String)],
 }
 
-/// The template's values may be secrets, so only their names are printed.
-impl fmt::Debug for Inputs<'_> {
+/// Prints only the names of the template's variables: their values may be secrets.
+impl fmt::Debug for EnvironmentInputs<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { cli_config, home, tmp, credentials, template } = self;
-        f.debug_struct("Inputs")
+        f.debug_struct("EnvironmentInputs")
             .field("cli_config", cli_config)
             .field("home", home)
             .field("tmp", tmp)
@@ -109,10 +109,10 @@ impl fmt::Debug for Inputs<'_> {
     }
 }
 
-/// A variable that must not be set.
+/// A variable of the template is not allowed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum EnvironmentError {
-    /// It steers terraform behind the driver's back.
+    /// It is reserved for the driver or changes terraform's behaviour.
     #[error("env: `{name}` cannot be set: {reason}")]
     Refused {
         /// The variable.
@@ -120,13 +120,13 @@ pub enum EnvironmentError {
         /// Why, and what to do instead.
         reason: &'static str,
     },
-    /// Not a name that an environment can hold.
+    /// Invalid variable name.
     #[error("env: `{name}` is not the name of an environment variable")]
     BadName {
         /// The name.
         name: String,
     },
-    /// A value that an environment cannot hold.
+    /// Invalid value.
     #[error("env: the value of `{name}` contains a NUL character")]
     BadValue {
         /// The variable.
@@ -134,7 +134,7 @@ pub enum EnvironmentError {
     },
 }
 
-/// The whole environment of a terraform process.
+/// Complete environment of a terraform process.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Environment {
     variables: BTreeMap<String, String>,
@@ -151,12 +151,15 @@ impl fmt::Debug for Environment {
 }
 
 impl Environment {
-    /// Builds it from the caller's environment and our inputs.
-    pub fn build(outer: &BTreeMap<String, String>, inputs: &Inputs<'_>) -> Result<Self, EnvironmentError> {
-        let Inputs { cli_config, home, tmp, credentials, template } = inputs;
+    /// Builds the environment from the caller's variables and the inputs.
+    pub fn build(
+        outer: &BTreeMap<String, String>,
+        inputs: &EnvironmentInputs<'_>,
+    ) -> Result<Self, EnvironmentError> {
+        let EnvironmentInputs { cli_config, home, tmp, credentials, template } = inputs;
         let mut variables: BTreeMap<String, String> = outer
             .iter()
-            .filter(|(name, _)| ALLOWED.contains(&name.as_str()))
+            .filter(|(name, _)| PASSED_VARIABLES.contains(&name.as_str()))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
         let mut set = |name: &str, value: &str| variables.insert(name.to_owned(), value.to_owned());
@@ -165,7 +168,7 @@ impl Environment {
         }
         credential_variables(credentials, outer, &mut set);
         for (name, value) in *template {
-            check(name, value)?;
+            validate_variable(name, value)?;
             set(name, value);
         }
         set("HOME", &home.to_string_lossy());
@@ -174,30 +177,30 @@ impl Environment {
         set("TF_IN_AUTOMATION", "1");
         set("TF_INPUT", "0");
         set("CHECKPOINT_DISABLE", "1");
-        set("GOGC", outer.get("GOGC").map_or(GARBAGE, String::as_str));
-        let ignored = outer.keys().filter(|name| refusal(name).is_some()).cloned().collect();
+        set("GOGC", outer.get("GOGC").map_or(GOGC_PERCENT, String::as_str));
+        let ignored = outer.keys().filter(|name| refusal_reason(name).is_some()).cloned().collect();
         Ok(Self { variables, ignored })
     }
 
-    /// Name → value.
+    /// Values by name.
     pub const fn variables(&self) -> &BTreeMap<String, String> {
         &self.variables
     }
 
-    /// Variables of the caller that would steer terraform and have no effect here; worth a warning.
+    /// Variables of the caller that were dropped because they change terraform's behaviour; worth a warning.
     pub fn ignored(&self) -> &[String] {
         &self.ignored
     }
 }
 
 fn credential_variables<R>(
-    credentials: &Credentials,
+    credentials: &TerraformCredentials,
     outer: &BTreeMap<String, String>,
     set: &mut impl FnMut(&str, &str) -> R,
 ) {
     match credentials {
-        Credentials::None => {}
-        Credentials::Outer => {
+        TerraformCredentials::None => {}
+        TerraformCredentials::Inherited => {
             let passes = |name: &str| {
                 name.starts_with("AWS_") && name != "AWS_CA_BUNDLE" && !name.starts_with("AWS_ENDPOINT_URL")
             };
@@ -205,7 +208,7 @@ fn credential_variables<R>(
                 set(name, value);
             }
         }
-        Credentials::Static { access_key_id, secret_access_key, session_token } => {
+        TerraformCredentials::Static { access_key_id, secret_access_key, session_token } => {
             set("AWS_ACCESS_KEY_ID", access_key_id);
             set("AWS_SECRET_ACCESS_KEY", secret_access_key);
             set("AWS_EC2_METADATA_DISABLED", "true");
@@ -213,7 +216,7 @@ fn credential_variables<R>(
                 set("AWS_SESSION_TOKEN", token);
             }
         }
-        Credentials::WebIdentity { role_arn, token_file, session_name } => {
+        TerraformCredentials::WebIdentity { role_arn, token_file, session_name } => {
             set("AWS_ROLE_ARN", role_arn);
             set("AWS_WEB_IDENTITY_TOKEN_FILE", &token_file.to_string_lossy());
             set("AWS_ROLE_SESSION_NAME", session_name);
@@ -221,22 +224,22 @@ fn credential_variables<R>(
     }
 }
 
-/// Whether a template may set a variable of terraform's environment.
-pub fn check(name: &str, value: &str) -> Result<(), EnvironmentError> {
+/// Validates an environment variable of a template.
+pub fn validate_variable(name: &str, value: &str) -> Result<(), EnvironmentError> {
     if name.is_empty() || name.contains(['=', '\0']) {
         return Err(EnvironmentError::BadName { name: name.replace('\0', "\\0") });
     }
     if value.contains('\0') {
         return Err(EnvironmentError::BadValue { name: name.to_owned() });
     }
-    match refusal(name) {
+    match refusal_reason(name) {
         Some(reason) => Err(EnvironmentError::Refused { name: name.to_owned(), reason }),
         None => Ok(()),
     }
 }
 
-/// Why a variable is not let through; `None` for one that terraform's own behaviour does not depend on.
-fn refusal(name: &str) -> Option<&'static str> {
+/// Why a variable is rejected; `None` if it is allowed.
+fn refusal_reason(name: &str) -> Option<&'static str> {
     let reason = match name {
         "TF_WORKSPACE" => "every object has its own directory and state; terraform workspaces are not used",
         "TF_DATA_DIR" => "the driver chooses the directory",

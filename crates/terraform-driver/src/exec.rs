@@ -1,9 +1,9 @@
-//! The only place of this crate that starts processes and sends signals.
+//! Starts processes and sends signals; no other module of this crate does.
 //!
-//! A terraform command has two processes of ours around it: the caller starts a **shim** (the same binary
-//! again, in a session of its own), and the shim starts the engine. The caller can die; the shim stays.
+//! A terraform command runs under two processes: the caller starts a **shim** (the same binary, in its own session), and the
+//! shim starts the engine. The shim survives the death of the caller.
 
-pub mod children;
+pub mod child_reaper;
 
 use std::{
     collections::BTreeMap,
@@ -27,29 +27,29 @@ pub struct ShimProgram {
     pub args: Vec<String>,
 }
 
-/// A process that can be recognised later: ids are used again, start times are not.
+/// Identity of a process: process ids are reused, pairs of id and start time are not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessId {
-    /// The id.
+    /// Process id.
     pub pid: i32,
-    /// Kernel ticks at its start.
+    /// Start time in kernel ticks.
     pub started: u64,
 }
 
 impl ProcessId {
-    /// Looks a living process up.
-    pub fn of(pid: u32) -> Option<Self> {
+    /// Identifies a running process.
+    pub fn from_pid(pid: u32) -> Option<Self> {
         let pid = i32::try_from(pid).ok()?;
         Some(Self { pid, started: start_ticks(pid)? })
     }
 
-    /// Whether this very process still runs.
+    /// Whether this process still runs.
     pub fn is_alive(self) -> bool {
         start_ticks(self.pid) == Some(self.started)
             && Pid::from_raw(self.pid).is_some_and(|pid| test_kill_process(pid).is_ok())
     }
 
-    /// Asks the process to end, if it is still the same one.
+    /// Sends SIGTERM if the process still runs.
     pub fn terminate(self) -> io::Result<()> {
         match Pid::from_raw(self.pid) {
             Some(pid) if self.is_alive() => Ok(kill_process(pid, Signal::TERM)?),
@@ -58,8 +58,7 @@ impl ProcessId {
     }
 }
 
-/// Field 22 of `/proc/<pid>/stat`; the name in field 2 may contain spaces, so counting starts behind it.
-/// A zombie has ended, whatever its entry says.
+/// Field 22 of `/proc/<pid>/stat`; counted from behind field 2, whose name may contain spaces. `None` for a zombie.
 fn start_ticks(pid: i32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
@@ -70,10 +69,10 @@ fn start_ticks(pid: i32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// Starts a shim for a prepared run directory. `lock` becomes its standard input: shim, engine and
-/// providers inherit it, so the run's lock is held until the last of them is gone.
+/// Starts a shim for a prepared run directory. `lock` becomes its standard input: shim, engine and providers inherit it, so
+/// the run's lock is held until the last of them exits.
 #[expect(clippy::disallowed_methods, reason = "exec is where processes start")]
-pub(crate) fn shim(
+pub(crate) fn spawn_shim(
     program: &ShimProgram,
     run_dir: &Path,
     env: &BTreeMap<String, String>,
@@ -90,10 +89,10 @@ pub(crate) fn shim(
         .spawn()
 }
 
-/// Starts the engine in a process group of its own, its words going straight to disk: no pipe can fill up,
-/// and nobody's death breaks one. The environment is the shim's, which is the run's.
+/// Starts the engine in its own process group, with its output in files: a pipe could fill up or break. It inherits the shim's
+/// environment, which is that of the run.
 #[expect(clippy::disallowed_methods, reason = "exec is where processes start")]
-pub(crate) fn engine(
+pub(crate) fn spawn_engine(
     program: &Path,
     args: &[String],
     cwd: &Path,
@@ -111,16 +110,16 @@ pub(crate) fn engine(
         .spawn()
 }
 
-/// Sends the one polite signal, to terraform alone: its providers ignore SIGINT, but a SIGTERM to the
-/// group would kill them under it.
-pub(crate) fn interrupt(pid: i32) -> io::Result<()> {
+/// Sends SIGINT to terraform only. Providers ignore SIGINT, but a SIGTERM to the group would kill them while terraform needs
+/// them.
+pub(crate) fn send_interrupt(pid: i32) -> io::Result<()> {
     match Pid::from_raw(pid) {
         Some(pid) => Ok(kill_process(pid, Signal::INT)?),
         None => Ok(()),
     }
 }
 
-/// Ends a whole process group. A group id of 1 or less would mean every process we may signal.
+/// Kills a process group. Ignores ids of 1 or less, which would address every process.
 pub(crate) fn kill_group(pgid: i32) -> io::Result<()> {
     match Pid::from_raw(pgid) {
         Some(group) if pgid > 1 => match kill_process_group(group, Signal::KILL) {
@@ -131,10 +130,10 @@ pub(crate) fn kill_group(pgid: i32) -> io::Result<()> {
     }
 }
 
-/// What a short command said.
+/// Captured output of a short command.
 #[derive(Debug)]
-pub struct Said {
-    /// Whether it ended with 0.
+pub struct CapturedOutput {
+    /// Whether the exit code is 0.
     pub success: bool,
     /// Standard output.
     pub stdout: Vec<u8>,
@@ -142,15 +141,15 @@ pub struct Said {
     pub stderr: Vec<u8>,
 }
 
-/// Runs a short command that changes nothing (`version`, `show`) and takes its output.
+/// Runs a short read-only command (`version`, `show`) and captures its output.
 #[expect(clippy::disallowed_methods, reason = "exec is where processes start")]
-pub async fn capture(
+pub async fn capture_output(
     program: &Path,
     args: &[&str],
     env: &BTreeMap<String, String>,
     cwd: &Path,
     patience: Duration,
-) -> io::Result<Said> {
+) -> io::Result<CapturedOutput> {
     let child = Command::new(program)
         .args(args)
         .current_dir(cwd)
@@ -163,13 +162,13 @@ pub async fn capture(
         .spawn()?;
     let output = tokio::time::timeout(patience, child.wait_with_output())
         .await
-        .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "no answer in time"))??;
-    Ok(Said { success: output.status.success(), stdout: output.stdout, stderr: output.stderr })
+        .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "timed out"))??;
+    Ok(CapturedOutput { success: output.status.success(), stdout: output.stdout, stderr: output.stderr })
 }
 
-/// Starts a process that outlives us: a session of its own is its own business, its words go to `log`.
+/// Starts a process that outlives this one, with its output in `log`. It has to create its own session.
 #[expect(clippy::disallowed_methods, reason = "exec is where processes start")]
-pub fn background(
+pub fn spawn_background(
     program: &Path,
     args: &[String],
     env: &BTreeMap<String, String>,

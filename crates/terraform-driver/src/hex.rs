@@ -1,4 +1,4 @@
-//! Digests as people see them.
+//! Hexadecimal encoding of digests.
 
 use std::fmt::Write;
 

@@ -1,4 +1,17 @@
-//! Runs terraform or tofu as a supervised child.
+//! Runs terraform or tofu as a supervised child process, and reads what it writes.
+//!
+//! | step | modules |
+//! |---|---|
+//! | find the engine and the providers | [`engine`], [`providers`] |
+//! | instantiate a template, render the files | [`substitute`], [`render`] |
+//! | write the workspace directory, lock it | [`workspace`] |
+//! | build the environment and the command lines | [`environment`], [`command`] |
+//! | run and supervise a command | [`run`] (caller side), [`shim`] (supervisor process), [`exec`] (process calls) |
+//! | read the event stream and the saved plan, guard the plan | [`events`], [`planfile`], [`plan`] |
+//! | read, snapshot and recover the state; read outputs | [`state`], [`output`] |
+//! | classify failures for retries | [`classify`] |
+//!
+//! The crate knows nothing of Kubernetes. It never reads the environment of its own process.
 
 pub mod classify;
 pub mod clock;

@@ -1,32 +1,31 @@
-//! The outputs of a workspace, read from its state file in process.
+//! Outputs of a workspace, read from its state file without `terraform output`.
 //!
-//! Contract: what the module's author marked sensitive is held in [`Sensitive`], which cannot be printed or
-//! serialised by accident; `terraform output` is never started for this.
+//! Sensitive outputs are wrapped in [`Sensitive`], which cannot be printed or serialised by accident.
 
 use std::{collections::BTreeMap, fmt};
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What is shown in place of a value that must not be read.
+/// Placeholder for a redacted value.
 pub const REDACTED: &str = "(sensitive value)";
 
-/// A value that cannot be printed: `Debug` and `Display` say [`REDACTED`], and it does not implement `Serialize`.
+/// A value that cannot be printed: `Debug` and `Display` print [`REDACTED`], and `Serialize` is not implemented.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sensitive<T>(T);
 
 impl<T> Sensitive<T> {
-    /// Wraps a value that must not be printed from here on.
+    /// Wraps a value.
     pub const fn new(value: T) -> Self {
         Self(value)
     }
 
-    /// The value itself. Every caller is a place to look at in a review.
+    /// The plain value. Review every caller.
     pub const fn expose(&self) -> &T {
         &self.0
     }
 
-    /// The value itself, owned.
+    /// The plain value, owned.
     pub fn into_exposed(self) -> T {
         self.0
     }
@@ -44,19 +43,19 @@ impl<T> fmt::Display for Sensitive<T> {
     }
 }
 
-/// Why a state file's outputs could not be read.
+/// Why the outputs of a state file could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
     /// The bytes are not a state file.
-    #[error("reading the outputs from the state file")]
+    #[error("cannot parse the outputs in the state file")]
     NotState(#[source] serde_json::Error),
-    /// A state file of another generation; the driver knows version 4, terraform's since 0.12.
+    /// Unsupported format version; version 4 is terraform's since 0.12.
     #[error("the state file has format version {found}, and only version 4 can be read")]
     Format {
         /// The version the file names.
         found: u64,
     },
-    /// `OpenTofu`'s state encryption leaves nothing that can be read without its key.
+    /// The state is encrypted by `OpenTofu`.
     #[error(
         "the state file is encrypted, so its outputs cannot be read; remove the `encryption` block from the configuration"
     )]
@@ -68,7 +67,7 @@ pub enum OutputError {
 pub enum OutputValue {
     /// May be shown and written to a status.
     Plain(Value),
-    /// Marked sensitive by the module: for the connection secret only.
+    /// Marked sensitive by the module: only for the connection Secret.
     Sensitive(Sensitive<Value>),
 }
 
@@ -87,7 +86,7 @@ impl Output {
         matches!(self.value, OutputValue::Sensitive(_))
     }
 
-    /// The value, whether sensitive or not. Every caller is a place to look at in a review.
+    /// The plain value, sensitive or not. Review every caller.
     pub const fn expose(&self) -> &Value {
         match &self.value {
             OutputValue::Plain(value) => value,
@@ -150,18 +149,18 @@ impl Outputs {
         self.0.iter().map(|(name, output)| (name.as_str(), output))
     }
 
-    /// How many there are.
+    /// Number of outputs.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no outputs.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The outputs that a status or a terminal may show.
-    pub fn public(&self) -> BTreeMap<&str, &Value> {
+    pub fn non_sensitive(&self) -> BTreeMap<&str, &Value> {
         self.0
             .iter()
             .filter_map(|(name, output)| match &output.value {
@@ -171,7 +170,7 @@ impl Outputs {
             .collect()
     }
 
-    /// All outputs as the connection secret holds them: strings raw, everything else as JSON.
+    /// All outputs in the form of the connection Secret: strings as they are, other values as JSON.
     pub fn connection_strings(&self) -> BTreeMap<String, Sensitive<String>> {
         let text = |value: &Value| match value {
             Value::String(text) => text.clone(),

@@ -2,21 +2,21 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "only tests are here")]
 
-mod bench;
+mod harness;
 
 use std::collections::BTreeMap;
 
-use bench::Bench;
+use harness::EngineHarness;
 use serde_json::{Value, json};
 use terraform_driver::{
-    classify::{Class, primary},
-    command::{LockFile, PLAN_FILE, PlanMode},
-    events::{Event, Item, Kind, Progress, read_all},
+    classify::{FailureClass, primary_failure},
+    command::{LockFileMode, PLAN_FILE, PlanMode},
+    events::{Event, EventKind, StreamItem, TerraformProgress, read_all},
     output::Outputs,
-    plan::{Action, Intent, Plan, Policy, Summary, guard},
+    plan::{DetailedPlan, GuardPolicy, PlanAction, PlanIntent, PlanSummary, check_plan},
     planfile::PlanFile,
-    render::{InlineFormat, Request, Source, Var, VarFile, render},
-    substitute::{Values, substitute},
+    render::{InlineFormat, RenderRequest, RootSource, TemplateVar, VarFile, render},
+    substitute::{PlaceholderValues, substitute_placeholders},
 };
 
 /// Everything that has a meaning in HCL, in JSON, in a template or in a shell.
@@ -42,22 +42,26 @@ const NASTY: &[&str] = &[
     "null",
 ];
 
-fn inline(text: &str) -> Request {
-    Request::new("default", "demo", Source::Inline { format: InlineFormat::Hcl, text: text.to_owned() })
+fn inline(text: &str) -> RenderRequest {
+    RenderRequest::new(
+        "default",
+        "demo",
+        RootSource::Inline { format: InlineFormat::Hcl, text: text.to_owned() },
+    )
 }
 
-fn outputs(bench: &Bench) -> Outputs {
+fn outputs(bench: &EngineHarness) -> Outputs {
     Outputs::from_state(&bench.read("terraform.tfstate")).unwrap()
 }
 
 #[test]
 fn values_of_a_module_come_back_from_terraform_as_they_went_in() {
     let module = "variable \"v\" {\n  type = any\n}\noutput \"v\" {\n  value = var.v\n}\n";
-    let source = Source::Module([("main.tf".to_owned(), module.as_bytes().to_vec())].into());
-    let mut request = Request::new("default", "demo", source);
+    let source = RootSource::Module([("main.tf".to_owned(), module.as_bytes().to_vec())].into());
+    let mut request = RenderRequest::new("default", "demo", source);
     let values: BTreeMap<&str, &str> = NASTY.iter().map(|text| (*text, *text)).collect();
     request.variables.insert("v".to_owned(), json!(values));
-    let bench = Bench::with(&render(&request).unwrap());
+    let bench = EngineHarness::with(&render(&request).unwrap());
     bench.apply();
     assert_eq!(outputs(&bench).get("v").unwrap().expose(), &json!(values));
 }
@@ -75,7 +79,7 @@ variable "late" { type = string }
 output "all" { value = [var.azs, var.n + 1, !var.on, var.free, var.policy, var.m, var.late] }
 "#;
     let mut request = inline(text);
-    let var = |key: &str, value: &str| Var { key: key.to_owned(), value: value.to_owned() };
+    let var = |key: &str, value: &str| TemplateVar { key: key.to_owned(), value: value.to_owned() };
     request.vars = vec![
         var("azs", "[\"a\", \"b\"]"),
         var("n", "2"),
@@ -87,9 +91,9 @@ output "all" { value = [var.azs, var.n + 1, !var.on, var.free, var.policy, var.m
     ];
     let file =
         |text: &str| VarFile { origin: "o".to_owned(), format: InlineFormat::Hcl, text: text.to_owned() };
-    request.upstream.insert("late".to_owned(), json!("from upstream"));
+    request.upstream_outputs.insert("late".to_owned(), json!("from upstream"));
     request.var_files = (0..12).map(|i| file(&format!("late = \"from file {i}\"\n"))).collect();
-    let bench = Bench::with(&render(&request).unwrap());
+    let bench = EngineHarness::with(&render(&request).unwrap());
     bench.apply();
     let all = outputs(&bench).get("all").unwrap().expose().clone();
     assert_eq!(
@@ -113,14 +117,14 @@ fn substituted_values_are_literals_to_terraform() {
     }
     let substituted = |format: &str, module: &str| {
         let spec = json!({"forProvider": {"source": "Inline", "inlineFormat": format, "module": module}});
-        let done = substitute(&spec, &Values::new("demo", &variables)).unwrap();
+        let done = substitute_placeholders(&spec, &PlaceholderValues::new("demo", &variables)).unwrap();
         done["forProvider"]["module"].as_str().unwrap().to_owned()
     };
     let mut request = inline(&substituted("HCL", &hcl));
     let json_module = json!({"output": json_outputs}).to_string();
-    let extra = terraform_driver::render::Contents::plain(substituted("JSON", &json_module).into_bytes());
-    request.extra.insert("more.tf.json".to_owned(), extra);
-    let bench = Bench::with(&render(&request).unwrap());
+    let extra = terraform_driver::render::FileContents::plain(substituted("JSON", &json_module).into_bytes());
+    request.extra_files.insert("more.tf.json".to_owned(), extra);
+    let bench = EngineHarness::with(&render(&request).unwrap());
     bench.apply();
     let outputs = outputs(&bench);
     for (i, text) in NASTY.iter().enumerate() {
@@ -154,45 +158,45 @@ output "secret" {
 }
 "#;
 
-fn with_input(text: &str) -> terraform_driver::render::Rendered {
+fn with_input(text: &str) -> terraform_driver::render::RenderedWorkspace {
     let mut request = inline(RESOURCES);
-    request.vars = vec![Var { key: "input".to_owned(), value: text.to_owned() }];
+    request.vars = vec![TemplateVar { key: "input".to_owned(), value: text.to_owned() }];
     render(&request).unwrap()
 }
 
 /// What `show` says of the saved plan, with the hash of the file.
-fn plan_of(bench: &Bench, configuration: &str) -> Summary {
+fn plan_of(bench: &EngineHarness, configuration: &str) -> PlanSummary {
     let hash = PlanFile::parse(&bench.read("capt.tfplan")).unwrap().summary(None, configuration).hash;
-    Plan::parse(&bench.run(&bench.commands().show_plan(), 0).stdout).unwrap().summary(hash)
+    DetailedPlan::parse(&bench.run(&bench.commands().show_plan(), 0).stdout).unwrap().summary(hash)
 }
 
 #[test]
 fn a_run_from_init_to_destroy_is_read_from_its_own_words() {
     let rendered = with_input("canary-one");
-    let bench = Bench::with(&rendered);
+    let bench = EngineHarness::with(&rendered);
     let commands = bench.commands();
-    bench.run(&commands.init(LockFile::Absent), 0);
+    bench.run(&commands.init(LockFileMode::Absent), 0);
     let valid: Value = serde_json::from_slice(&bench.run(&commands.validate(), 0).stdout).unwrap();
     assert_eq!(valid["valid"], true);
 
     bench.run(&commands.plan(PlanMode::Change), 2);
     let summary = plan_of(&bench, &rendered.digest);
     assert_eq!((summary.counts.add, summary.counts.destroy), (2, 0));
-    assert!(guard(&summary, &Policy::default(), Intent::Change, None).allows());
+    assert!(check_plan(&summary, &GuardPolicy::default(), PlanIntent::Change, None).is_allowed());
     let printed = format!("{summary:?} {}", serde_json::to_string(&summary).unwrap());
     assert!(!printed.contains("canary"), "{printed}");
     bench.run(&commands.plan(PlanMode::Change), 2);
     assert_eq!(plan_of(&bench, &rendered.digest).hash, summary.hash, "the same plan has the same hash");
 
-    let mut progress = Progress::with_total(summary.counts.operations());
+    let mut progress = TerraformProgress::with_total(summary.counts.operations());
     let said = bench.run(&commands.apply(PlanMode::Change), 0).stdout;
     let mut ids = Vec::new();
     read_all(&said, |item| {
-        let Item::Event(event) = item else { panic!() };
-        assert!(!matches!(event.kind, Kind::Text | Kind::Unknown { .. }), "{event:?}");
+        let StreamItem::Event(event) = item else { panic!() };
+        assert!(!matches!(event.kind, EventKind::Text | EventKind::Unknown { .. }), "{event:?}");
         assert!(!event.is_unknown_stream());
         progress.observe(&event);
-        if let Kind::ApplyComplete(hook) = &event.kind {
+        if let EventKind::ApplyComplete(hook) = &event.kind {
             ids.push(hook.address.to_string());
         }
     });
@@ -200,7 +204,7 @@ fn a_run_from_init_to_destroy_is_read_from_its_own_words() {
     assert_eq!(ids, ["terraform_data.a", "terraform_data.b"]);
     assert!(!String::from_utf8_lossy(&said).contains("canary"));
     let outputs = outputs(&bench);
-    assert!(outputs.public().is_empty() && !format!("{outputs:?}").contains("canary"));
+    assert!(outputs.non_sensitive().is_empty() && !format!("{outputs:?}").contains("canary"));
     assert_eq!(outputs.connection_strings()["secret"].expose(), "canary-one");
 
     bench.run(&commands.plan(PlanMode::Change), 0);
@@ -210,7 +214,10 @@ fn a_run_from_init_to_destroy_is_read_from_its_own_words() {
     let summary = plan_of(&bench, "");
     let actions: Vec<_> =
         summary.changes.iter().map(|change| (change.address.as_str(), change.action)).collect();
-    assert_eq!(actions, [("terraform_data.a", Action::Change), ("terraform_data.b", Action::Replace)]);
+    assert_eq!(
+        actions,
+        [("terraform_data.a", PlanAction::Change), ("terraform_data.b", PlanAction::Replace)]
+    );
     assert!(
         summary.changes[1].attributes.iter().any(|a| a.path == "triggers_replace" && a.forces_replacement)
     );
@@ -222,48 +229,51 @@ fn a_run_from_init_to_destroy_is_read_from_its_own_words() {
     assert_eq!(left["resources"], json!([]));
 }
 
-fn failure_of(stdout: &[u8]) -> Class {
+fn failure_of(stdout: &[u8]) -> FailureClass {
     let mut diagnostics = Vec::new();
     read_all(stdout, |item| {
-        if let Item::Event(Event { kind: Kind::Diagnostic(diagnostic), .. }) = item {
+        if let StreamItem::Event(Event { kind: EventKind::Diagnostic(diagnostic), .. }) = item {
             diagnostics.push(diagnostic);
         }
     });
-    primary(&diagnostics).expect("terraform said why").class
+    primary_failure(&diagnostics).expect("terraform said why").class
 }
 
 #[test]
 fn failures_of_the_engine_are_classified_from_its_own_words() {
-    let bench = Bench::with(&with_input("one"));
+    let bench = EngineHarness::with(&with_input("one"));
     let commands = bench.commands();
     assert_eq!(
         failure_of(&bench.run(&commands.plan(PlanMode::Change), 1).stdout),
-        Class::Engine,
+        FailureClass::Engine,
         "not initialised"
     );
-    bench.run(&commands.init(LockFile::Absent), 0);
+    bench.run(&commands.init(LockFileMode::Absent), 0);
     bench.run(&commands.plan(PlanMode::Change), 2);
     let plan = bench.read(PLAN_FILE);
     bench.run(&commands.apply(PlanMode::Change), 0);
     std::fs::write(bench.path(PLAN_FILE), plan).unwrap();
-    assert_eq!(failure_of(&bench.run(&commands.apply(PlanMode::Change), 1).stdout), Class::StalePlan);
+    assert_eq!(failure_of(&bench.run(&commands.apply(PlanMode::Change), 1).stdout), FailureClass::StalePlan);
 
     let locked = render(&inline("variable \"x\" {}\nresource \"terraform_data\" \"a\" {\n  lifecycle {\n    prevent_destroy = true\n  }\n}\n")).unwrap();
     bench.write(&locked);
     assert_eq!(
         failure_of(&bench.run(&commands.plan(PlanMode::Change), 1).stdout),
-        Class::UserFix,
+        FailureClass::UserFix,
         "no value"
     );
     std::fs::write(bench.path("x.auto.tfvars"), "x = 1\n").unwrap();
-    assert_eq!(failure_of(&bench.run(&commands.plan(PlanMode::Destroy), 1).stdout), Class::Protected);
+    assert_eq!(failure_of(&bench.run(&commands.plan(PlanMode::Destroy), 1).stdout), FailureClass::Protected);
     std::fs::write(bench.path("main.tf"), "resource \"nowhere_thing\" \"a\" {}\n").unwrap();
-    assert_eq!(failure_of(&bench.run(&commands.init(LockFile::Absent), 1).stdout), Class::Provider);
+    assert_eq!(
+        failure_of(&bench.run(&commands.init(LockFileMode::Absent), 1).stdout),
+        FailureClass::Provider
+    );
 }
 
 #[test]
 fn a_state_is_pushed_and_a_taint_taken_off() {
-    let bench = Bench::with(&with_input("one"));
+    let bench = EngineHarness::with(&with_input("one"));
     let commands = bench.commands();
     bench.apply();
     let mut state: Value = serde_json::from_slice(&bench.read("terraform.tfstate")).unwrap();
@@ -281,7 +291,7 @@ fn a_state_is_pushed_and_a_taint_taken_off() {
 
 #[test]
 fn a_root_is_fetched_into_an_empty_directory() {
-    let bench = Bench::with(&with_input("one"));
+    let bench = EngineHarness::with(&with_input("one"));
     let elsewhere = bench.path("../elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
     let address = bench.path("").display().to_string();

@@ -1,4 +1,4 @@
-//! Which taints are ours, told from what a run left on disk.
+//! Detection of taints caused by an interruption, from the files of a run.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,10 +9,10 @@
 
 use std::fs;
 
-use crate::support::{Bench, state};
+use crate::support::{RunHarness, state};
 use terraform_driver::run::{
-    Run, interrupted_taints,
-    record::{Exit, Stop, StopReason},
+    RunHandle, interrupted_taints,
+    run_dir::{RunExit, RunStop, StopReason},
 };
 
 const STOPPED: &str = "2026-11-16T02:00:30Z";
@@ -29,17 +29,17 @@ fn tainted(name: &str) -> String {
     )
 }
 
-/// A workspace whose last apply said these things and ended so.
-fn after(events: &[String], exit: Option<Exit>) -> Bench {
-    let bench = Bench::new();
+/// A workspace whose last apply wrote these events and had this exit.
+fn after(events: &[String], exit: Option<RunExit>) -> RunHarness {
+    let bench = RunHarness::new();
     let resources: Vec<String> =
         ["coming", "failed", "provisioned", "old"].iter().map(|name| tainted(name)).collect();
     fs::write(bench.file("terraform.tfstate"), state("l", 3, &resources.join(","))).unwrap();
     let spec = bench.spec("");
-    let dir = Run::new_dir(&bench.workspace, &spec);
+    let dir = RunHandle::new_dir(&bench.workspace, &spec);
     fs::create_dir_all(dir.path()).unwrap();
     dir.write_spec(&spec).unwrap();
-    fs::write(dir.events(), events.join("\n")).unwrap();
+    fs::write(dir.events_path(), events.join("\n")).unwrap();
     if let Some(exit) = exit {
         dir.write_exit(&exit).unwrap();
     }
@@ -57,10 +57,10 @@ fn said() -> Vec<String> {
     ]
 }
 
-fn exit(stopped: bool, code: Option<i32>) -> Exit {
+fn exit(stopped: bool, code: Option<i32>) -> RunExit {
     let at = STOPPED.parse().unwrap();
-    let stop = stopped.then_some(Stop { reason: StopReason::Requested, at, killed: false });
-    Exit { code, signal: None, stop, finished: at, trouble: Vec::new() }
+    let stop = stopped.then_some(RunStop { reason: StopReason::Requested, at, killed: false });
+    RunExit { code, signal: None, stop, finished: at, trouble: Vec::new() }
 }
 
 #[test]

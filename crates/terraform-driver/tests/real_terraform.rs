@@ -9,79 +9,84 @@
 
 use std::{collections::BTreeMap, ffi::OsStr, fs, path::Path};
 
-use crate::support::{Bench, PATIENCE, shim};
+use crate::support::{HANG_TIMEOUT, RunHarness, shim};
 use terraform_driver::{
     command::{PlanMode, UserArgs},
     engine,
-    environment::{Credentials, Environment, Inputs},
-    events::Progress,
-    exec::capture,
-    plan::{Action, Intent, Plan, Policy, guard},
+    environment::{Environment, EnvironmentInputs, TerraformCredentials},
+    events::TerraformProgress,
+    exec::capture_output,
+    plan::{DetailedPlan, GuardPolicy, PlanAction, PlanIntent, check_plan},
     planfile::PlanFile,
-    run::{Digests, Driver, Job, Limits, Phase, StepError, interrupted_taints, record::RunDir},
-    workspace::{FileToWrite, Workspace},
+    run::{
+        ApprovedPlan, ConfigurationDigests, Driver, RunLimits, SavedPlan, StepContext, StepError, StepPhase,
+        interrupted_taints, run_dir::RunDir,
+    },
+    workspace::{FileToWrite, WorkspaceDir},
 };
 use tokio_util::sync::CancellationToken;
 
 struct Real {
-    bench: Bench,
+    bench: RunHarness,
     driver: Driver,
     environment: Environment,
     stop: CancellationToken,
 }
 
-fn quiet(_: Phase, _: &Progress) {}
+fn ignore_progress(_: StepPhase, _: &TerraformProgress) {}
 
 impl Real {
     async fn new() -> Self {
-        let bench = Bench::new();
+        let bench = RunHarness::new();
         let path = path_of_the_caller();
         let outer = BTreeMap::from([("PATH".to_owned(), path.clone())]);
-        let candidate = engine::find(None, OsStr::new(&path), Path::new("/")).expect("terraform is on PATH");
-        let said = capture(&candidate.path, &["version", "-json"], &outer, bench.dir.path(), PATIENCE)
-            .await
-            .unwrap();
+        let candidate =
+            engine::locate(None, OsStr::new(&path), Path::new("/")).expect("terraform is on PATH");
+        let said =
+            capture_output(&candidate.path, &["version", "-json"], &outer, bench.dir.path(), HANG_TIMEOUT)
+                .await
+                .unwrap();
         let cli_config = bench.dir.path().join("cli.tfrc");
         fs::write(&cli_config, "").unwrap();
         let environment = Environment::build(
             &outer,
-            &Inputs {
+            &EnvironmentInputs {
                 cli_config: &cli_config,
                 home: bench.dir.path(),
                 tmp: bench.dir.path(),
-                credentials: Credentials::None,
+                credentials: TerraformCredentials::None,
                 template: &[],
             },
         )
         .unwrap();
         let engine = candidate.verify(&said.stdout).unwrap();
-        let driver = Driver { engine, shim: shim(), limits: Limits::default() };
+        let driver = Driver { engine, shim: shim(), limits: RunLimits::default() };
         Self { bench, driver, environment, stop: CancellationToken::new() }
     }
 
-    fn workspace(&self) -> &Workspace {
+    fn workspace(&self) -> &WorkspaceDir {
         &self.bench.workspace
     }
 
-    fn job<'a>(&'a self, args: &'a UserArgs) -> Job<'a> {
-        Job {
+    fn job<'a>(&'a self, args: &'a UserArgs) -> StepContext<'a> {
+        StepContext {
             workspace: self.workspace(),
             environment: &self.environment,
             args,
-            hear: &quiet,
+            on_progress: &ignore_progress,
             stop: &self.stop,
-            lender: None,
+            reattach: None,
         }
     }
 
-    fn write(&self, text: &str) -> Digests {
+    fn write(&self, text: &str) -> ConfigurationDigests {
         let file = FileToWrite { path: "main.tf", bytes: text.as_bytes(), secret: false };
-        self.workspace().write([file]).unwrap();
-        Digests { configuration: text.to_owned(), installation: "one".to_owned() }
+        self.workspace().sync_files([file]).unwrap();
+        ConfigurationDigests { configuration: text.to_owned(), installation: "one".to_owned() }
     }
 
     fn runs(&self) -> Vec<String> {
-        let runs = RunDir::all(&self.workspace().runs()).unwrap();
+        let runs = RunDir::list(&self.workspace().runs_dir()).unwrap();
         runs.iter().map(|run| run.spec().unwrap().unwrap().command).collect()
     }
 }
@@ -96,6 +101,11 @@ output "secret" {
 }
 "#;
 
+/// These tests ask for what they apply.
+fn approved(plan: SavedPlan) -> ApprovedPlan {
+    plan.approve(&GuardPolicy::default(), PlanIntent::Destroy, None).unwrap()
+}
+
 #[tokio::test]
 async fn a_workspace_is_made_found_unchanged_with_one_process_and_destroyed() {
     let real = Real::new().await;
@@ -103,25 +113,25 @@ async fn a_workspace_is_made_found_unchanged_with_one_process_and_destroyed() {
     let job = real.job(&args);
     let digests = real.write(TWO);
 
-    real.driver.settle(&job).await.unwrap();
+    real.driver.resume_and_recover(&job).await.unwrap();
     real.driver.init(&job, &digests).await.unwrap();
     let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
-    assert!(planned.has_work);
+    assert!(planned.has_changes);
     assert_eq!((planned.summary.counts.add, planned.summary.existing), (2, 0));
-    real.driver.apply(&job, &planned).await.unwrap();
-    assert_eq!(real.workspace().state().unwrap().unwrap().managed().count(), 2);
+    real.driver.apply(&job, approved(planned)).await.unwrap();
+    assert_eq!(real.workspace().state().unwrap().unwrap().managed_objects().count(), 2);
     assert!(!real.bench.file("capt.tfplan").exists(), "a saved plan holds secrets and goes");
 
     let before = real.runs().len();
-    real.driver.settle(&job).await.unwrap();
+    real.driver.resume_and_recover(&job).await.unwrap();
     real.driver.init(&job, &digests).await.unwrap();
     let again = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
-    assert!(!again.has_work);
+    assert!(!again.has_changes);
     assert_eq!(real.runs()[before..], ["plan"]);
 
     let destroy = real.driver.plan(&job, PlanMode::Destroy, &digests).await.unwrap();
     assert_eq!(destroy.summary.counts.destroy, 2);
-    real.driver.apply(&job, &destroy).await.unwrap();
+    real.driver.apply(&job, approved(destroy)).await.unwrap();
     assert!(real.workspace().state().unwrap().unwrap().is_empty());
 }
 
@@ -133,24 +143,24 @@ async fn a_plan_read_from_its_file_says_what_show_says() {
     let digests = real.write(&format!("{TWO}\nresource \"terraform_data\" \"keyed\" {{\n  for_each = toset([\"x.y\", \"z\"])\n  triggers_replace = each.key\n}}"));
     real.driver.init(&job, &digests).await.unwrap();
     let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
-    real.driver.apply(&job, &planned).await.unwrap();
+    real.driver.apply(&job, approved(planned)).await.unwrap();
 
     let digests = real.write(
         "resource \"terraform_data\" \"two\" { input = \"b\" }\noutput \"name\" { value = terraform_data.two.output }\n\
          resource \"terraform_data\" \"keyed\" {\n  for_each = toset([\"x.y\", \"new\"])\n  triggers_replace = \"${each.key}!\"\n}",
     );
     let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
-    let said = capture(
+    let said = capture_output(
         &real.driver.engine.path,
         &["show", "-json", "capt.tfplan"],
         real.environment.variables(),
         real.workspace().root(),
-        PATIENCE,
+        HANG_TIMEOUT,
     )
     .await
     .unwrap();
-    let shown = Plan::parse(&said.stdout).unwrap().summary(planned.summary.hash.clone());
-    let essence = |summary: &terraform_driver::plan::Summary| {
+    let shown = DetailedPlan::parse(&said.stdout).unwrap().summary(planned.summary.hash.clone());
+    let essence = |summary: &terraform_driver::plan::PlanSummary| {
         summary
             .changes
             .iter()
@@ -175,14 +185,14 @@ async fn the_hash_is_the_same_for_the_same_plan_and_another_for_any_other() {
     let digests = real
         .write("variable \"x\" { default = \"a\" }\nresource \"terraform_data\" \"one\" { input = var.x }");
     real.driver.init(&job, &digests).await.unwrap();
-    let hash = async |digests: &Digests| {
+    let hash = async |digests: &ConfigurationDigests| {
         real.driver.plan(&job, PlanMode::Change, digests).await.unwrap().summary.hash
     };
     let first = hash(&digests).await;
     assert_eq!(first, hash(&digests).await, "nothing changed between the two");
     fs::write(real.bench.file("terraform.tfvars.json"), r#"{"x": "b"}"#).unwrap();
     assert_ne!(first, hash(&digests).await, "a variable changed, and only the planned value tells");
-    let other = Digests { configuration: "other".to_owned(), ..digests.clone() };
+    let other = ConfigurationDigests { configuration: "other".to_owned(), ..digests.clone() };
     assert_ne!(first, hash(&other).await);
     let bytes = fs::read(real.bench.file("capt.tfplan")).unwrap();
     assert!(PlanFile::parse(&bytes[..bytes.len() / 2]).is_err(), "half a plan is no plan");
@@ -198,12 +208,13 @@ async fn a_failing_apply_tells_what_and_where_and_keeps_what_was_made() {
     );
     real.driver.init(&job, &digests).await.unwrap();
     let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
-    let Err(StepError::Failed { phase, diagnostics, .. }) = real.driver.apply(&job, &planned).await else {
+    let Err(StepError::Failed { phase, diagnostics, .. }) = real.driver.apply(&job, approved(planned)).await
+    else {
         panic!("it fails");
     };
-    assert_eq!(phase, Phase::Applying);
+    assert_eq!(phase, StepPhase::Applying);
     assert_eq!(diagnostics[0].address.as_deref(), Some("terraform_data.bad"));
-    assert_eq!(real.workspace().state().unwrap().unwrap().managed().count(), 2);
+    assert_eq!(real.workspace().state().unwrap().unwrap().managed_objects().count(), 2);
     assert_eq!(interrupted_taints(real.workspace()).unwrap(), Vec::<String>::new(), "it failed by itself");
 }
 
@@ -216,21 +227,21 @@ async fn an_interrupted_provisioner_leaves_its_object_tainted_because_nobody_kno
     let digests = real.write(slow);
     real.driver.init(&job, &digests).await.unwrap();
     let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
-    let (applied, ()) = tokio::join!(real.driver.apply(&job, &planned), async {
+    let (applied, ()) = tokio::join!(real.driver.apply(&job, approved(planned)), async {
         real.bench.until("the provisioner", || real.bench.file("begun").exists()).await;
         real.stop.cancel();
     });
-    assert!(matches!(applied, Err(StepError::Interrupted { phase: Phase::Applying })), "{applied:?}");
+    assert!(matches!(applied, Err(StepError::Interrupted { phase: StepPhase::Applying })), "{applied:?}");
     assert_eq!(interrupted_taints(real.workspace()).unwrap(), Vec::<String>::new());
 
     let go_on = CancellationToken::new();
-    let job = Job { stop: &go_on, ..real.job(&args) };
-    real.driver.settle(&job).await.unwrap();
+    let job = StepContext { stop: &go_on, ..real.job(&args) };
+    real.driver.resume_and_recover(&job).await.unwrap();
     let replace = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
-    assert_eq!(replace.summary.changes[0].action, Action::Replace);
+    assert_eq!(replace.summary.changes[0].action, PlanAction::Replace);
     assert_eq!(replace.summary.changes[0].reason.as_deref(), Some("replace_because_tainted"));
     real.driver.untaint(&job, "terraform_data.slow").await.unwrap();
-    assert!(!real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap().has_work);
+    assert!(!real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap().has_changes);
 }
 
 #[tokio::test]
@@ -238,15 +249,15 @@ async fn a_state_in_a_backend_of_the_users_own_is_pulled_and_read() {
     let real = Real::new().await;
     let args = UserArgs::default();
     let remote = real.workspace().clone().with_remote_state(true);
-    let job = Job { workspace: &remote, ..real.job(&args) };
+    let job = StepContext { workspace: &remote, ..real.job(&args) };
     let digests = real.write("terraform {\n  backend \"local\" { path = \"elsewhere/mine.tfstate\" }\n}\nresource \"terraform_data\" \"one\" {}");
     real.driver.init(&job, &digests).await.unwrap();
-    real.driver.pull(&job).await.unwrap();
+    real.driver.pull_state(&job).await.unwrap();
     assert!(remote.state().unwrap().is_none(), "nothing was applied yet");
     let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
-    real.driver.apply(&job, &planned).await.unwrap();
-    real.driver.pull(&job).await.unwrap();
-    assert_eq!(remote.state().unwrap().unwrap().managed().count(), 1);
+    real.driver.apply(&job, approved(planned)).await.unwrap();
+    real.driver.pull_state(&job).await.unwrap();
+    assert_eq!(remote.state().unwrap().unwrap().managed_objects().count(), 1);
     assert!(!real.bench.file("terraform.tfstate").exists());
 }
 
@@ -258,15 +269,23 @@ async fn a_plan_that_does_harm_needs_exactly_its_own_hash() {
     let digests = real.write("resource \"terraform_data\" \"one\" { triggers_replace = \"a\" }");
     real.driver.init(&job, &digests).await.unwrap();
     let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
-    real.driver.apply(&job, &planned).await.unwrap();
+    real.driver.apply(&job, approved(planned)).await.unwrap();
     let digests = real.write("resource \"terraform_data\" \"one\" { triggers_replace = \"b\" }");
     let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
-    let policy = Policy { protected: ["terraform_data".to_owned()].into(), most_lost_percent: None };
-    let judge = |approval: Option<&str>| guard(&planned.summary, &policy, Intent::Change, approval).allows();
+    let policy = GuardPolicy { protected: ["terraform_data".to_owned()].into(), max_lost_percent: None };
+    let judge = |approval: Option<&str>| {
+        check_plan(&planned.summary, &policy, PlanIntent::Change, approval).is_allowed()
+    };
     assert!(!judge(None));
     assert!(!judge(Some("000000000000")));
     assert!(!judge(Some(&planned.summary.hash.as_str()[..8])));
     assert!(judge(Some(planned.summary.hash.as_str())));
+
+    let refused = planned.approve(&policy, PlanIntent::Change, None).unwrap_err();
+    assert_eq!(refused.reasons.len(), 1, "{:?}", refused.reasons);
+    let hash = refused.plan.summary.hash.as_str().to_owned();
+    let plan = refused.plan.approve(&policy, PlanIntent::Change, Some(&hash)).unwrap();
+    real.driver.apply(&job, plan).await.unwrap();
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test finds terraform as its caller would")]

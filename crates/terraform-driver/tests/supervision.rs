@@ -1,4 +1,4 @@
-//! A terraform command under its shim, with a scripted engine: what happens when anything dies.
+//! Supervision of a command by the shim, with a scripted engine: behaviour when any process dies.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,21 +9,21 @@
 
 use std::{fs, time::Duration};
 
-use crate::support::{Bench, follow, is_alive, read_pid, state};
+use crate::support::{RunHarness, follow, is_alive, read_pid, state};
 use rustix::process::{Pid, Signal, kill_process};
 use terraform_driver::{
     run::{
-        Ended, Run,
-        record::{Exit, StopReason},
+        RunCompletion, RunHandle,
+        run_dir::{RunExit, StopReason},
     },
-    state::{Recovered, recover},
+    state::{StateRecovery, recover_state},
 };
 use tokio_util::sync::CancellationToken;
 
-fn known(ended: Ended) -> Exit {
+fn known(ended: RunCompletion) -> RunExit {
     match ended {
-        Ended::Known(exit) => exit,
-        Ended::Lost => panic!("the shim did not write down how the run ended"),
+        RunCompletion::Exited(exit) => exit,
+        RunCompletion::Lost => panic!("the shim did not write down how the run ended"),
     }
 }
 
@@ -31,7 +31,7 @@ fn kill(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
 }
 
-/// Records each signal it gets; after the first it ends when it may.
+/// Records each signal; exits after the first one when released.
 const RECORDS_SIGNALS: &str = r#"
 trap 'echo INT >> signals; stopping=1' INT
 trap 'echo TERM >> signals; stopping=1' TERM
@@ -43,7 +43,7 @@ exit 1
 
 #[tokio::test]
 async fn what_the_engine_says_and_its_exit_code_arrive() {
-    let bench = Bench::new();
+    let bench = RunHarness::new();
     let (ended, heard) = bench.finish(&bench.spec("echo one; echo two; echo aside >&2; exit 7")).await;
     assert_eq!(heard, "one\ntwo\n");
     let exit = known(ended);
@@ -52,7 +52,7 @@ async fn what_the_engine_says_and_its_exit_code_arrive() {
 
 #[tokio::test]
 async fn fifty_megabytes_of_output_neither_block_nor_get_lost() {
-    let bench = Bench::new();
+    let bench = RunHarness::new();
     let spec = bench.spec("head -c 50000000 /dev/zero | tr '\\0' 'x'; echo; echo end");
     let (ended, heard) = bench.finish(&spec).await;
     assert_eq!(known(ended).code, Some(0));
@@ -62,7 +62,7 @@ async fn fifty_megabytes_of_output_neither_block_nor_get_lost() {
 
 #[tokio::test]
 async fn a_stop_is_exactly_one_interrupt_however_often_it_is_asked_for() {
-    let bench = Bench::new();
+    let bench = RunHarness::new();
     let run = bench.start(&bench.spec(RECORDS_SIGNALS));
     let dir = run.dir().clone();
     let stop = CancellationToken::new();
@@ -77,7 +77,7 @@ async fn a_stop_is_exactly_one_interrupt_however_often_it_is_asked_for() {
     bench.until("the first signal", || bench.file("signals").exists()).await;
     kill(shim.pid, Signal::TERM);
     kill(shim.pid, Signal::INT);
-    // Of a signal that the shim does not pass on nothing is seen.
+    // A signal that the shim does not forward leaves no trace.
     tokio::time::sleep(Duration::from_millis(500)).await;
     fs::write(bench.file("go"), "").unwrap();
     let exit = known(following.await.unwrap().0);
@@ -87,7 +87,7 @@ async fn a_stop_is_exactly_one_interrupt_however_often_it_is_asked_for() {
 
 #[tokio::test]
 async fn an_engine_that_ignores_the_interrupt_goes_with_its_whole_group_after_the_grace() {
-    let bench = Bench::new();
+    let bench = RunHarness::new();
     let mut spec = bench.spec(
         "trap '' INT TERM\n(trap '' INT TERM; echo $BASHPID > provider; sleep 300) &\ntouch ready\nsleep 300",
     );
@@ -105,7 +105,7 @@ async fn an_engine_that_ignores_the_interrupt_goes_with_its_whole_group_after_th
 
 #[tokio::test]
 async fn a_silent_engine_is_found_hung_and_stopped() {
-    let bench = Bench::new();
+    let bench = RunHarness::new();
     let mut spec = bench.spec("echo hello; exec sleep 300");
     spec.silence = Some(Duration::from_secs(2));
     let exit = known(bench.finish(&spec).await.0);
@@ -114,8 +114,8 @@ async fn a_silent_engine_is_found_hung_and_stopped() {
 
 #[tokio::test]
 async fn an_engine_that_keeps_talking_is_left_alone() {
-    let bench = Bench::new();
-    // It lives for longer than it may be silent, and a busy machine makes no such pause between two beats.
+    let bench = RunHarness::new();
+    // Runs longer than the silence limit, with heartbeats far below it even on a busy machine.
     let mut spec = bench.spec("while [ $SECONDS -lt 10 ]; do echo beat; sleep 0.1; done");
     spec.silence = Some(Duration::from_secs(8));
     let exit = known(bench.finish(&spec).await.0);
@@ -124,7 +124,7 @@ async fn an_engine_that_keeps_talking_is_left_alone() {
 
 #[tokio::test]
 async fn an_engine_that_cannot_be_started_is_named() {
-    let bench = Bench::new();
+    let bench = RunHarness::new();
     let mut spec = bench.spec("");
     spec.program = "/nowhere/terraform".into();
     let run = bench.start(&spec);
@@ -134,54 +134,54 @@ async fn an_engine_that_cannot_be_started_is_named() {
 
 #[tokio::test]
 async fn a_caller_that_died_is_succeeded_by_one_that_finds_the_run() {
-    let bench = Bench::new();
+    let bench = RunHarness::new();
     let spec = bench.spec("echo first; while [ ! -e go ]; do sleep 0.05; done; echo last; exit 3");
     let abandoned = bench.start(&spec);
     drop(abandoned);
-    let found = Run::find_alive(&bench.workspace).unwrap().expect("the run goes on without its caller");
+    let found = RunHandle::find_alive(&bench.workspace).unwrap().expect("the run goes on without its caller");
     fs::write(bench.file("go"), "").unwrap();
     let (ended, heard) = follow(found, &CancellationToken::new()).await;
     assert_eq!(heard, "first\nlast\n");
     assert_eq!(known(ended).code, Some(3));
-    assert!(Run::find_alive(&bench.workspace).unwrap().is_none());
+    assert!(RunHandle::find_alive(&bench.workspace).unwrap().is_none());
 }
 
 #[tokio::test]
 async fn an_engine_outlives_its_killed_shim_and_the_lock_tells() {
-    let bench = Bench::new();
+    let bench = RunHarness::new();
     let run = bench.start(&bench.spec("while [ ! -e go ]; do sleep 0.05; done; touch finished"));
     let dir = run.dir().clone();
     bench.until("the shim", || dir.processes().unwrap().is_some()).await;
     kill(dir.processes().unwrap().unwrap().shim.unwrap().pid, Signal::KILL);
     let following = tokio::spawn(async move { follow(run, &CancellationToken::new()).await });
-    // Nothing tells that the death of the shim was noticed; on a slow machine this may look too early.
+    // Nothing signals that the death of the shim was detected; on a slow machine this check may come too early.
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(!following.is_finished(), "the engine still works, so the run is not over");
     fs::write(bench.file("go"), "").unwrap();
-    assert_eq!(following.await.unwrap().0, Ended::Lost);
+    assert_eq!(following.await.unwrap().0, RunCompletion::Lost);
     assert!(bench.file("finished").exists());
 }
 
 #[tokio::test]
 async fn a_provider_left_by_a_killed_shim_and_engine_does_not_hold_the_workspace_for_ever() {
-    let bench = Bench::new();
+    let bench = RunHarness::new();
     let run = bench.start(&bench.spec("(echo $BASHPID > provider; sleep 300) <&0 &\nwait"));
     let dir = run.dir().clone();
     bench.until("the provider", || read_pid(&bench.file("provider")).is_some()).await;
-    // The shim writes itself down first, and its engine after that.
+    // The shim records its own process id first, then that of the engine.
     let both = || dir.processes().unwrap().filter(|it| it.shim.is_some() && it.engine.is_some());
     bench.until("the shim and its engine", || both().is_some()).await;
     let processes = both().unwrap();
     kill(processes.shim.unwrap().pid, Signal::KILL);
     kill(processes.engine.unwrap().pid, Signal::KILL);
-    assert_eq!(follow(run, &CancellationToken::new()).await.0, Ended::Lost);
+    assert_eq!(follow(run, &CancellationToken::new()).await.0, RunCompletion::Lost);
     let provider = read_pid(&bench.file("provider")).unwrap();
     bench.until("the provider's end", || !is_alive(provider)).await;
 }
 
 #[tokio::test]
 async fn a_state_torn_by_a_kill_comes_back_from_its_last_whole_version() {
-    let bench = Bench::new();
+    let bench = RunHarness::new();
     let (first, second) = (state("a", 1, ""), state("a", 2, ""));
     let snapshots = bench.spec("").snapshots;
     let script = format!(
@@ -193,14 +193,14 @@ async fn a_state_torn_by_a_kill_comes_back_from_its_last_whole_version() {
     );
     let exit = known(bench.finish(&bench.spec(&script)).await.0);
     assert_eq!(exit.signal, Some(9));
-    let recovered = recover(bench.workspace.root(), &bench.workspace.snapshots()).unwrap();
-    assert_eq!(recovered, Recovered::FromSnapshot { serial: 2, was: "torn" });
+    let recovered = recover_state(bench.workspace.root(), &bench.workspace.snapshots()).unwrap();
+    assert_eq!(recovered, StateRecovery::FromSnapshot { serial: 2, problem: "torn" });
     assert_eq!(bench.workspace.state().unwrap().unwrap().version.serial, 2);
 }
 
 #[tokio::test]
 async fn an_emergency_dump_is_saved_as_state_and_leaves_the_log() {
-    let bench = Bench::new();
+    let bench = RunHarness::new();
     let dumped = state(
         "a",
         9,
@@ -210,13 +210,13 @@ async fn an_emergency_dump_is_saved_as_state_and_leaves_the_log() {
         "state": serde_json::from_str::<serde_json::Value>(&dumped).unwrap()});
     let script = format!("echo '{{\"type\":\"version\"}}'\ncat <<'END'\n{line}\nEND\necho after\nexit 1");
     bench.finish(&bench.spec(&script)).await;
-    let run = terraform_driver::run::record::RunDir::all(&bench.workspace.runs()).unwrap().remove(0);
-    let log = fs::read_to_string(run.events()).unwrap();
+    let run = terraform_driver::run::run_dir::RunDir::list(&bench.workspace.runs_dir()).unwrap().remove(0);
+    let log = fs::read_to_string(run.events_path()).unwrap();
     assert!(
         !log.contains("hunter2") && log.contains("kept as errored.tfstate") && log.ends_with("after\n"),
         "{log}"
     );
-    recover(bench.workspace.root(), &bench.workspace.snapshots()).unwrap();
+    recover_state(bench.workspace.root(), &bench.workspace.snapshots()).unwrap();
     assert_eq!(bench.workspace.state().unwrap().unwrap().version.serial, 9);
     assert!(!bench.file("errored.tfstate").exists());
 }

@@ -1,4 +1,4 @@
-//! A workspace's directory: what is written, what goes, what stays, what comes back.
+//! Workspace directory: file sync, seal and unseal, locks, snapshots, recovery.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,9 +9,9 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use crate::support::{Bench, state};
+use crate::support::{RunHarness, state};
 use terraform_driver::{
-    state::{Offer, RecoverError, Recovered, recover},
+    state::{SnapshotOutcome, StateRecovery, StateRecoveryError, recover_state},
     workspace::{FileToWrite, LockError, WorkspaceError},
 };
 
@@ -21,10 +21,10 @@ fn file<'a>(path: &'a str, text: &'a str) -> FileToWrite<'a> {
 
 #[test]
 fn a_stale_file_goes_and_a_persons_own_file_stays() {
-    let bench = Bench::new();
-    bench.workspace.write([file("main.tf", "one"), file("old.tf", "x"), file("sub/a.tf", "y")]).unwrap();
+    let bench = RunHarness::new();
+    bench.workspace.sync_files([file("main.tf", "one"), file("old.tf", "x"), file("sub/a.tf", "y")]).unwrap();
     fs::write(bench.file("mine.tf"), "a person's").unwrap();
-    bench.workspace.write([file("main.tf", "two")]).unwrap();
+    bench.workspace.sync_files([file("main.tf", "two")]).unwrap();
     assert_eq!(fs::read_to_string(bench.file("main.tf")).unwrap(), "two");
     assert!(!bench.file("old.tf").exists() && !bench.file("sub/a.tf").exists());
     assert!(bench.file("mine.tf").exists());
@@ -32,8 +32,8 @@ fn a_stale_file_goes_and_a_persons_own_file_stays() {
 
 #[test]
 fn secrets_are_for_our_eyes_and_so_is_the_directory() {
-    let bench = Bench::new();
-    bench.workspace.write([file("terraform.tfvars.json", "{}")]).unwrap();
+    let bench = RunHarness::new();
+    bench.workspace.sync_files([file("terraform.tfvars.json", "{}")]).unwrap();
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&bench.file("terraform.tfvars.json")), 0o600);
     assert_eq!(mode(bench.workspace.dir()), 0o700);
@@ -41,19 +41,19 @@ fn secrets_are_for_our_eyes_and_so_is_the_directory() {
 
 #[test]
 fn nothing_is_written_outside_or_into_our_own_part() {
-    let bench = Bench::new();
+    let bench = RunHarness::new();
     for path in ["../escape.tf", "/etc/passwd", "a/../../b", ".capt/lock", ""] {
-        let error = bench.workspace.write([file(path, "x")]).unwrap_err();
+        let error = bench.workspace.sync_files([file(path, "x")]).unwrap_err();
         assert!(matches!(error, WorkspaceError::Escapes { .. }), "{path}: {error}");
     }
 }
 
 #[test]
 fn what_was_sealed_comes_back_whatever_was_rendered_since() {
-    let bench = Bench::new();
-    bench.workspace.write([file("main.tf", "applied"), file("terraform.tfvars.json", "{}")]).unwrap();
+    let bench = RunHarness::new();
+    bench.workspace.sync_files([file("main.tf", "applied"), file("terraform.tfvars.json", "{}")]).unwrap();
     bench.workspace.seal().unwrap();
-    bench.workspace.write([file("main.tf", "only planned"), file("new.tf", "z")]).unwrap();
+    bench.workspace.sync_files([file("main.tf", "only planned"), file("new.tf", "z")]).unwrap();
     bench.workspace.unseal().unwrap();
     assert_eq!(fs::read_to_string(bench.file("main.tf")).unwrap(), "applied");
     assert!(bench.file("terraform.tfvars.json").exists());
@@ -62,7 +62,7 @@ fn what_was_sealed_comes_back_whatever_was_rendered_since() {
 
 #[test]
 fn a_lock_is_held_until_its_owner_is_gone() {
-    let bench = Bench::new();
+    let bench = RunHarness::new();
     let lock = bench.workspace.lock("the first").unwrap();
     match bench.workspace.lock("the second") {
         Err(LockError::Held { holder, .. }) => assert_eq!(holder, "the first"),
@@ -74,43 +74,55 @@ fn a_lock_is_held_until_its_owner_is_gone() {
 
 #[test]
 fn copies_follow_one_history_forward() {
-    let bench = Bench::new();
+    let bench = RunHarness::new();
     let copies = bench.workspace.snapshots();
     let held = r#"{"mode":"managed","type":"t","name":"n","instances":[{"attributes":{}}]}"#;
-    assert_eq!(copies.offer(state("a", 3, held).as_bytes()).unwrap(), Offer::Kept(3));
-    assert_eq!(copies.offer(state("a", 3, held).as_bytes()).unwrap(), Offer::Known);
-    assert_eq!(copies.offer(state("a", 2, held).as_bytes()).unwrap(), Offer::Known);
-    assert_eq!(copies.offer(b"{\"serial\": 9").unwrap(), Offer::Torn);
-    assert_eq!(copies.offer(state("b", 1, held).as_bytes()).unwrap(), Offer::Foreign);
-    assert_eq!(copies.offer(state("a", 4, "").as_bytes()).unwrap(), Offer::Kept(4));
-    // The old history ended with nothing, so another one may begin.
-    assert_eq!(copies.offer(state("b", 1, held).as_bytes()).unwrap(), Offer::Kept(1));
+    assert_eq!(copies.store_if_newer(state("a", 3, held).as_bytes()).unwrap(), SnapshotOutcome::Stored(3));
+    assert_eq!(
+        copies.store_if_newer(state("a", 3, held).as_bytes()).unwrap(),
+        SnapshotOutcome::AlreadyStored
+    );
+    assert_eq!(
+        copies.store_if_newer(state("a", 2, held).as_bytes()).unwrap(),
+        SnapshotOutcome::AlreadyStored
+    );
+    assert_eq!(copies.store_if_newer(b"{\"serial\": 9").unwrap(), SnapshotOutcome::Incomplete);
+    assert_eq!(
+        copies.store_if_newer(state("b", 1, held).as_bytes()).unwrap(),
+        SnapshotOutcome::ForeignLineage
+    );
+    assert_eq!(copies.store_if_newer(state("a", 4, "").as_bytes()).unwrap(), SnapshotOutcome::Stored(4));
+    // The old lineage ended without resources, so a new one is accepted.
+    assert_eq!(copies.store_if_newer(state("b", 1, held).as_bytes()).unwrap(), SnapshotOutcome::Stored(1));
     for serial in 2..40 {
-        copies.offer(state("b", serial, held).as_bytes()).unwrap();
+        copies.store_if_newer(state("b", serial, held).as_bytes()).unwrap();
     }
-    assert_eq!(fs::read_dir(bench.workspace.meta().join("state")).unwrap().count(), 10);
+    assert_eq!(fs::read_dir(bench.workspace.meta_dir().join("state")).unwrap().count(), 10);
 }
 
 #[test]
 fn the_furthest_state_wins() {
-    let bench = Bench::new();
+    let bench = RunHarness::new();
     let (root, copies) = (bench.workspace.root().to_owned(), bench.workspace.snapshots());
-    let now = || recover(&root, &copies);
-    assert_eq!(now().unwrap(), Recovered::Fresh);
+    let now = || recover_state(&root, &copies);
+    assert_eq!(now().unwrap(), StateRecovery::NoState);
     fs::write(bench.file("terraform.tfstate"), state("a", 5, "")).unwrap();
-    assert_eq!(now().unwrap(), Recovered::Intact(5));
+    assert_eq!(now().unwrap(), StateRecovery::Intact(5));
     fs::write(bench.file("terraform.tfstate"), "{\"ver").unwrap();
-    assert_eq!(now().unwrap(), Recovered::FromSnapshot { serial: 5, was: "torn" });
+    assert_eq!(now().unwrap(), StateRecovery::FromSnapshot { serial: 5, problem: "torn" });
     fs::remove_file(bench.file("terraform.tfstate")).unwrap();
-    assert_eq!(now().unwrap(), Recovered::FromSnapshot { serial: 5, was: "missing" });
+    assert_eq!(now().unwrap(), StateRecovery::FromSnapshot { serial: 5, problem: "missing" });
     fs::write(bench.file("terraform.tfstate"), state("a", 4, "")).unwrap();
-    assert_eq!(now().unwrap(), Recovered::FromSnapshot { serial: 5, was: "behind" });
+    assert_eq!(now().unwrap(), StateRecovery::FromSnapshot { serial: 5, problem: "behind" });
     fs::write(bench.file("errored.tfstate"), state("a", 6, "")).unwrap();
-    assert_eq!(now().unwrap(), Recovered::FromErrored(6));
+    assert_eq!(now().unwrap(), StateRecovery::FromErrored(6));
     assert!(!bench.file("errored.tfstate").exists());
     let held = r#"{"mode":"managed","type":"t","name":"n","instances":[{"attributes":{}}]}"#;
     fs::write(bench.file("terraform.tfstate"), state("a", 7, held)).unwrap();
     now().unwrap();
     fs::write(bench.file("errored.tfstate"), state("other", 9, "")).unwrap();
-    assert!(matches!(now(), Err(RecoverError::Foreign { .. })), "nothing is planned while that is unclear");
+    assert!(
+        matches!(now(), Err(StateRecoveryError::ForeignLineage { .. })),
+        "nothing is planned while that is unclear"
+    );
 }

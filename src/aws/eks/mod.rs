@@ -1,141 +1,148 @@
-//! What EKS says of the things that Terraform made.
+//! Reads EKS clusters, Fargate profiles, addons and access entries. Changes nothing: that is Terraform's task.
 //!
-//! Every call has a deadline, that of the settings it is made with ([`super::Cloud::sdk_as`]).
+//! Every call has the timeout of the SDK configuration that the client is created with ([`super::Cloud::sdk_config_as`]).
 
-mod ask;
-mod view;
+mod api;
+mod objects;
 
 use std::time::Duration;
 
-pub use ask::{AskEks, Asked};
+pub use api::{EksApi, EksFuture};
 use aws_config::SdkConfig;
 use aws_sdk_eks::{
     Client,
     config::http::HttpResponse,
     error::{ProvideErrorMetadata, SdkError},
 };
+pub use objects::{EksAccessEntry, EksAddon, EksCluster, EksFargateProfile, EksIssue};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
-pub use view::{AccessEntryView, AddonView, ClusterView, Issue, ProfileView};
 
-use super::fault::{brief, is_transient};
+use super::sdk_error::{is_transient, summarize_sdk_error};
 
-/// How often a thing that is coming up is looked at.
-const LOOK: Duration = Duration::from_secs(3);
+/// Poll interval while an object is in transition.
+const POLL_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Why EKS did not say.
+/// Why EKS could not be queried.
 #[derive(Debug, Error)]
 pub enum EksError {
-    /// It answered with an error.
-    #[error("cannot ask EKS about {what}: {said}")]
-    Refused {
-        /// What we asked about.
+    /// The call failed.
+    #[error("cannot query EKS for {what}: {reason}")]
+    Failed {
+        /// The queried object.
         what: String,
-        /// The answer.
-        said: String,
-        /// Whether it may be another one later: throttling, a broken service, no answer in time.
+        /// The error.
+        reason: String,
+        /// Whether a retry may succeed: throttling, a server error, a timeout.
         transient: bool,
     },
-    /// We were asked to stop waiting.
+    /// A stop was requested while waiting.
     #[error("interrupted while waiting for {what}")]
     Interrupted {
-        /// What we waited for.
+        /// The awaited object.
         what: String,
     },
 }
 
 impl EksError {
-    /// Whether the same question may be answered later.
+    /// Whether a retry may succeed.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Refused { transient: true, .. })
+        matches!(self, Self::Failed { transient: true, .. })
     }
 }
 
-/// How a thing is.
+/// Health of an EKS object that is not in transition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Health {
-    /// It is not there.
-    Gone,
-    /// It works.
+pub enum EksHealth {
+    /// It does not exist.
+    NotFound,
+    /// It is active.
     Active,
-    /// It does not, and will not by itself.
+    /// It failed and does not recover by itself; the EKS status.
     Failed(String),
 }
 
-/// EKS of one region.
+/// EKS client of one region and principal.
 #[derive(Debug, Clone)]
-pub struct Eks {
+pub struct EksClient {
     client: Client,
 }
 
-impl Eks {
-    /// With these settings.
+impl EksClient {
+    /// Creates a client.
     pub fn new(sdk: &SdkConfig) -> Self {
         Self { client: Client::new(sdk) }
     }
 
-    /// Waits until an object of this type and id is no longer on its way; `None` for types that have no such
-    /// state.
-    pub async fn settled(
+    /// Waits until an object is no longer in transition. `kind` and `id` are those of Terraform; `None` for types without a
+    /// status in EKS.
+    pub async fn wait_until_settled(
         &self,
         kind: &str,
         id: &str,
         stop: &CancellationToken,
-    ) -> Result<Option<Health>, EksError> {
+    ) -> Result<Option<EksHealth>, EksError> {
         loop {
             let Some(status) = self.status(kind, id).await? else { return Ok(None) };
             let health = match status.as_deref() {
-                None => Health::Gone,
-                Some("ACTIVE" | "DEGRADED") => Health::Active,
+                None => EksHealth::NotFound,
+                Some("ACTIVE" | "DEGRADED") => EksHealth::Active,
                 Some("CREATING" | "UPDATING" | "PENDING" | "DELETING") => {
                     tokio::select! {
-                        () = tokio::time::sleep(LOOK) => continue,
+                        () = tokio::time::sleep(POLL_INTERVAL) => continue,
                         () = stop.cancelled() => {
                             return Err(EksError::Interrupted { what: format!("{kind} {id}") });
                         }
                     }
                 }
-                Some(other) => Health::Failed(other.to_owned()),
+                Some(other) => EksHealth::Failed(other.to_owned()),
             };
             return Ok(Some(health));
         }
     }
 
-    /// When an object of this type and id was created, in seconds; `None` if it is not there, or not of EKS.
-    pub async fn created(&self, kind: &str, id: &str) -> Result<Option<i64>, EksError> {
-        Ok(self.standing(kind, id).await?.flatten().and_then(|standing| standing.created))
+    /// Creation time in Unix seconds; `None` if the object does not exist or its type is not one of EKS.
+    pub async fn created_at(&self, kind: &str, id: &str) -> Result<Option<i64>, EksError> {
+        Ok(self.describe_object(kind, id).await?.flatten().and_then(|standing| standing.created))
     }
 
-    /// `None`: not a type of EKS. `Some(None)`: not there.
+    /// `None`: not a type of EKS. `Some(None)`: the object does not exist.
     async fn status(&self, kind: &str, id: &str) -> Result<Option<Option<String>>, EksError> {
-        Ok(self.standing(kind, id).await?.map(|standing| standing.and_then(|standing| standing.status)))
+        Ok(self
+            .describe_object(kind, id)
+            .await?
+            .map(|standing| standing.and_then(|standing| standing.status)))
     }
 
-    async fn standing(&self, kind: &str, id: &str) -> Result<Option<Option<Standing>>, EksError> {
+    async fn describe_object(
+        &self,
+        kind: &str,
+        id: &str,
+    ) -> Result<Option<Option<EksObjectStatus>>, EksError> {
         let what = format!("{kind} {id}");
-        // Terraform joins the names of an EKS object with a colon.
+        // Terraform ids join the cluster name and the object name with a colon.
         let (cluster, name) = id.split_once(':').unwrap_or((id, ""));
         let standing = match kind {
             "aws_eks_cluster" => {
                 let answer = self.client.describe_cluster().name(id).send().await;
-                let answer = found(&what, answer)?;
-                answer.and_then(|answer| answer.cluster).map(|it| Standing {
+                let answer = none_if_not_found(&what, answer)?;
+                answer.and_then(|answer| answer.cluster).map(|it| EksObjectStatus {
                     status: it.status.map(|status| status.as_str().to_owned()),
                     created: it.created_at.map(|at| at.secs()),
                 })
             }
             "aws_eks_fargate_profile" => {
                 let ask = self.client.describe_fargate_profile().cluster_name(cluster);
-                let answer = found(&what, ask.fargate_profile_name(name).send().await)?;
-                answer.and_then(|answer| answer.fargate_profile).map(|it| Standing {
+                let answer = none_if_not_found(&what, ask.fargate_profile_name(name).send().await)?;
+                answer.and_then(|answer| answer.fargate_profile).map(|it| EksObjectStatus {
                     status: it.status.map(|status| status.as_str().to_owned()),
                     created: it.created_at.map(|at| at.secs()),
                 })
             }
             "aws_eks_addon" => {
                 let ask = self.client.describe_addon().cluster_name(cluster);
-                let answer = found(&what, ask.addon_name(name).send().await)?;
-                answer.and_then(|answer| answer.addon).map(|it| Standing {
+                let answer = none_if_not_found(&what, ask.addon_name(name).send().await)?;
+                answer.and_then(|answer| answer.addon).map(|it| EksObjectStatus {
                     status: it.status.map(|status| status.as_str().to_owned()),
                     created: it.created_at.map(|at| at.secs()),
                 })
@@ -146,23 +153,26 @@ impl Eks {
     }
 }
 
-/// How an object stands, and since when it exists.
-struct Standing {
+/// Status and creation time of an EKS object.
+struct EksObjectStatus {
     status: Option<String>,
     created: Option<i64>,
 }
 
-/// An answer, or the fact that there is nothing to answer about.
-fn found<T, E>(what: &str, answer: Result<T, SdkError<E, HttpResponse>>) -> Result<Option<T>, EksError>
+/// Maps `ResourceNotFoundException` to `None`.
+fn none_if_not_found<T, E>(
+    what: &str,
+    answer: Result<T, SdkError<E, HttpResponse>>,
+) -> Result<Option<T>, EksError>
 where
     E: std::error::Error + ProvideErrorMetadata + 'static,
 {
     match answer {
         Ok(answer) => Ok(Some(answer)),
         Err(error) if error.code() == Some("ResourceNotFoundException") => Ok(None),
-        Err(error) => Err(EksError::Refused {
+        Err(error) => Err(EksError::Failed {
             what: what.to_owned(),
-            said: brief(&error),
+            reason: summarize_sdk_error(&error),
             transient: is_transient(&error),
         }),
     }

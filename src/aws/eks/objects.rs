@@ -1,92 +1,92 @@
-//! What EKS says of a thing, as values: without the SDK's types, and with nothing that is not used.
+//! EKS objects without the SDK's types, reduced to the fields in use.
 
 use std::collections::{BTreeMap, HashMap};
 
 use aws_sdk_eks::types;
 
-/// A problem that EKS itself sees.
+/// A health issue that EKS reports.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Issue {
-    /// EKS's word for it, such as `PodExecutionRoleAlreadyInUse`.
+pub struct EksIssue {
+    /// Issue code, such as `PodExecutionRoleAlreadyInUse`.
     pub code: String,
-    /// Its sentence.
+    /// Message of EKS.
     pub message: String,
-    /// What it is about.
+    /// Affected resources.
     pub resource_ids: Vec<String>,
 }
 
 /// A cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ClusterView {
+pub struct EksCluster {
     /// Name.
     pub name: String,
     /// ARN.
     pub arn: String,
-    /// `CREATING`, `ACTIVE`, `UPDATING`, `DELETING`, `FAILED`, `PENDING`, or a word that is newer than this.
+    /// `CREATING`, `ACTIVE`, `UPDATING`, `DELETING`, `FAILED`, `PENDING`, or a newer value.
     pub status: String,
     /// Kubernetes version, as `1.33`.
     pub version: Option<String>,
     /// Platform version, as `eks.7`.
     pub platform_version: Option<String>,
-    /// URL of its API.
+    /// URL of its Kubernetes API.
     pub endpoint: Option<String>,
-    /// Base64 of the PEM, as EKS gives it.
+    /// Base64 of the CA certificate in PEM form.
     pub certificate_authority: Option<String>,
     /// URL of its `OpenID` Connect issuer.
     pub oidc_issuer: Option<String>,
     /// `API`, `API_AND_CONFIG_MAP` or `CONFIG_MAP`.
     pub authentication_mode: Option<String>,
-    /// The VPC it is in.
+    /// Its VPC.
     pub vpc_id: Option<String>,
-    /// Problems.
-    pub issues: Vec<Issue>,
+    /// Health issues.
+    pub issues: Vec<EksIssue>,
     /// Tags.
     pub tags: BTreeMap<String, String>,
 }
 
 /// A Fargate profile.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ProfileView {
+pub struct EksFargateProfile {
     /// Name.
     pub name: String,
     /// ARN.
     pub arn: String,
-    /// `CREATING`, `ACTIVE`, `DELETING`, `CREATE_FAILED`, `DELETE_FAILED`, or a word that is newer than this.
+    /// `CREATING`, `ACTIVE`, `DELETING`, `CREATE_FAILED`, `DELETE_FAILED`, or a newer value.
     pub status: String,
-    /// Problems.
-    pub issues: Vec<Issue>,
+    /// Health issues.
+    pub issues: Vec<EksIssue>,
     /// Tags.
     pub tags: BTreeMap<String, String>,
 }
 
 /// An addon.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct AddonView {
+pub struct EksAddon {
     /// Name.
     pub name: String,
     /// `CREATING`, `ACTIVE`, `DEGRADED`, `UPDATING`, …
     pub status: String,
     /// Version.
     pub version: Option<String>,
-    /// Problems.
-    pub issues: Vec<Issue>,
+    /// Health issues.
+    pub issues: Vec<EksIssue>,
 }
 
 /// An access entry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct AccessEntryView {
-    /// EKS calls it the type: `STANDARD`, `FARGATE_LINUX`, `EC2_LINUX`, …
+pub struct EksAccessEntry {
+    /// Type of the entry: `STANDARD`, `FARGATE_LINUX`, `EC2_LINUX`, …
     pub kind: String,
 }
 
-/// Three types of the SDK that are one.
+/// The SDK has three identical types for health issues.
 macro_rules! issues {
     ($health:expr) => {
         $health
             .and_then(|health| health.issues)
             .unwrap_or_default()
             .into_iter()
-            .map(|issue| Issue {
+            .map(|issue| EksIssue {
                 code: issue.code.map(|code| code.as_str().to_owned()).unwrap_or_default(),
                 message: issue.message.unwrap_or_default(),
                 resource_ids: issue.resource_ids.unwrap_or_default(),
@@ -95,11 +95,11 @@ macro_rules! issues {
     };
 }
 
-fn sorted(tags: Option<HashMap<String, String>>) -> BTreeMap<String, String> {
+fn sort_tags(tags: Option<HashMap<String, String>>) -> BTreeMap<String, String> {
     tags.unwrap_or_default().into_iter().collect()
 }
 
-impl From<types::Cluster> for ClusterView {
+impl From<types::Cluster> for EksCluster {
     fn from(cluster: types::Cluster) -> Self {
         let access = cluster.access_config.and_then(|access| access.authentication_mode);
         Self {
@@ -114,24 +114,24 @@ impl From<types::Cluster> for ClusterView {
             authentication_mode: access.map(|mode| mode.as_str().to_owned()),
             vpc_id: cluster.resources_vpc_config.and_then(|config| config.vpc_id),
             issues: issues!(cluster.health),
-            tags: sorted(cluster.tags),
+            tags: sort_tags(cluster.tags),
         }
     }
 }
 
-impl From<types::FargateProfile> for ProfileView {
+impl From<types::FargateProfile> for EksFargateProfile {
     fn from(profile: types::FargateProfile) -> Self {
         Self {
             name: profile.fargate_profile_name.unwrap_or_default(),
             arn: profile.fargate_profile_arn.unwrap_or_default(),
             status: profile.status.map(|status| status.as_str().to_owned()).unwrap_or_default(),
             issues: issues!(profile.health),
-            tags: sorted(profile.tags),
+            tags: sort_tags(profile.tags),
         }
     }
 }
 
-impl From<types::Addon> for AddonView {
+impl From<types::Addon> for EksAddon {
     fn from(addon: types::Addon) -> Self {
         Self {
             name: addon.addon_name.unwrap_or_default(),
@@ -142,7 +142,7 @@ impl From<types::Addon> for AddonView {
     }
 }
 
-impl From<types::AccessEntry> for AccessEntryView {
+impl From<types::AccessEntry> for EksAccessEntry {
     fn from(entry: types::AccessEntry) -> Self {
         Self { kind: entry.r#type.unwrap_or_default() }
     }
@@ -155,9 +155,9 @@ mod tests {
     #[test]
     fn a_cluster_that_is_being_made_has_no_endpoint_and_no_authority() {
         let cluster = types::Cluster::builder().name("shop").status(types::ClusterStatus::Creating);
-        let view = ClusterView::from(cluster.endpoint("").build());
+        let view = EksCluster::from(cluster.endpoint("").build());
         let expected =
-            ClusterView { name: "shop".to_owned(), status: "CREATING".to_owned(), ..ClusterView::default() };
+            EksCluster { name: "shop".to_owned(), status: "CREATING".to_owned(), ..EksCluster::default() };
         assert_eq!(view, expected);
     }
 
@@ -175,9 +175,9 @@ mod tests {
             .tags("b", "2")
             .tags("a", "1")
             .build();
-        let view = ProfileView::from(profile);
+        let view = EksFargateProfile::from(profile);
         assert_eq!(view.status, "ASLEEP");
-        let issue = Issue {
+        let issue = EksIssue {
             code: "BrandNew".to_owned(),
             message: "see the news".to_owned(),
             resource_ids: vec!["arn:aws:iam::1:role/pods".to_owned()],

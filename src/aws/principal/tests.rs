@@ -6,34 +6,37 @@ fn local() -> Cloud {
     Cloud::Local { endpoint: "http://127.0.0.1:4599".to_owned() }
 }
 
-fn keys(secret: &str) -> Source {
-    Source::Static {
+fn keys(secret: &str) -> PrincipalSource {
+    PrincipalSource::Static {
         access_key_id: "AKID".to_owned(),
         secret_access_key: secret.to_owned(),
         session_token: None,
     }
 }
 
-fn web() -> Source {
-    Source::WebIdentity { role_arn: "arn:aws:iam::1:role/web".to_owned(), token_file: "/token".into() }
+fn web() -> PrincipalSource {
+    PrincipalSource::WebIdentity {
+        role_arn: "arn:aws:iam::1:role/web".to_owned(),
+        token_file: "/token".into(),
+    }
 }
 
-fn hop(role: &str) -> Hop {
-    Hop { role_arn: role.to_owned(), ..Hop::default() }
+fn hop(role: &str) -> RoleHop {
+    RoleHop { role_arn: role.to_owned(), ..RoleHop::default() }
 }
 
-fn principal(source: Source, hops: &[Hop]) -> Principal {
-    Principal { source, hops: hops.to_vec(), session_name: "capt-shop@default".to_owned() }
+fn principal(source: PrincipalSource, hops: &[RoleHop]) -> Principal {
+    Principal { source, role_chain: hops.to_vec(), session_name: "capt-shop@default".to_owned() }
 }
 
 #[test]
 fn nothing_secret_is_printed() {
-    let source = Source::Static {
+    let source = PrincipalSource::Static {
         access_key_id: "canary".to_owned(),
         secret_access_key: "canary".to_owned(),
         session_token: Some("canary".to_owned()),
     };
-    let hops = [Hop { external_id: Some("canary".to_owned()), ..hop("arn:aws:iam::1:role/a") }];
+    let hops = [RoleHop { external_id: Some("canary".to_owned()), ..hop("arn:aws:iam::1:role/a") }];
     let text = format!("{:?}", principal(source, &hops));
     assert!(!text.contains("canary") && text.contains("role/a"), "{text}");
 }
@@ -41,23 +44,23 @@ fn nothing_secret_is_printed() {
 #[test]
 fn every_change_of_who_acts_changes_the_digest() {
     let tagged =
-        |key: &str, value: &str| Hop { tags: [(key.to_owned(), value.to_owned())].into(), ..hop("a") };
+        |key: &str, value: &str| RoleHop { tags: [(key.to_owned(), value.to_owned())].into(), ..hop("a") };
     let long = Duration::from_hours(2);
     let others = [
-        Principal::own(),
-        principal(Source::Default, &[]),
+        Principal::from_default_chain(),
+        principal(PrincipalSource::Default, &[]),
         principal(keys("one"), &[]),
         principal(keys("two"), &[]),
         principal(web(), &[]),
-        principal(Source::Default, &[hop("a")]),
-        principal(Source::Default, &[hop("b")]),
-        principal(Source::Default, &[hop("a"), hop("b")]),
-        principal(Source::Default, &[hop("b"), hop("a")]),
-        principal(Source::Default, &[Hop { external_id: Some("b".to_owned()), ..hop("a") }]),
-        principal(Source::Default, &[Hop { external_id: Some(String::new()), ..hop("a") }]),
-        principal(Source::Default, &[Hop { duration: Some(long), ..hop("a") }]),
-        principal(Source::Default, &[tagged("k", "vw")]),
-        principal(Source::Default, &[tagged("kv", "w")]),
+        principal(PrincipalSource::Default, &[hop("a")]),
+        principal(PrincipalSource::Default, &[hop("b")]),
+        principal(PrincipalSource::Default, &[hop("a"), hop("b")]),
+        principal(PrincipalSource::Default, &[hop("b"), hop("a")]),
+        principal(PrincipalSource::Default, &[RoleHop { external_id: Some("b".to_owned()), ..hop("a") }]),
+        principal(PrincipalSource::Default, &[RoleHop { external_id: Some(String::new()), ..hop("a") }]),
+        principal(PrincipalSource::Default, &[RoleHop { duration: Some(long), ..hop("a") }]),
+        principal(PrincipalSource::Default, &[tagged("k", "vw")]),
+        principal(PrincipalSource::Default, &[tagged("kv", "w")]),
     ];
     let digests: BTreeSet<String> = others.iter().map(Principal::digest).collect();
     assert_eq!(digests.len(), others.len());
@@ -74,7 +77,7 @@ fn a_session_name_tells_identity_and_namespace() {
 fn a_long_session_name_is_cut_and_hashed() {
     let one = session_name(&"i".repeat(253), &"n".repeat(63));
     let other = session_name(&"i".repeat(253), &format!("{}m", "n".repeat(62)));
-    assert_eq!(one.len(), LONGEST);
+    assert_eq!(one.len(), MAX_SESSION_NAME_LEN);
     assert!(one.starts_with("capt-iiiii") && one.contains("@nnnnn"), "{one}");
     assert_ne!(one, other);
     let hash = one.rsplit('=').next().unwrap();
@@ -102,23 +105,31 @@ proptest::proptest! {
 
 #[test]
 fn terraform_gets_the_callers_credentials_only_for_the_real_aws() {
-    assert_eq!(Principal::own().terraform(&Cloud::Real), (Credentials::Outer, vec![]));
-    assert_eq!(Principal::own().terraform(&local()), (Credentials::None, vec![]));
+    assert_eq!(
+        Principal::from_default_chain().terraform_credentials(&Cloud::Real),
+        (TerraformCredentials::Inherited, vec![])
+    );
+    assert_eq!(
+        Principal::from_default_chain().terraform_credentials(&local()),
+        (TerraformCredentials::None, vec![])
+    );
 }
 
 #[test]
 fn terraform_chains_the_same_roles_under_the_same_session() {
     let hops = [
-        Hop {
+        RoleHop {
             external_id: Some("word".to_owned()),
             duration: Some(Duration::from_hours(2)),
             tags: [("team".to_owned(), "a".to_owned())].into(),
             ..hop("one")
         },
-        Hop { duration: Some(Duration::from_hours(2)), ..hop("two") },
+        RoleHop { duration: Some(Duration::from_hours(2)), ..hop("two") },
     ];
-    let (credentials, roles) = principal(keys("s"), &hops).terraform(&Cloud::Real);
-    assert!(matches!(credentials, Credentials::Static { secret_access_key, .. } if secret_access_key == "s"));
+    let (credentials, roles) = principal(keys("s"), &hops).terraform_credentials(&Cloud::Real);
+    assert!(
+        matches!(credentials, TerraformCredentials::Static { secret_access_key, .. } if secret_access_key == "s")
+    );
     let session_name = Some("capt-shop@default".to_owned());
     let one = AssumeRole {
         role_arn: "one".to_owned(),
@@ -139,9 +150,9 @@ fn terraform_chains_the_same_roles_under_the_same_session() {
 
 #[test]
 fn a_web_identity_is_exchanged_at_the_real_sts_alone() {
-    let who = principal(web(), &[Hop { duration: Some(Duration::from_hours(2)), ..hop("two") }]);
-    let (credentials, roles) = who.terraform(&Cloud::Real);
-    let expected = Credentials::WebIdentity {
+    let who = principal(web(), &[RoleHop { duration: Some(Duration::from_hours(2)), ..hop("two") }]);
+    let (credentials, roles) = who.terraform_credentials(&Cloud::Real);
+    let expected = TerraformCredentials::WebIdentity {
         role_arn: "arn:aws:iam::1:role/web".to_owned(),
         token_file: "/token".into(),
         session_name: "capt-shop@default".to_owned(),
@@ -149,8 +160,8 @@ fn a_web_identity_is_exchanged_at_the_real_sts_alone() {
     assert_eq!(credentials, expected);
     assert_eq!(roles.iter().map(|role| role.duration_seconds).collect::<Vec<_>>(), [Some(3600)]);
 
-    let (credentials, roles) = who.terraform(&local());
-    assert_eq!(credentials, Credentials::None);
+    let (credentials, roles) = who.terraform_credentials(&local());
+    assert_eq!(credentials, TerraformCredentials::None);
     let arns: Vec<_> = roles.iter().map(|role| role.role_arn.as_str()).collect();
     assert_eq!(arns, ["arn:aws:iam::1:role/web", "two"]);
 }

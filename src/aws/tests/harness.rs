@@ -1,5 +1,5 @@
-//! A local AWS with a VPC and roles, and whose clusters have an API. The tests share it, one after the other: starting
-//! moto takes longer than all of them.
+//! A local AWS with a VPC, roles, and clusters with an embedded API server. The tests share it sequentially, because starting
+//! moto takes longer than all tests together.
 
 use std::{
     collections::BTreeMap,
@@ -10,33 +10,34 @@ use std::{
 
 use aws_config::SdkConfig;
 use embedded_kube::{
-    auth::{Access, Accesses, Sts},
-    cluster::{EmbeddedKube, Listen},
+    auth::{AccessEntries, AccessEntry, StsConfig},
+    cluster::{EmbeddedKube, ListenConfig},
 };
 use http_body_util::{BodyExt as _, Full};
 use hyper::{Request, body::Bytes};
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use local_aws::{
-    Admitted, ClusterHost, ClusterSeed, Config, HostError, Hosting, Limits, LocalAws, Timing, Work,
+    ClusterHost, ClusterPrincipal, ClusterSpec, Config, HostError, HostFuture, HostedEndpoint, Limits,
+    LocalAws, Timing,
 };
 use serde_json::{Value, json};
 use tokio::sync::MutexGuard;
 
-use crate::aws::{AskEks, Cloud, ClusterView, Eks, Principal, Token};
+use crate::aws::{Cloud, EksApi, EksClient, EksCluster, EksToken, Principal};
 
 pub(super) const REGION: &str = "eu-west-1";
 
-pub(super) struct Ground {
+pub(super) struct AwsHarness {
     aws: LocalAws,
     subnets: Vec<String>,
     role: String,
     pods: String,
-    /// The last call before the present test.
+    /// Sequence number of the last call before the current test.
     since: u64,
 }
 
-/// The python of the virtual environment that `make deps` makes.
+/// Python of the virtual environment that `make deps` creates.
 #[expect(clippy::disallowed_methods, reason = "tests find their cache in the environment")]
 fn python() -> PathBuf {
     let repo = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -46,10 +47,10 @@ fn python() -> PathBuf {
     python
 }
 
-/// The local AWS, for the caller alone as long as it holds it: no faults, no calls; clusters of others may be there.
-pub(super) async fn ground() -> MutexGuard<'static, Ground> {
-    static GROUND: OnceLock<tokio::sync::Mutex<Ground>> = OnceLock::new();
-    let get = || GROUND.get_or_init(|| tokio::sync::Mutex::new(serve_for_ever()));
+/// Locks the shared local AWS. Faults and the call log are reset; clusters of other tests may exist.
+pub(super) async fn lock_harness() -> MutexGuard<'static, AwsHarness> {
+    static HARNESS: OnceLock<tokio::sync::Mutex<AwsHarness>> = OnceLock::new();
+    let get = || HARNESS.get_or_init(|| tokio::sync::Mutex::new(start_on_own_runtime()));
     let mut ground = tokio::task::spawn_blocking(get).await.unwrap().lock().await;
     ground.forget_faults().await;
     let calls = ground.call_log().await;
@@ -57,21 +58,21 @@ pub(super) async fn ground() -> MutexGuard<'static, Ground> {
     ground
 }
 
-/// On a runtime of its own, because that of the first test ends with it. It dies with the process.
-fn serve_for_ever() -> Ground {
+/// Starts it on its own runtime, because the runtime of the first test ends with that test. Lives as long as the process.
+fn start_on_own_runtime() -> AwsHarness {
     let (sender, ground) = mpsc::channel();
     std::thread::spawn(move || {
         tokio::runtime::Runtime::new().unwrap().block_on(async {
-            sender.send(Ground::new().await).unwrap();
+            sender.send(AwsHarness::new().await).unwrap();
             std::future::pending::<()>().await;
         });
     });
     ground.recv().expect("the local AWS starts")
 }
 
-impl Ground {
+impl AwsHarness {
     async fn new() -> Self {
-        let host = Some(Arc::new(Hosts::default()) as Arc<dyn ClusterHost>);
+        let host = Some(Arc::new(ClusterHosts::default()) as Arc<dyn ClusterHost>);
         let limits = Limits { profiles: 200, ..Limits::default() };
         let config = Config { timing: Timing::instant(), limits, host, ..Config::new(python()) };
         let aws = LocalAws::start(config).await.expect("the local AWS starts");
@@ -107,7 +108,7 @@ impl Ground {
         self.query("iam", &form, "Arn").await
     }
 
-    /// A call of a service that we have no SDK for: the text of the first element of that name.
+    /// Calls a service without an SDK dependency and returns the text of the first element of that name.
     async fn query(&self, service: &str, form: &str, element: &str) -> String {
         let scope = format!("Credential=test/20260101/{REGION}/{service}/aws4_request");
         let scope = format!("AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0");
@@ -144,22 +145,22 @@ impl Ground {
         answer["calls"].as_array().unwrap().clone()
     }
 
-    /// Makes a cluster as somebody, and waits for it.
+    /// Creates a cluster as a principal, and waits until it is active.
     pub(super) async fn cluster(&self, name: &str, creator: &Principal) {
-        let sdk = self.cloud().sdk_as(creator, Some(REGION)).await;
+        let sdk = self.cloud().sdk_config_as(creator, Some(REGION)).await;
         let vpc = aws_sdk_eks::types::VpcConfigRequest::builder().set_subnet_ids(Some(self.subnets.clone()));
         let access =
             aws_sdk_eks::types::CreateAccessConfigRequest::builder().authentication_mode("API".into());
         let ask = aws_sdk_eks::Client::new(&sdk).create_cluster().name(name).role_arn(&self.role);
         ask.resources_vpc_config(vpc.build()).access_config(access.build()).send().await.unwrap();
-        let eks = Eks::new(&sdk);
+        let eks = EksClient::new(&sdk);
         for _ in 0..2400 {
-            if eks.cluster(name).await.unwrap().is_some_and(|cluster| cluster.status == "ACTIVE") {
+            if eks.describe_cluster(name).await.unwrap().is_some_and(|cluster| cluster.status == "ACTIVE") {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("{name} is not active: {:?}", eks.cluster(name).await);
+        panic!("{name} is not active: {:?}", eks.describe_cluster(name).await);
     }
 
     pub(super) async fn profile(&self, sdk: &SdkConfig, cluster: &str, name: &str) {
@@ -167,8 +168,8 @@ impl Ground {
         let ask = aws_sdk_eks::Client::new(sdk).create_fargate_profile().cluster_name(cluster);
         let ask = ask.fargate_profile_name(name).pod_execution_role_arn(&self.pods).selectors(selector);
         ask.set_subnets(Some(self.subnets.clone())).send().await.unwrap();
-        // Nothing takes time here but the look at it: a cluster changes one profile at a time.
-        Eks::new(sdk).profile(cluster, name).await.unwrap();
+        // Transitions are instant but happen on a read, and a cluster changes one profile at a time.
+        EksClient::new(sdk).describe_fargate_profile(cluster, name).await.unwrap();
     }
 }
 
@@ -182,15 +183,15 @@ async fn send(request: Request<Full<Bytes>>) -> String {
     text
 }
 
-/// A client of a cluster's API, as a kubeconfig makes it.
-pub(super) async fn client(cluster: &ClusterView, token: &Token) -> kube::Client {
+/// Client of a cluster's API, created from a kubeconfig.
+pub(super) async fn client(cluster: &EksCluster, token: &EksToken) -> kube::Client {
     let text = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "it",
         "clusters": [{ "name": "it", "cluster": {
             "server": cluster.endpoint,
             "certificate-authority-data": cluster.certificate_authority,
         } }],
-        "users": [{ "name": "it", "user": { "token": token.text.reveal() } }],
+        "users": [{ "name": "it", "user": { "token": token.bearer.reveal() } }],
         "contexts": [{ "name": "it", "context": { "cluster": "it", "user": "it" } }],
     });
     let kubeconfig: Kubeconfig = serde_json::from_value(text).unwrap();
@@ -199,24 +200,25 @@ pub(super) async fn client(cluster: &ClusterView, token: &Token) -> kube::Client
     kube::Client::try_from(config).unwrap()
 }
 
-/// An API server for each cluster; everybody who is let in may do everything.
+/// One API server per cluster; every admitted principal is an admin.
 #[derive(Debug, Default)]
-struct Hosts(Arc<Mutex<BTreeMap<String, EmbeddedKube>>>);
+struct ClusterHosts(Arc<Mutex<BTreeMap<String, EmbeddedKube>>>);
 
-impl ClusterHost for Hosts {
-    fn begin(&self, seed: ClusterSeed) -> Work<Result<Hosting, HostError>> {
+impl ClusterHost for ClusterHosts {
+    fn start(&self, seed: ClusterSpec) -> HostFuture<Result<HostedEndpoint, HostError>> {
         let running = Arc::clone(&self.0);
         Box::pin(async move {
-            let admitted: Vec<_> = seed.admitted.iter().map(|one| Access::admin(&one.principal)).collect();
-            let sts = Sts {
-                endpoint: seed.sts,
+            let admitted: Vec<_> =
+                seed.principals.iter().map(|one| AccessEntry::admin(&one.principal)).collect();
+            let sts = StsConfig {
+                endpoint: seed.sts_endpoint,
                 cluster: seed.name.clone(),
-                access: Accesses::from(admitted),
-                ..Sts::default()
+                access_entries: AccessEntries::from(admitted),
+                ..StsConfig::default()
             };
             let builder = EmbeddedKube::builder().in_memory().name(&seed.name).sts(sts);
-            let kube = builder.listen(Listen::loopback()).request_log(false).start().await?;
-            let hosting = Hosting {
+            let kube = builder.listen(ListenConfig::loopback()).request_log(false).start().await?;
+            let hosting = HostedEndpoint {
                 endpoint: format!("https://{}", kube.address().unwrap()),
                 certificate_authority_pem: kube.certificate_authority().to_owned(),
             };
@@ -225,9 +227,9 @@ impl ClusterHost for Hosts {
         })
     }
 
-    fn admit(&self, _id: &str, _admitted: Vec<Admitted>) {}
+    fn set_principals(&self, _id: &str, _admitted: Vec<ClusterPrincipal>) {}
 
-    fn end(&self, id: &str) -> Work<()> {
+    fn stop(&self, id: &str) -> HostFuture<()> {
         let ended = self.0.lock().unwrap().remove(id);
         Box::pin(async move {
             if let Some(kube) = ended {

@@ -1,4 +1,4 @@
-//! What the agent is doing: one line that is redrawn on a terminal, a line for each change elsewhere.
+//! State of the tunnel agent: one line redrawn in place on a terminal, one line per change elsewhere.
 
 use std::time::{Duration, Instant};
 
@@ -6,36 +6,36 @@ use indicatif::{ProgressBar, ProgressStyle};
 use owo_colors::OwoColorize as _;
 use sandbox_router::tunnel::{
     PortReport,
-    agent::{State, View},
+    agent::{AgentState, AgentStatus},
 };
 use tokio::sync::watch;
 
 use super::super::{output, time};
 
-/// How often the line is redrawn, for its clock.
-const REDRAW: Duration = Duration::from_secs(1);
-/// How often a log hears that the router is still away: every attempt would be a line each second.
-const REMIND: Duration = Duration::from_mins(1);
+/// How often the line is redrawn to update its elapsed time.
+const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a log repeats that the router is unreachable; one line per attempt would be one per second.
+const REMINDER_INTERVAL: Duration = Duration::from_mins(1);
 
-/// Shows it for as long as there is something to show.
-pub(super) async fn show(mut view: watch::Receiver<View>) {
-    if output::is_watched() {
+/// Shows the agent's state until its channel closes.
+pub(super) async fn show_connection(mut view: watch::Receiver<AgentStatus>) {
+    if output::is_stderr_terminal() {
         let style = ProgressStyle::with_template("{wide_msg}");
         let bar =
             ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
         loop {
-            bar.set_message(line(&view.borrow_and_update()));
-            // The clock moves even if nothing else does.
-            if let Ok(Err(_gone)) = tokio::time::timeout(REDRAW, view.changed()).await {
+            bar.set_message(status_line(&view.borrow_and_update()));
+            // Redraws the elapsed time even if nothing else changed.
+            if let Ok(Err(_gone)) = tokio::time::timeout(REDRAW_INTERVAL, view.changed()).await {
                 return;
             }
         }
     }
-    let mut log = Log::default();
+    let mut log = ConnectionLog::default();
     loop {
-        let line = log.line(&view.borrow_and_update(), Instant::now());
+        let line = log.next_line(&view.borrow_and_update(), Instant::now());
         if let Some(line) = line {
-            output::say(&line);
+            output::print_message(&line);
         }
         if view.changed().await.is_err() {
             return;
@@ -43,44 +43,46 @@ pub(super) async fn show(mut view: watch::Receiver<View>) {
     }
 }
 
-/// Everything in one line.
-fn line(view: &View) -> String {
-    let since = time::short(view.since.elapsed());
+/// The whole state in one line.
+fn status_line(view: &AgentStatus) -> String {
+    let since = time::format_duration(view.since.elapsed());
     let state = match &view.state {
-        State::Connecting => format!("{} connecting", "·".dimmed()),
-        State::Connected => {
+        AgentState::Connecting => format!("{} connecting", "·".dimmed()),
+        AgentState::Connected => {
             let rtt = view.rtt.map(|it| format!("  {:.1} ms", it.as_secs_f64() * 1000.0)).unwrap_or_default();
-            format!("{} {}  {since}{rtt}  {} request(s)", "✓".green(), connected(view), view.requests)
+            format!("{} {}  {since}{rtt}  {} request(s)", "✓".green(), connected_label(view), view.requests)
         }
-        State::Waiting { why, .. } => format!("{} {why}; tries again", "!".yellow()),
+        AgentState::Waiting { why, .. } => format!("{} {why}; retrying", "!".yellow()),
     };
-    format!("{state}{}", ports(view))
+    format!("{state}{}", unreachable_ports(view))
 }
 
-/// What was said where nobody watches.
+/// Lines already printed to a log.
 #[derive(Default)]
-struct Log {
+struct ConnectionLog {
     last: String,
-    away: Option<Away>,
+    outage: Option<Outage>,
 }
 
-/// The router is away.
-struct Away {
+/// The router is unreachable.
+struct Outage {
     since: Instant,
-    said: Instant,
+    reported_at: Instant,
 }
 
-impl Log {
-    /// What is worth a line now: each state once, without figures.
-    fn line(&mut self, view: &View, now: Instant) -> Option<String> {
+impl ConnectionLog {
+    /// The next line to print: each state once, without counters.
+    fn next_line(&mut self, view: &AgentStatus, now: Instant) -> Option<String> {
         let text = match &view.state {
-            State::Waiting { why, .. } => self.waiting(why, now)?,
-            State::Connecting if self.away.is_none() && view.connections == 0 => "connecting".to_owned(),
-            // How it ends is worth a line, not that it is tried.
-            State::Connecting => return None,
-            State::Connected => {
-                self.away = None;
-                format!("{}{}", connected(view), ports(view))
+            AgentState::Waiting { why, .. } => self.retry_line(why, now)?,
+            AgentState::Connecting if self.outage.is_none() && view.connections == 0 => {
+                "connecting".to_owned()
+            }
+            // The result of an attempt is logged, not the attempt.
+            AgentState::Connecting => return None,
+            AgentState::Connected => {
+                self.outage = None;
+                format!("{}{}", connected_label(view), unreachable_ports(view))
             }
         };
         if text == self.last {
@@ -90,32 +92,32 @@ impl Log {
         Some(text)
     }
 
-    fn waiting(&mut self, why: &str, now: Instant) -> Option<String> {
-        let Some(away) = &mut self.away else {
-            self.away = Some(Away { since: now, said: now });
-            return Some(format!("{why}; tries again"));
+    fn retry_line(&mut self, why: &str, now: Instant) -> Option<String> {
+        let Some(away) = &mut self.outage else {
+            self.outage = Some(Outage { since: now, reported_at: now });
+            return Some(format!("{why}; retrying"));
         };
-        if now.duration_since(away.said) < REMIND {
+        if now.duration_since(away.reported_at) < REMINDER_INTERVAL {
             return None;
         }
-        away.said = now;
-        Some(format!("{why}; has been trying for {}", time::short(now.duration_since(away.since))))
+        away.reported_at = now;
+        Some(format!("{why}; retrying for {}", time::format_duration(now.duration_since(away.since))))
     }
 }
 
-fn connected(view: &View) -> String {
+fn connected_label(view: &AgentStatus) -> String {
     view.user.as_ref().map_or_else(|| "connected".to_owned(), |user| format!("connected as {user}"))
 }
 
-/// The ports on which nobody answers. Before the first connection none was looked at.
-fn ports(view: &View) -> String {
+/// The unreachable local ports. Ports are probed only after the first connection.
+fn unreachable_ports(view: &AgentStatus) -> String {
     let ports: &[PortReport] = match view.state {
-        State::Connecting if view.connections == 0 => &[],
+        AgentState::Connecting if view.connections == 0 => &[],
         _ => &view.ports,
     };
     let silent = ports.iter().filter(|it| !it.reachable);
     let words = silent.map(|it| {
-        format!("; nothing answers at {}: {}", it.to_local, it.last_error.as_deref().unwrap_or("no answer"))
+        format!("; nothing listens at {}: {}", it.to_local, it.last_error.as_deref().unwrap_or("no answer"))
     });
     words.collect()
 }
@@ -124,8 +126,8 @@ fn ports(view: &View) -> String {
 mod tests {
     use super::*;
 
-    fn view(state: State, reachable: bool) -> View {
-        View {
+    fn view(state: AgentState, reachable: bool) -> AgentStatus {
+        AgentStatus {
             state,
             since: Instant::now(),
             user: Some("ann".to_owned()),
@@ -142,41 +144,41 @@ mod tests {
         }
     }
 
-    fn waiting(why: &str) -> State {
-        State::Waiting { why: why.to_owned(), pause: Duration::ZERO }
+    fn waiting(why: &str) -> AgentState {
+        AgentState::Waiting { why: why.to_owned(), pause: Duration::ZERO }
     }
 
     #[test]
     fn a_log_says_who_is_connected_and_what_does_not_answer() {
-        let (mut log, now) = (Log::default(), Instant::now());
-        let mut says = |reachable| log.line(&view(State::Connected, reachable), now);
+        let (mut log, now) = (ConnectionLog::default(), Instant::now());
+        let mut says = |reachable| log.next_line(&view(AgentState::Connected, reachable), now);
         assert_eq!(says(true).as_deref(), Some("connected as ann"));
         assert_eq!(says(true), None, "it is said already");
         assert_eq!(
             says(false).as_deref(),
-            Some("connected as ann; nothing answers at localhost:3000: connection refused")
+            Some("connected as ann; nothing listens at localhost:3000: connection refused")
         );
         assert_eq!(says(true).as_deref(), Some("connected as ann"));
     }
 
     #[test]
     fn a_router_that_is_away_is_a_line_and_one_for_each_minute_and_one_when_it_is_back() {
-        let (mut log, begun) = (Log::default(), Instant::now());
+        let (mut log, begun) = (ConnectionLog::default(), Instant::now());
         let mut said = Vec::new();
-        let mut hear = |second: u64, state: State| {
-            said.extend(log.line(&view(state, true), begun + Duration::from_secs(second)));
+        let mut hear = |second: u64, state: AgentState| {
+            said.extend(log.next_line(&view(state, true), begun + Duration::from_secs(second)));
         };
-        hear(0, State::Connected);
+        hear(0, AgentState::Connected);
         for second in 1..150 {
             hear(second, waiting(if second == 1 { "the connection broke" } else { "cannot reach it" }));
-            hear(second, State::Connecting);
+            hear(second, AgentState::Connecting);
         }
-        hear(150, State::Connected);
+        hear(150, AgentState::Connected);
         let expected = [
             "connected as ann",
-            "the connection broke; tries again",
-            "cannot reach it; has been trying for 1m00s",
-            "cannot reach it; has been trying for 2m00s",
+            "the connection broke; retrying",
+            "cannot reach it; retrying for 1m00s",
+            "cannot reach it; retrying for 2m00s",
             "connected as ann",
         ];
         assert_eq!(said, expected);
@@ -184,20 +186,20 @@ mod tests {
 
     #[test]
     fn a_router_that_was_never_there_is_told_once() {
-        let (mut log, now) = (Log::default(), Instant::now());
+        let (mut log, now) = (ConnectionLog::default(), Instant::now());
         let mut said = Vec::new();
         for _ in 0..5 {
-            for state in [State::Connecting, waiting("cannot reach it")] {
-                let fresh = View { connections: 0, ..view(state, false) };
-                said.extend(log.line(&fresh, now));
+            for state in [AgentState::Connecting, waiting("cannot reach it")] {
+                let fresh = AgentStatus { connections: 0, ..view(state, false) };
+                said.extend(log.next_line(&fresh, now));
             }
         }
-        assert_eq!(said, ["connecting", "cannot reach it; tries again"]);
+        assert_eq!(said, ["connecting", "cannot reach it; retrying"]);
     }
 
     #[test]
     fn the_line_of_a_terminal_has_figures() {
-        let line = line(&view(State::Connected, true));
+        let line = status_line(&view(AgentState::Connected, true));
         assert!(line.contains("12.0 ms") && line.contains("3 request(s)"), "{line}");
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::cli::tree::forest;
+use crate::cli::tree::build_forest;
 
 fn object(kind: &str, name: &str, owner: Option<&str>) -> DynamicObject {
     let owners = owner.map(|kind| json!([{"apiVersion": "v1", "kind": kind, "name": name, "uid": "1"}]));
@@ -23,8 +23,11 @@ fn everything() -> Vec<DynamicObject> {
     ]
 }
 
-fn kinds(objects: &[DynamicObject], goals: &[Target]) -> Vec<String> {
-    doomed(objects, goals).iter().map(|it| format!("{} {}", Seen(it).kind(), it.name_any())).collect()
+fn kinds(objects: &[DynamicObject], goals: &[WaitTarget]) -> Vec<String> {
+    deletable_objects(objects, goals)
+        .iter()
+        .map(|it| format!("{} {}", ObjectView(it).kind(), it.name_any()))
+        .collect()
 }
 
 #[test]
@@ -35,13 +38,13 @@ fn owners_are_asked_and_what_they_own_goes_with_them() {
 #[test]
 fn templates_go_when_no_workspace_can_need_them() {
     let objects: Vec<DynamicObject> =
-        everything().into_iter().filter(|it| Seen(it).kind() != "WorkspaceTemplateApply").collect();
+        everything().into_iter().filter(|it| ObjectView(it).kind() != "WorkspaceTemplateApply").collect();
     assert_eq!(kinds(&objects, &[]), ["Cluster demo", "WorkspaceTemplate demo"]);
 }
 
 #[test]
 fn only_what_is_named_goes_and_nobody_is_asked_twice() {
-    let goal = |kind: &str, name: &str| Target {
+    let goal = |kind: &str, name: &str| WaitTarget {
         kind: kind.to_owned(),
         namespace: "default".to_owned(),
         name: name.to_owned(),
@@ -56,23 +59,27 @@ fn only_what_is_named_goes_and_nobody_is_asked_twice() {
 
 #[test]
 fn it_is_over_when_nothing_is_there_and_stuck_when_nobody_tries_again() {
-    assert_eq!(verdict(&[]), Verdict::Ready);
+    assert_eq!(deletion_readiness(&[]), TargetReadiness::Ready);
     assert_eq!(
-        verdict(&forest(&[object("CAPTIdentity", "me", None)], "")),
-        Verdict::Ready,
+        deletion_readiness(&build_forest(&[object("CAPTIdentity", "me", None)], "")),
+        TargetReadiness::Ready,
         "it destroys nothing"
     );
-    assert_eq!(verdict(&forest(&everything(), "")), Verdict::Going);
+    assert_eq!(deletion_readiness(&build_forest(&everything(), "")), TargetReadiness::Pending);
     let mut failed = object("WorkspaceTemplateApply", "demo", None);
     failed.data["status"] = json!({
         "run": {"id": "1", "operation": "Destroy", "phase": "Failed"},
         "lastError": {"class": "Terminal", "message": "DependencyViolation"},
     });
-    assert_eq!(verdict(&forest(std::slice::from_ref(&failed), "")), Verdict::Going, "it was not asked yet");
+    assert_eq!(
+        deletion_readiness(&build_forest(std::slice::from_ref(&failed), "")),
+        TargetReadiness::Pending,
+        "it was not asked yet"
+    );
     failed.metadata.deletion_timestamp = Some(serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap());
-    let said = verdict(&forest(&[failed], ""));
+    let said = deletion_readiness(&build_forest(&[failed], ""));
     assert_eq!(
         said,
-        Verdict::Stuck(vec!["WorkspaceTemplateApply default/demo: DependencyViolation".to_owned()])
+        TargetReadiness::Stuck(vec!["WorkspaceTemplateApply default/demo: DependencyViolation".to_owned()])
     );
 }

@@ -9,14 +9,14 @@ use kube::{
 };
 
 use super::*;
-use crate::manifest::Source;
+use crate::manifest::ManifestSource;
 
-fn one(text: &str) -> Wanted {
-    let source = Source { name: "x.yaml".to_owned(), text: text.to_owned() };
-    wanted(documents(&source).unwrap().remove(0)).unwrap()
+fn one(text: &str) -> ManifestObject {
+    let source = ManifestSource { name: "x.yaml".to_owned(), text: text.to_owned() };
+    parse_object(parse_documents(&source).unwrap().remove(0)).unwrap()
 }
 
-fn network() -> Wanted {
+fn network() -> ManifestObject {
     one("
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta1
 kind: CAPTCluster
@@ -45,7 +45,7 @@ fn refused(code: u16, message: &str, causes: &[(&str, &str)]) -> kube::Error {
 #[test]
 fn a_field_is_said_with_the_remedy_of_our_own_validator() {
     let error = refused(422, "CAPTCluster is invalid", &[("spec.vpcConfig.cidr", "should match a pattern")]);
-    let said = refusal(&network(), &error);
+    let said = describe_rejection(&network(), &error);
     assert_eq!(said.len(), 1, "{said:?}");
     for text in ["x.yaml: CAPTCluster default/demo: spec.vpcConfig.cidr: ", "; "] {
         assert!(said[0].contains(text), "{said:?}");
@@ -58,7 +58,7 @@ fn a_field_that_only_the_api_server_objects_to_is_said_in_its_words() {
     let error =
         refused(422, "it is invalid", &[("spec.region", "is\n   cursed"), ("spec.region", "is cursed")]);
     assert_eq!(
-        refusal(&network(), &error),
+        describe_rejection(&network(), &error),
         ["x.yaml: line 2: CAPTCluster default/demo: spec.region: is cursed; correct it"]
     );
 }
@@ -69,11 +69,11 @@ fn a_namespace_a_kind_and_a_right_that_are_missing_have_remedies_of_their_own() 
     let right = refused(403, "captclusters is forbidden: user me cannot patch it", &[]);
     let kind = kube::Error::Discovery(DiscoveryError::MissingKind("x".to_owned()));
     for (error, text) in [
-        (namespace, "the namespace default does not exist; put it before the object"),
-        (right, "user me cannot patch it; use an account that may, with --context"),
-        (kind, "nobody serves CAPTCluster of infrastructure.cluster.x-k8s.io/v1beta1; install its CRD first"),
+        (namespace, "the namespace default does not exist; create it"),
+        (right, "user me cannot patch it; use a context with the permission (--context)"),
+        (kind, "does not serve CAPTCluster of infrastructure.cluster.x-k8s.io/v1beta1; install its CRD"),
     ] {
-        let said = refusal(&network(), &error);
+        let said = describe_rejection(&network(), &error);
         assert!(said.len() == 1 && said[0].contains(text), "{said:?}");
     }
 }
@@ -87,15 +87,18 @@ metadata: {name: demo}
 spec: {region: eu-central-1, colour: red}
 ");
     let error = refused(400, "strict decoding error: unknown field \"spec.colour\"", &[]);
-    let said = refusal(&object, &error);
+    let said = describe_rejection(&object, &error);
     assert!(said.len() == 1 && said[0].contains("spec.colour") && said[0].contains("; "), "{said:?}");
 }
 
 #[test]
 fn documents_that_are_no_objects_are_refused_with_their_line() {
-    let source = Source { name: "x.yaml".to_owned(), text: "kind: Cluster\n---\n- a\n".to_owned() };
-    let said: Vec<String> =
-        documents(&source).unwrap().into_iter().map(|it| wanted(it).unwrap_err().to_string()).collect();
+    let source = ManifestSource { name: "x.yaml".to_owned(), text: "kind: Cluster\n---\n- a\n".to_owned() };
+    let said: Vec<String> = parse_documents(&source)
+        .unwrap()
+        .into_iter()
+        .map(|it| parse_object(it).unwrap_err().to_string())
+        .collect();
     assert!(said[0].contains("x.yaml: line 1") && said[0].contains("has no apiVersion"), "{said:?}");
     assert!(said[1].contains("is not a Kubernetes object"), "{said:?}");
 }
@@ -103,6 +106,6 @@ fn documents_that_are_no_objects_are_refused_with_their_line() {
 #[test]
 fn the_same_object_twice_is_refused_and_the_same_name_of_two_kinds_is_not() {
     let (a, b) = (network(), one("{apiVersion: v1, kind: ConfigMap, metadata: {name: demo}}"));
-    assert!(duplicates(&[a.clone(), b]).is_empty());
-    assert_eq!(duplicates(&[a.clone(), a]).len(), 1);
+    assert!(find_duplicates(&[a.clone(), b]).is_empty());
+    assert_eq!(find_duplicates(&[a.clone(), a]).len(), 1);
 }

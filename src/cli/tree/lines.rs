@@ -1,43 +1,49 @@
-//! A tree as lines for people.
+//! Text rendering of object trees.
 
 use std::{fmt::Write as _, time::Duration};
 
 use jiff::Timestamp;
 use owo_colors::OwoColorize;
 
-use super::{Node, State};
+use super::{HealthState, TreeNode};
 use crate::cli::time;
 
-/// One object.
+/// The line of one object.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::cli) struct Line {
-    /// What it is about; the same object always has the same.
+pub(in crate::cli) struct TreeLine {
+    /// Stable id of the object.
     pub(in crate::cli) id: String,
-    /// Changes when something happens, and not because time passes.
-    pub(in crate::cli) news: String,
-    /// Whether something below it is not done and says more.
-    pub(in crate::cli) leads: bool,
-    pub(in crate::cli) state: State,
-    /// Indented, with its kind and name.
+    /// Changes with the object's state, but not with elapsed time.
+    pub(in crate::cli) change_key: String,
+    /// Whether a descendant is unfinished and shows the details.
+    pub(in crate::cli) has_unfinished_children: bool,
+    pub(in crate::cli) state: HealthState,
+    /// Indented kind and name.
     pub(in crate::cli) label: String,
-    /// How it is.
+    /// Phase and progress.
     pub(in crate::cli) text: String,
-    /// For how long.
+    /// Time in the current phase.
     pub(in crate::cli) elapsed: Option<Duration>,
-    /// What is not right, or what is waited for.
+    /// What is wrong, or what the object waits for.
     pub(in crate::cli) message: Option<String>,
 }
 
-/// The lines of some trees, from above.
-pub(in crate::cli) fn lines(forest: &[Node], now: Timestamp) -> Vec<Line> {
+/// The lines of the trees, top-down.
+pub(in crate::cli) fn tree_lines(forest: &[TreeNode], now: Timestamp) -> Vec<TreeLine> {
     let mut found = Vec::new();
     for node in forest {
-        add(node, None, 0, now, &mut found);
+        push_lines(node, None, 0, now, &mut found);
     }
     found
 }
 
-fn add(node: &Node, above: Option<&Node>, depth: usize, now: Timestamp, found: &mut Vec<Line>) {
+fn push_lines(
+    node: &TreeNode,
+    above: Option<&TreeNode>,
+    depth: usize,
+    now: Timestamp,
+    found: &mut Vec<TreeLine>,
+) {
     if !node.is_shown() {
         return;
     }
@@ -46,25 +52,29 @@ fn add(node: &Node, above: Option<&Node>, depth: usize, now: Timestamp, found: &
         Some(namespace) if !is_near => format!("{namespace}/{}", node.name),
         _ => node.name.clone(),
     };
-    let leads = node.children.iter().flat_map(Node::all).any(|it| it.judgement.state.is_unfinished());
-    let said = node.judgement.message.as_deref().filter(|_| !leads).unwrap_or_default();
-    let news = format!("{} {said}", node.judgement.phase);
-    found.push(Line {
+    let leads = node
+        .children
+        .iter()
+        .flat_map(TreeNode::self_and_descendants)
+        .any(|it| it.health.state.is_unfinished());
+    let said = node.health.message.as_deref().filter(|_| !leads).unwrap_or_default();
+    let news = format!("{} {said}", node.health.phase);
+    found.push(TreeLine {
         id: node.id().replacen(&node.kind, short_kind(&node.kind), 1),
-        news,
-        leads,
-        state: node.judgement.state,
+        change_key: news,
+        has_unfinished_children: leads,
+        state: node.health.state,
         label: format!("{}{} {name}", "  ".repeat(depth), short_kind(&node.kind)),
-        text: how(node),
-        elapsed: node.judgement.since.map(|since| time::between(since, now)),
-        message: message(node, now),
+        text: phase_text(node),
+        elapsed: node.health.since.map(|since| time::elapsed_between(since, now)),
+        message: message_text(node, now),
     });
     for child in &node.children {
-        add(child, Some(node), depth + 1, now, found);
+        push_lines(child, Some(node), depth + 1, now, found);
     }
 }
 
-/// As `kubectl` has it.
+/// The short name as in `kubectl`.
 fn short_kind(kind: &str) -> &str {
     match kind {
         "WorkspaceTemplateApply" => "wtapply",
@@ -72,22 +82,22 @@ fn short_kind(kind: &str) -> &str {
     }
 }
 
-fn how(node: &Node) -> String {
-    let mut text = node.judgement.phase.clone();
-    if let Some(progress) = &node.judgement.progress {
+fn phase_text(node: &TreeNode) -> String {
+    let mut text = node.health.phase.clone();
+    if let Some(progress) = &node.health.progress {
         let _always_ok = write!(text, "  {}/{}", progress.done, progress.total);
         if let Some(slowest) = &progress.slowest {
             let _always_ok = write!(text, "  {slowest}");
         }
         if let Some(seconds) = progress.slowest_seconds.and_then(|it| u64::try_from(it).ok()) {
-            let _always_ok = write!(text, " {}", time::short(Duration::from_secs(seconds)));
+            let _always_ok = write!(text, " {}", time::format_duration(Duration::from_secs(seconds)));
         }
     }
     text
 }
 
-fn message(node: &Node, now: Timestamp) -> Option<String> {
-    let judgement = &node.judgement;
+fn message_text(node: &TreeNode, now: Timestamp) -> Option<String> {
+    let judgement = &node.health;
     if let Some(command) = &judgement.command {
         let said = judgement.message.as_deref().map(|said| format!("{said}; ")).unwrap_or_default();
         return Some(format!("{said}approve with `{command}`"));
@@ -95,15 +105,15 @@ fn message(node: &Node, now: Timestamp) -> Option<String> {
     let message = judgement.message.clone()?;
     Some(match judgement.retry_at {
         Some(at) if at > now => {
-            format!("{message} (next attempt in {})", time::short(time::between(now, at)))
+            format!("{message} (next attempt in {})", time::format_duration(time::elapsed_between(now, at)))
         }
         _ => message,
     })
 }
 
-impl State {
-    /// A letter that stands for it.
-    pub(in crate::cli) fn sign(self) -> String {
+impl HealthState {
+    /// A coloured symbol.
+    pub(in crate::cli) fn symbol(self) -> String {
         match self {
             Self::Ready => "✓".green().to_string(),
             Self::Working | Self::Deleting => "▸".cyan().to_string(),
@@ -117,23 +127,23 @@ impl State {
         !matches!(self, Self::Ready | Self::Plain)
     }
 
-    /// Whether how long it is so is worth saying.
-    pub(in crate::cli) fn has_clock(self) -> bool {
+    /// Whether the elapsed time is shown.
+    pub(in crate::cli) fn shows_elapsed(self) -> bool {
         matches!(self, Self::Working | Self::Deleting | Self::Waiting | Self::Retrying)
     }
 }
 
-/// The whole tree, with the messages of what is not ready below each object.
-pub(in crate::cli) fn plain(lines: &[Line]) -> String {
+/// The whole tree as text, with messages below the objects.
+pub(in crate::cli) fn render_text(lines: &[TreeLine]) -> String {
     if lines.is_empty() {
-        return "nothing is there\n".to_owned();
+        return "no objects\n".to_owned();
     }
     let width = lines.iter().map(|line| line.label.chars().count()).max().unwrap_or_default();
     let mut text = String::new();
     for line in lines {
-        let clock = line.elapsed.filter(|_| line.state.has_clock()).map(time::short);
+        let clock = line.elapsed.filter(|_| line.state.shows_elapsed()).map(time::format_duration);
         let clock = clock.map(|clock| format!("  {clock}")).unwrap_or_default();
-        let shown = format!("{} {:<width$}  {}{clock}", line.state.sign(), line.label, line.text);
+        let shown = format!("{} {:<width$}  {}{clock}", line.state.symbol(), line.label, line.text);
         let _always_ok = writeln!(text, "{}", shown.trim_end());
         if let Some(message) = &line.message {
             let depth = line.label.chars().take_while(|letter| *letter == ' ').count();

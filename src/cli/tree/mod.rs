@@ -1,50 +1,50 @@
-//! What exists, as a tree: a Cluster, its network and its control plane, and the workspaces of both.
+//! Object trees: a Cluster, its network and control plane, and the workspaces of both.
 //!
-//! Everything here is pure: objects in, nodes out. `seen` reads an object, `judge` says how it is, `text` puts it
-//! into lines, `verdict` tells whether all is done.
+//! Pure: objects in, nodes out. `object_view` reads an object, `health` derives its health, `lines` renders it, and
+//! `readiness` decides whether the targets are ready.
 
-mod judge;
-mod seen;
-mod text;
-mod verdict;
+mod health;
+mod lines;
+mod object_view;
+mod readiness;
 
 use std::{borrow::Borrow, collections::BTreeSet};
 
 use jiff::Timestamp;
 use kube::api::DynamicObject;
-pub(super) use seen::Seen;
+pub(super) use lines::{TreeLine, render_text, tree_lines};
+pub(super) use object_view::ObjectView;
+pub(super) use readiness::{TargetReadiness, WaitTarget, assess_readiness};
 use serde::Serialize;
-pub(super) use text::{Line, lines, plain};
-pub(super) use verdict::{Target, Verdict, verdict};
 
-/// How an object is, in one word.
+/// Health of an object in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum State {
-    /// As it should be.
+pub(super) enum HealthState {
+    /// Reconciled and healthy.
     Ready,
-    /// Nobody says how it is, and nobody has to.
+    /// The kind reports no health.
     Plain,
-    /// Something is being done.
+    /// Being created or changed.
     Working,
-    /// It waits for something else.
+    /// Waiting for another object.
     Waiting,
-    /// It failed, and is tried again by itself.
+    /// Failed; retried automatically.
     Retrying,
-    /// It waits for a person's consent.
+    /// Waiting for an approval.
     Blocked,
-    /// It failed, and stays so until something is changed.
+    /// Failed until something is changed.
     Failed,
-    /// Nobody acts on it.
+    /// Reconciliation is paused.
     Paused,
-    /// It is going away.
+    /// Being deleted.
     Deleting,
 }
 
-/// How far a run of terraform is.
+/// Progress of a terraform run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Progress {
+pub(super) struct RunProgress {
     pub(super) done: i32,
     pub(super) total: i32,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,34 +53,34 @@ pub(super) struct Progress {
     pub(super) slowest_seconds: Option<i64>,
 }
 
-/// How an object is.
+/// Health of an object.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Judgement {
-    pub(super) state: State,
-    /// For people: `applying`, `Provisioned`.
+pub(super) struct ObjectHealth {
+    pub(super) state: HealthState,
+    /// Human-readable phase: `applying`, `Provisioned`.
     pub(super) phase: String,
-    /// Since when it is so.
+    /// Start of the current phase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) since: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) progress: Option<Progress>,
-    /// What is not right, or what is waited for.
+    pub(super) progress: Option<RunProgress>,
+    /// What is wrong, or what the object waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) message: Option<String>,
-    /// When it is tried again.
+    /// Time of the next attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) retry_at: Option<Timestamp>,
-    /// The hash of the plan that waits for consent.
+    /// Hash of the plan that waits for approval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) approve: Option<String>,
-    /// What to type then.
+    /// The command that approves it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) command: Option<String>,
 }
 
-impl Judgement {
-    fn new(state: State, phase: impl Into<String>) -> Self {
+impl ObjectHealth {
+    fn new(state: HealthState, phase: impl Into<String>) -> Self {
         let phase = phase.into();
         Self {
             state,
@@ -94,33 +94,33 @@ impl Judgement {
         }
     }
 
-    fn because(mut self, message: Option<String>) -> Self {
+    fn with_message(mut self, message: Option<String>) -> Self {
         self.message = message.filter(|text| !text.is_empty());
         self
     }
 }
 
-/// An object and what belongs to it.
+/// An object and its children.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Node {
+pub(super) struct TreeNode {
     pub(super) kind: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) namespace: Option<String>,
     pub(super) name: String,
-    /// Whether somebody asked for its end.
+    /// Whether it has a deletion timestamp.
     pub(super) deleting: bool,
     #[serde(flatten)]
-    pub(super) judgement: Judgement,
+    pub(super) health: ObjectHealth,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) children: Vec<Self>,
 }
 
-impl Node {
+impl TreeNode {
     /// The node itself and everything below it.
-    pub(super) fn all(&self) -> Vec<&Self> {
+    pub(super) fn self_and_descendants(&self) -> Vec<&Self> {
         let mut found = vec![self];
-        found.extend(self.children.iter().flat_map(Self::all));
+        found.extend(self.children.iter().flat_map(Self::self_and_descendants));
         found
     }
 
@@ -132,15 +132,15 @@ impl Node {
         }
     }
 
-    /// Whether it is worth a line of its own: a template or an identity that is well is not.
+    /// Whether it gets a line of its own; healthy templates and identities do not.
     fn is_shown(&self) -> bool {
         !matches!(self.kind.as_str(), "WorkspaceTemplate" | "CAPTIdentity")
-            || !matches!(self.judgement.state, State::Ready | State::Plain)
+            || !matches!(self.health.state, HealthState::Ready | HealthState::Plain)
     }
 }
 
-/// In which order siblings stand.
-fn rank(kind: &str) -> u8 {
+/// Sort order of siblings.
+fn kind_rank(kind: &str) -> u8 {
     match kind {
         "Cluster" => 0,
         "CAPTCluster" => 1,
@@ -150,73 +150,78 @@ fn rank(kind: &str) -> u8 {
     }
 }
 
-/// All objects as trees. Each stands once: below its owner, or else as a root. `flags` make a command find the same API.
-pub(super) fn forest<T: Borrow<DynamicObject>>(objects: &[T], flags: &str) -> Vec<Node> {
-    let mut nodes = trees(objects);
+/// All objects as trees, each exactly once: below its owner, or as a root. `flags` are appended to the commands shown.
+pub(super) fn build_forest<T: Borrow<DynamicObject>>(objects: &[T], flags: &str) -> Vec<TreeNode> {
+    let mut nodes = build_trees(objects);
     for node in &mut nodes {
-        address(node, flags);
+        add_approve_commands(node, flags);
     }
     nodes
 }
 
-/// Puts what to type beside each plan that waits.
-fn address(node: &mut Node, flags: &str) {
-    if let Some(hash) = &node.judgement.approve {
+/// Adds the approve command to each plan that waits for approval.
+fn add_approve_commands(node: &mut TreeNode, flags: &str) {
+    if let Some(hash) = &node.health.approve {
         let namespace = match node.namespace.as_deref() {
             None | Some("default") => String::new(),
             Some(namespace) => format!(" -n {namespace}"),
         };
         let short: String = hash.chars().take(12).collect();
-        node.judgement.command = Some(format!("capt approve {} {short}{namespace}{flags}", node.name));
+        node.health.command = Some(format!("capt approve {} {short}{namespace}{flags}", node.name));
     }
     for child in &mut node.children {
-        address(child, flags);
+        add_approve_commands(child, flags);
     }
 }
 
-fn trees<T: Borrow<DynamicObject>>(objects: &[T]) -> Vec<Node> {
-    let mut all: Vec<Seen<'_>> = objects.iter().map(|object| Seen(object.borrow())).collect();
+fn build_trees<T: Borrow<DynamicObject>>(objects: &[T]) -> Vec<TreeNode> {
+    let mut all: Vec<ObjectView<'_>> = objects.iter().map(|object| ObjectView(object.borrow())).collect();
     all.sort_by_key(|seen| {
-        // The workspace of the cluster itself comes before those of its profiles.
+        // The cluster's own workspace sorts before those of its profiles.
         let is_profile = seen.label(crate::api::names::FARGATE_PROFILE_LABEL).is_some();
-        (rank(seen.kind()), seen.namespace(), is_profile, seen.name())
+        (kind_rank(seen.kind()), seen.namespace(), is_profile, seen.name())
     });
-    let parents: Vec<Option<usize>> = all.iter().map(|seen| parent(*seen, &all)).collect();
+    let parents: Vec<Option<usize>> = all.iter().map(|seen| find_parent(*seen, &all)).collect();
     let mut placed = BTreeSet::new();
     let roots: Vec<usize> = (0..all.len()).filter(|index| parents[*index].is_none()).collect();
-    let mut nodes: Vec<Node> =
-        roots.into_iter().map(|root| node(root, &all, &parents, &mut placed)).collect();
-    // Two objects that own each other would be nobody's child; they are shown all the same.
+    let mut nodes: Vec<TreeNode> =
+        roots.into_iter().map(|root| build_node(root, &all, &parents, &mut placed)).collect();
+    // Objects in an ownership cycle have no root; they are shown anyway.
     for index in 0..all.len() {
         if !placed.contains(&index) {
-            nodes.push(node(index, &all, &parents, &mut placed));
+            nodes.push(build_node(index, &all, &parents, &mut placed));
         }
     }
     nodes
 }
 
-fn node(index: usize, all: &[Seen<'_>], parents: &[Option<usize>], placed: &mut BTreeSet<usize>) -> Node {
+fn build_node(
+    index: usize,
+    all: &[ObjectView<'_>],
+    parents: &[Option<usize>],
+    placed: &mut BTreeSet<usize>,
+) -> TreeNode {
     placed.insert(index);
     let seen = all[index];
     let mut children = Vec::new();
     for child in 0..all.len() {
         if parents[child] == Some(index) && !placed.contains(&child) {
-            children.push(node(child, all, parents, placed));
+            children.push(build_node(child, all, parents, placed));
         }
     }
-    Node {
+    TreeNode {
         kind: seen.kind().to_owned(),
         namespace: seen.namespace().map(str::to_owned),
         name: seen.name().to_owned(),
         deleting: seen.is_deleting(),
-        judgement: judge::judge(seen),
+        health: health::assess(seen),
         children,
     }
 }
 
 /// The object that owns this one, or the Cluster that refers to it.
-fn parent(child: Seen<'_>, all: &[Seen<'_>]) -> Option<usize> {
-    let near = |other: Seen<'_>| other.namespace() == child.namespace();
+fn find_parent(child: ObjectView<'_>, all: &[ObjectView<'_>]) -> Option<usize> {
+    let near = |other: ObjectView<'_>| other.namespace() == child.namespace();
     let owner = all.iter().position(|other| {
         near(*other) && child.owners().any(|(kind, name)| kind == other.kind() && name == other.name())
     });

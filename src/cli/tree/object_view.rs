@@ -1,4 +1,4 @@
-//! One object, read leniently: a status that somebody edited by hand is still shown.
+//! Lenient view of an object: a status that does not match the schema is still shown.
 
 use jiff::Timestamp;
 use kube::api::DynamicObject;
@@ -7,20 +7,20 @@ use serde_json::Value;
 
 use crate::api::{LastError, PlanStatus, Progress, RunStatus};
 
-/// An object.
+/// A borrowed view of an object.
 #[derive(Clone, Copy)]
-pub(in crate::cli) struct Seen<'a>(pub(in crate::cli) &'a DynamicObject);
+pub(in crate::cli) struct ObjectView<'a>(pub(in crate::cli) &'a DynamicObject);
 
-/// A condition, as far as it can be read.
+/// The readable parts of a condition.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Condition<'a> {
+pub(super) struct ConditionView<'a> {
     pub(super) status: &'a str,
     pub(super) reason: &'a str,
     pub(super) message: &'a str,
     generation: Option<i64>,
 }
 
-impl Condition<'_> {
+impl ConditionView<'_> {
     pub(super) fn is_true(&self) -> bool {
         self.status == "True"
     }
@@ -29,15 +29,15 @@ impl Condition<'_> {
         self.status == "False"
     }
 
-    /// What it says, or else its reason.
-    pub(super) fn said(&self) -> String {
+    /// The first line of its message, or its reason.
+    pub(super) fn summary(&self) -> String {
         let text = if self.message.is_empty() { self.reason } else { self.message };
-        // Cluster API makes a list of what its parts say.
+        // Cluster API aggregates conditions into a bullet list.
         text.lines().next().unwrap_or_default().trim_start_matches("* ").to_owned()
     }
 }
 
-impl<'a> Seen<'a> {
+impl<'a> ObjectView<'a> {
     pub(in crate::cli) fn kind(self) -> &'a str {
         self.0.types.as_ref().map(|types| types.kind.as_str()).unwrap_or_default()
     }
@@ -62,7 +62,7 @@ impl<'a> Seen<'a> {
         self.owners().next().is_some()
     }
 
-    /// Since when it goes away, or else since when it is there.
+    /// The deletion timestamp, or else the creation timestamp.
     pub(super) fn since(self) -> Option<Timestamp> {
         let metadata = &self.0.metadata;
         metadata.deletion_timestamp.as_ref().or(metadata.creation_timestamp.as_ref()).map(|time| time.0)
@@ -74,7 +74,7 @@ impl<'a> Seen<'a> {
         owners.iter().map(|owner| (owner.kind.as_str(), owner.name.as_str()))
     }
 
-    /// Kinds and names of what a Cluster is made of.
+    /// Kinds and names of a Cluster's infrastructure and control plane.
     pub(super) fn references(self) -> impl Iterator<Item = (&'a str, &'a str)> {
         ["/spec/infrastructureRef", "/spec/controlPlaneRef"].into_iter().filter_map(move |path| {
             let reference = self.0.data.pointer(path)?;
@@ -82,23 +82,23 @@ impl<'a> Seen<'a> {
         })
     }
 
-    pub(super) fn text(self, path: &str) -> Option<&'a str> {
+    pub(super) fn text_at(self, path: &str) -> Option<&'a str> {
         self.0.data.pointer(path)?.as_str().filter(|text| !text.is_empty())
     }
 
-    /// A condition that says nothing of what the spec is now counts as none.
-    pub(super) fn condition(self, name: &str) -> Option<Condition<'a>> {
-        self.any_condition(name).filter(|condition| {
+    /// A condition by type; stale ones (older observedGeneration) are ignored.
+    pub(super) fn condition(self, name: &str) -> Option<ConditionView<'a>> {
+        self.find_condition(name).filter(|condition| {
             let (seen, now) = (condition.generation, self.0.metadata.generation);
             seen.zip(now).is_none_or(|(seen, now)| seen >= now)
         })
     }
 
-    fn any_condition(self, name: &str) -> Option<Condition<'a>> {
+    fn find_condition(self, name: &str) -> Option<ConditionView<'a>> {
         let all = self.0.data.pointer("/status/conditions")?.as_array()?;
         let found = all.iter().find(|it| it.get("type").and_then(Value::as_str) == Some(name))?;
         let text = |field: &str| found.get(field).and_then(Value::as_str).unwrap_or_default();
-        Some(Condition {
+        Some(ConditionView {
             status: text("status"),
             reason: text("reason"),
             message: text("message"),
@@ -106,34 +106,34 @@ impl<'a> Seen<'a> {
         })
     }
 
-    /// Whether nobody has looked at the spec as it is now.
+    /// Whether the current generation has not been reconciled yet.
     pub(super) fn is_stale(self) -> bool {
         let seen = self.0.data.pointer("/status/observedGeneration").and_then(Value::as_i64);
         seen.zip(self.0.metadata.generation).is_some_and(|(seen, now)| seen < now)
     }
 
-    /// Whether anybody has looked at it at all.
+    /// Whether it was ever reconciled.
     pub(super) fn has_status(self) -> bool {
         self.0.data.get("status").and_then(Value::as_object).is_some_and(|status| !status.is_empty())
     }
 
-    /// What a workspace says of its runs. A part that makes no sense does not hide the others.
-    pub(super) fn work(self) -> Work {
-        Work {
-            run: self.part("/status/run"),
-            plan: self.part("/status/plan"),
-            progress: self.part("/status/progress"),
-            last_error: self.part("/status/lastError"),
+    /// The run status of a workspace. An unreadable part does not hide the others.
+    pub(super) fn run_status(self) -> WorkspaceRunStatus {
+        WorkspaceRunStatus {
+            run: self.parse_at("/status/run"),
+            plan: self.parse_at("/status/plan"),
+            progress: self.parse_at("/status/progress"),
+            last_error: self.parse_at("/status/lastError"),
         }
     }
 
-    fn part<T: DeserializeOwned>(self, path: &str) -> Option<T> {
+    fn parse_at<T: DeserializeOwned>(self, path: &str) -> Option<T> {
         serde_json::from_value(self.0.data.pointer(path)?.clone()).ok()
     }
 }
 
-/// What a workspace says of its runs.
-pub(super) struct Work {
+/// The run status of a workspace.
+pub(super) struct WorkspaceRunStatus {
     pub(super) run: Option<RunStatus>,
     pub(super) plan: Option<PlanStatus>,
     pub(super) progress: Option<Progress>,

@@ -1,66 +1,75 @@
-//! Whether what was asked for is there, still comes, or cannot come.
+//! Whether the targets are ready, pending or stuck.
 
-use super::{Node, State};
+use super::{HealthState, TreeNode};
 
-/// How it stands.
+/// Readiness of all targets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::cli) enum Verdict {
-    /// Everything is as it should be.
+pub(in crate::cli) enum TargetReadiness {
+    /// Every target and its descendants are ready.
     Ready,
-    /// Something still happens.
-    Going,
-    /// Nothing more happens by itself; why, a line each.
+    /// Something is still in progress.
+    Pending,
+    /// No progress without user action; one reason per line.
     Stuck(Vec<String>),
 }
 
-/// An object that was asked for.
+/// An object to wait for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::cli) struct Target {
+pub(in crate::cli) struct WaitTarget {
     pub(in crate::cli) kind: String,
     pub(in crate::cli) namespace: String,
     pub(in crate::cli) name: String,
 }
 
-impl Target {
-    /// Whether it is this one.
-    pub(in crate::cli) fn is(&self, node: &Node) -> bool {
+impl WaitTarget {
+    /// Whether the node is this object.
+    pub(in crate::cli) fn matches(&self, node: &TreeNode) -> bool {
         self.kind == node.kind
             && self.name == node.name
             && node.namespace.as_ref().is_none_or(|found| *found == self.namespace)
     }
 }
 
-/// Looks at the trees in which the wanted objects stand, whole: a Cluster is ready when all that belongs to it is.
-/// Nothing wanted means everything.
-pub(in crate::cli) fn verdict(forest: &[Node], wanted: &[Target]) -> Verdict {
-    let holds = |root: &&Node| {
-        wanted.is_empty() || root.all().into_iter().any(|node| wanted.iter().any(|target| target.is(node)))
+/// Assesses the whole trees that contain targets: a Cluster is ready when all its descendants are. No targets means all
+/// trees.
+pub(in crate::cli) fn assess_readiness(forest: &[TreeNode], wanted: &[WaitTarget]) -> TargetReadiness {
+    let holds = |root: &&TreeNode| {
+        wanted.is_empty()
+            || root
+                .self_and_descendants()
+                .into_iter()
+                .any(|node| wanted.iter().any(|target| target.matches(node)))
     };
-    let nodes: Vec<&Node> = forest.iter().filter(holds).flat_map(Node::all).collect();
-    let stuck: Vec<String> = nodes.iter().filter_map(|node| reason(node)).collect();
+    let nodes: Vec<&TreeNode> =
+        forest.iter().filter(holds).flat_map(TreeNode::self_and_descendants).collect();
+    let stuck: Vec<String> = nodes.iter().filter_map(|node| stuck_reason(node)).collect();
     if !stuck.is_empty() {
-        return Verdict::Stuck(stuck);
+        return TargetReadiness::Stuck(stuck);
     }
-    let is_there = |target: &Target| nodes.iter().any(|node| target.is(node));
-    let is_well = |node: &&Node| matches!(node.judgement.state, State::Ready | State::Plain);
-    if wanted.iter().all(is_there) && nodes.iter().all(is_well) { Verdict::Ready } else { Verdict::Going }
+    let is_there = |target: &WaitTarget| nodes.iter().any(|node| target.matches(node));
+    let is_well = |node: &&TreeNode| matches!(node.health.state, HealthState::Ready | HealthState::Plain);
+    if wanted.iter().all(is_there) && nodes.iter().all(is_well) {
+        TargetReadiness::Ready
+    } else {
+        TargetReadiness::Pending
+    }
 }
 
-/// Why nothing more happens to it, and what to do.
-fn reason(node: &Node) -> Option<String> {
-    let judgement = &node.judgement;
+/// Why the node is stuck, with the remedy.
+fn stuck_reason(node: &TreeNode) -> Option<String> {
+    let judgement = &node.health;
     let said = judgement.message.as_deref().unwrap_or(&judgement.phase);
     match judgement.state {
-        State::Blocked => {
+        HealthState::Blocked => {
             let remedy = match &judgement.command {
-                Some(command) => format!("to go on: `{command}`"),
-                None => "its plan is not known yet; look again with `capt status`".to_owned(),
+                Some(command) => format!("approve it with `{command}`"),
+                None => "its plan is not known yet; check `capt status`".to_owned(),
             };
-            Some(format!("{}: its plan waits for approval: {said}; {remedy}", node.id()))
+            Some(format!("{}: the plan is waiting for approval: {said}; {remedy}", node.id()))
         }
-        State::Failed => Some(format!("{}: {}: {said}", node.id(), judgement.phase)),
-        State::Paused => Some(format!(
-            "{}: it is paused; take away spec.paused of its Cluster, or its annotation cluster.x-k8s.io/paused",
+        HealthState::Failed => Some(format!("{}: {}: {said}", node.id(), judgement.phase)),
+        HealthState::Paused => Some(format!(
+            "{}: reconciliation is paused; unset spec.paused of its Cluster, or remove its annotation cluster.x-k8s.io/paused",
             node.id()
         )),
         _ => None,

@@ -85,11 +85,11 @@ fn half_done() -> Vec<DynamicObject> {
 }
 
 fn shown(objects: &[DynamicObject]) -> String {
-    anstream::adapter::strip_str(&plain(&lines(&forest(objects, ""), now()))).to_string()
+    anstream::adapter::strip_str(&render_text(&tree_lines(&build_forest(objects, ""), now()))).to_string()
 }
 
-fn target(kind: &str, name: &str) -> Target {
-    Target { kind: kind.to_owned(), namespace: "default".to_owned(), name: name.to_owned() }
+fn target(kind: &str, name: &str) -> WaitTarget {
+    WaitTarget { kind: kind.to_owned(), namespace: "default".to_owned(), name: name.to_owned() }
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_cluster_stands_above_what_belongs_to_it_in_the_order_in_which_it_is_made() 
 ▸   CAPTControlPlane demo                Creating  10m00s
       the EKS cluster is being made
 ▸     wtapply demo-eks-controlplane-apply  applying  7/13  aws_eks_cluster.this 1m40s  2m05s
-·     wtapply demo-apps-fargate-apply    waits for the Secret demo-eks-connection  10m00s
+·     wtapply demo-apps-fargate-apply    waiting for the Secret demo-eks-connection  10m00s
 ";
     let squeeze = |text: &str| -> Vec<String> {
         text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
@@ -117,17 +117,26 @@ fn a_cluster_stands_above_what_belongs_to_it_in_the_order_in_which_it_is_made() 
 
 #[test]
 fn what_is_under_way_is_neither_ready_nor_stuck() {
-    assert_eq!(verdict(&forest(&half_done(), ""), &[target("Cluster", "demo")]), Verdict::Going);
-    assert_eq!(verdict(&forest(&half_done(), ""), &[]), Verdict::Going);
+    assert_eq!(
+        assess_readiness(&build_forest(&half_done(), ""), &[target("Cluster", "demo")]),
+        TargetReadiness::Pending
+    );
+    assert_eq!(assess_readiness(&build_forest(&half_done(), ""), &[]), TargetReadiness::Pending);
 }
 
 #[test]
 fn one_that_was_asked_for_and_is_not_seen_yet_is_waited_for() {
     let objects = [object("CAPTCluster", "demo", ready())];
-    assert_eq!(verdict(&forest(&objects, ""), &[target("CAPTCluster", "demo")]), Verdict::Ready);
     assert_eq!(
-        verdict(&forest(&objects, ""), &[target("CAPTCluster", "demo"), target("CAPTCluster", "other")]),
-        Verdict::Going
+        assess_readiness(&build_forest(&objects, ""), &[target("CAPTCluster", "demo")]),
+        TargetReadiness::Ready
+    );
+    assert_eq!(
+        assess_readiness(
+            &build_forest(&objects, ""),
+            &[target("CAPTCluster", "demo"), target("CAPTCluster", "other")]
+        ),
+        TargetReadiness::Pending
     );
 }
 
@@ -135,8 +144,11 @@ fn one_that_was_asked_for_and_is_not_seen_yet_is_waited_for() {
 fn other_clusters_do_not_matter_to_those_who_asked_for_one() {
     let broken = json!({"status": {"conditions": [condition("Ready", "False", "InvalidSpec", "spec.region: no such region")]}});
     let objects = [object("CAPTCluster", "demo", ready()), object("CAPTCluster", "other", broken)];
-    assert_eq!(verdict(&forest(&objects, ""), &[target("CAPTCluster", "demo")]), Verdict::Ready);
-    let Verdict::Stuck(why) = verdict(&forest(&objects, ""), &[]) else {
+    assert_eq!(
+        assess_readiness(&build_forest(&objects, ""), &[target("CAPTCluster", "demo")]),
+        TargetReadiness::Ready
+    );
+    let TargetReadiness::Stuck(why) = assess_readiness(&build_forest(&objects, ""), &[]) else {
         panic!("all of them are looked at")
     };
     assert_eq!(why, ["CAPTCluster default/other: InvalidSpec: spec.region: no such region"]);
@@ -148,13 +160,16 @@ fn a_ready_that_is_about_an_older_spec_is_none() {
     status["metadata"] = json!({"generation": 2});
     status["status"]["observedGeneration"] = json!(1);
     let objects = [object("CAPTCluster", "demo", status.clone())];
-    assert_eq!(verdict(&forest(&objects, ""), &[]), Verdict::Going);
+    assert_eq!(assess_readiness(&build_forest(&objects, ""), &[]), TargetReadiness::Pending);
     status["status"]["observedGeneration"] = json!(2);
     status["status"]["conditions"][0]["observedGeneration"] = json!(1);
     let objects = [object("CAPTCluster", "demo", status.clone())];
-    assert_eq!(verdict(&forest(&objects, ""), &[]), Verdict::Going);
+    assert_eq!(assess_readiness(&build_forest(&objects, ""), &[]), TargetReadiness::Pending);
     status["status"]["conditions"][0]["observedGeneration"] = json!(2);
-    assert_eq!(verdict(&forest(&[object("CAPTCluster", "demo", status)], ""), &[]), Verdict::Ready);
+    assert_eq!(
+        assess_readiness(&build_forest(&[object("CAPTCluster", "demo", status)], ""), &[]),
+        TargetReadiness::Ready
+    );
 }
 
 #[test]
@@ -164,11 +179,16 @@ fn a_failure_is_final_only_if_nobody_tries_again() {
             "lastError": {"class": "Transient", "message": "throttled", "address": "aws_vpc.this", "retryAt": retry}})
     };
     let again = workspace("demo-vpc", ("CAPTCluster", "demo"), status(json!("2026-01-01T00:10:30Z")));
-    assert_eq!(verdict(&forest(std::slice::from_ref(&again), ""), &[]), Verdict::Going);
+    assert_eq!(
+        assess_readiness(&build_forest(std::slice::from_ref(&again), ""), &[]),
+        TargetReadiness::Pending
+    );
     let text = shown(&[again]);
     assert!(text.contains("aws_vpc.this: throttled (next attempt in 30s)"), "{text}");
     let never = workspace("demo-vpc", ("CAPTCluster", "demo"), status(Value::Null));
-    let Verdict::Stuck(why) = verdict(&forest(&[never], ""), &[]) else { panic!("nobody tries again") };
+    let TargetReadiness::Stuck(why) = assess_readiness(&build_forest(&[never], ""), &[]) else {
+        panic!("it is not retried")
+    };
     assert_eq!(why, ["WorkspaceTemplateApply default/demo-vpc: failed: aws_vpc.this: throttled"]);
 }
 
@@ -181,9 +201,9 @@ fn a_plan_that_waits_for_consent_is_shown_with_what_to_type() {
     });
     let mut object = workspace("demo-eks", ("CAPTControlPlane", "demo"), status);
     object.metadata.namespace = Some("prod".to_owned());
-    let trees = forest(std::slice::from_ref(&object), " --data x");
-    let Verdict::Stuck(why) = verdict(&trees, &[]) else { panic!("it waits") };
-    let tree = plain(&lines(&trees, now()));
+    let trees = build_forest(std::slice::from_ref(&object), " --data x");
+    let TargetReadiness::Stuck(why) = assess_readiness(&trees, &[]) else { panic!("it waits") };
+    let tree = render_text(&tree_lines(&trees, now()));
     for text in
         ["aws_eks_cluster.this would be replaced", "`capt approve demo-eks 0123456789ab -n prod --data x`"]
     {
@@ -196,18 +216,26 @@ fn a_plan_that_waits_for_consent_is_shown_with_what_to_type() {
 fn a_look_for_drift_leaves_a_workspace_ready() {
     let ready = condition("Ready", "True", "Available", "");
     let check = json!({"run": run("Planning", "Check"), "conditions": [ready.clone()]});
-    assert_eq!(verdict(&forest(&[workspace("a", ("X", "x"), check)], ""), &[]), Verdict::Ready);
+    assert_eq!(
+        assess_readiness(&build_forest(&[workspace("a", ("X", "x"), check)], ""), &[]),
+        TargetReadiness::Ready
+    );
     let change = json!({"run": run("Planning", "Apply"), "conditions": [ready]});
-    assert_eq!(verdict(&forest(&[workspace("a", ("X", "x"), change)], ""), &[]), Verdict::Going);
+    assert_eq!(
+        assess_readiness(&build_forest(&[workspace("a", ("X", "x"), change)], ""), &[]),
+        TargetReadiness::Pending
+    );
 }
 
 #[test]
 fn a_paused_cluster_never_gets_ready_and_the_remedy_is_said() {
     let paused = json!({"status": {"conditions": [condition("Paused", "True", "Paused", ""), condition("Ready", "False", "x", "")]}});
-    let Verdict::Stuck(why) = verdict(&forest(&[object("CAPTCluster", "demo", paused)], ""), &[]) else {
+    let TargetReadiness::Stuck(why) =
+        assess_readiness(&build_forest(&[object("CAPTCluster", "demo", paused)], ""), &[])
+    else {
         panic!()
     };
-    assert!(why[0].contains("take away spec.paused"), "{why:?}");
+    assert!(why[0].contains("unset spec.paused"), "{why:?}");
 }
 
 #[test]
@@ -218,19 +246,19 @@ fn clusters_of_cluster_api_are_ready_when_they_say_available_or_their_parts_do()
             "demo",
             json!({"status": {"phase": "Provisioned", "conditions": conditions}}),
         )];
-        verdict(&forest(&objects, ""), &[])
+        assess_readiness(&build_forest(&objects, ""), &[])
     };
     let parts = [
         condition("InfrastructureReady", "True", "Ready", ""),
         condition("ControlPlaneAvailable", "True", "Available", ""),
     ];
-    assert_eq!(of(json!(parts)), Verdict::Ready);
-    assert_eq!(of(json!([parts[0]])), Verdict::Going);
+    assert_eq!(of(json!(parts)), TargetReadiness::Ready);
+    assert_eq!(of(json!([parts[0]])), TargetReadiness::Pending);
     assert_eq!(
         of(json!([parts[0], parts[1], condition("Available", "False", "NotAvailable", "")])),
-        Verdict::Going
+        TargetReadiness::Pending
     );
-    assert_eq!(of(json!([condition("Ready", "True", "", "")])), Verdict::Ready);
+    assert_eq!(of(json!([condition("Ready", "True", "", "")])), TargetReadiness::Ready);
 }
 
 #[test]
@@ -240,8 +268,11 @@ fn a_template_is_shown_only_when_something_is_wrong_with_it() {
     let bad = object("WorkspaceTemplate", "bad", bad);
     let text = shown(&[good.clone(), bad.clone()]);
     assert!(text.contains("bad") && text.contains("a brace is missing") && !text.contains("good"), "{text}");
-    assert_eq!(verdict(&forest(&[good], ""), &[target("WorkspaceTemplate", "good")]), Verdict::Ready);
-    assert!(matches!(verdict(&forest(&[bad], ""), &[]), Verdict::Stuck(_)));
+    assert_eq!(
+        assess_readiness(&build_forest(&[good], ""), &[target("WorkspaceTemplate", "good")]),
+        TargetReadiness::Ready
+    );
+    assert!(matches!(assess_readiness(&build_forest(&[bad], ""), &[]), TargetReadiness::Stuck(_)));
 }
 
 #[test]
@@ -255,9 +286,9 @@ fn what_goes_away_is_shown_as_going() {
         }),
     );
     object.metadata.deletion_timestamp = object.metadata.creation_timestamp.clone();
-    let forest = forest(&[object], "");
-    assert_eq!(forest[0].judgement.state, State::Deleting);
-    let text = anstream::adapter::strip_str(&plain(&lines(&forest, now()))).to_string();
+    let forest = build_forest(&[object], "");
+    assert_eq!(forest[0].health.state, HealthState::Deleting);
+    let text = anstream::adapter::strip_str(&render_text(&tree_lines(&forest, now()))).to_string();
     assert!(text.contains("destroying  3/19"), "{text}");
 }
 
@@ -266,7 +297,7 @@ fn nonsense_in_a_status_is_shown_and_stops_nothing() {
     let odd = json!({"status": {"conditions": "none", "phase": 7, "run": [], "observedGeneration": "one"}});
     for kind in ["Cluster", "CAPTCluster", "CAPTControlPlane", "WorkspaceTemplateApply", "WorkspaceTemplate"]
     {
-        assert_eq!(forest(&[object(kind, "demo", odd.clone())], "").len(), 1);
+        assert_eq!(build_forest(&[object(kind, "demo", odd.clone())], "").len(), 1);
     }
 }
 
@@ -274,14 +305,14 @@ fn nonsense_in_a_status_is_shown_and_stops_nothing() {
 fn two_objects_that_own_each_other_are_still_shown() {
     let a = workspace("a", ("WorkspaceTemplateApply", "b"), json!({}));
     let b = workspace("b", ("WorkspaceTemplateApply", "a"), json!({}));
-    let forest = forest(&[a, b], "");
-    let count: usize = forest.iter().map(|root| root.all().len()).sum();
+    let forest = build_forest(&[a, b], "");
+    let count: usize = forest.iter().map(|root| root.self_and_descendants().len()).sum();
     assert_eq!(count, 2);
 }
 
 #[test]
 fn a_node_as_json_says_the_same() {
-    let forest = forest(&half_done(), "");
+    let forest = build_forest(&half_done(), "");
     let json = serde_json::to_value(&forest).unwrap();
     assert_eq!(json[0]["kind"], "Cluster");
     let eks = &json[0]["children"][1]["children"][0];

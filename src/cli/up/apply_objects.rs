@@ -1,4 +1,4 @@
-//! The objects of the files, one after the other.
+//! Applies the manifest objects in order.
 
 use std::time::Duration;
 
@@ -7,27 +7,29 @@ use kube::Client;
 use tokio::time::{Instant, sleep};
 
 use crate::cli::{
-    client,
-    objects::{Wanted, refusal},
+    kube_api,
+    manifest_objects::{ManifestObject, describe_rejection},
 };
 
-/// How long a kind that was just installed may take to be served.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a CRD of the same files may take to be established.
+const CRD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Applies all that can be; what was refused is the error.
-pub(super) async fn all(client: &Client, wanted: &[Wanted]) -> anyhow::Result<()> {
+/// Applies all objects; the error lists the rejections.
+pub(super) async fn apply_all(client: &Client, wanted: &[ManifestObject]) -> anyhow::Result<()> {
     let mut refused = Vec::new();
     let mut installed = None;
     for object in wanted {
         let begun = Instant::now();
         loop {
-            let outcome = client::apply(client, object).await;
-            let waits =
-                installed.is_some_and(|at: Instant| at.elapsed() < PATIENCE) && begun.elapsed() < PATIENCE;
+            let outcome = kube_api::apply_object(client, object).await;
+            let waits = installed.is_some_and(|at: Instant| at.elapsed() < CRD_TIMEOUT)
+                && begun.elapsed() < CRD_TIMEOUT;
             match outcome {
-                Err(error) if waits && client::is_absent(&error) => sleep(Duration::from_millis(200)).await,
+                Err(error) if waits && kube_api::is_not_found(&error) => {
+                    sleep(Duration::from_millis(200)).await;
+                }
                 Err(error) => {
-                    refused.extend(refusal(object, &error));
+                    refused.extend(describe_rejection(object, &error));
                     break;
                 }
                 Ok(()) => break,

@@ -1,73 +1,77 @@
-//! `capt up --foreground`: serves and shows in one process, until Ctrl-C.
+//! `capt up --foreground`: serves and follows the objects in one process, until Ctrl-C.
 
-use terraform_driver::workspace::files::{open_append, private_dir};
+use terraform_driver::workspace::files::{create_private_dir, open_append};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::{Args, Session, attend, serve::Serving, session::prepare};
+use super::{Args, UpSession, apply_and_follow, serve::UpServer, session::prepare_tools};
 use crate::{
     cli::{
-        gateway::end_with_the_rest,
-        interruptible, log,
-        objects::Wanted,
-        operate::until_told,
+        gateway::stop_gateway,
+        interruptible, logging,
+        manifest_objects::ManifestObject,
+        operator_setup::run_until_signalled,
         output::{self, ExitStatus},
     },
-    config::Outer,
-    local::up::{Server, Settings, Up},
+    config::ProcessEnv,
+    local::up_daemon::{UpDaemon, UpRecord, UpSettings},
 };
 
-/// Serves to the end. How it ends is how the objects of the files did.
+/// Serves until stopped; the exit status is the result of the manifest objects.
 pub(super) async fn run(
     args: &Args,
-    outer: &Outer,
-    (up, settings): (&Up, &Settings),
-    wanted: &[Wanted],
+    process_env: &ProcessEnv,
+    (up, settings): (&UpDaemon, &UpSettings),
+    wanted: &[ManifestObject],
 ) -> anyhow::Result<ExitStatus> {
-    // Somebody who serves already is found out below, and must not get other settings.
-    if !up.place().is_taken()? {
-        interruptible(Box::pin(prepare(outer, &args.options, settings))).await?;
+    // If another process serves already, the lock below fails; its settings must not be overwritten.
+    if !up.files().is_locked()? {
+        interruptible(Box::pin(prepare_tools(process_env, &args.options, settings))).await?;
         up.write_settings(settings)?;
     }
-    private_dir(up.place().dir())?;
-    // The operator's own words would disturb the tree.
-    log::begin(log::LogFormat::Text, log::USUAL, Some(open_append(&up.place().log())?))?;
+    create_private_dir(up.files().dir())?;
+    // Operator logs would disturb the tree on the terminal.
+    logging::init_logging(
+        logging::LogFormat::Text,
+        logging::DEFAULT_FILTER,
+        Some(open_append(&up.files().log_file())?),
+    )?;
     let stop = CancellationToken::new();
     let (tell, told) = oneshot::channel();
-    let data = args.options.data.path(outer);
-    let serving = Serving { outer, up, data: &data, settings, stop: stop.clone() };
+    let data = args.options.data.path(process_env);
+    let serving = UpServer { process_env, up, data: &data, settings, stop: stop.clone() };
     let mut status = ExitStatus::Interrupted;
     let work = Box::pin(async {
         tokio::select! {
             ended = serving.run(Some(tell)) => ended,
-            never = follow(args, outer, (up, wanted), told, &mut status) => match never {},
+            never = follow_objects(args, process_env, (up, wanted), told, &mut status) => match never {},
         }
     });
-    until_told(&stop, output::say, work).await?;
-    end_with_the_rest(&data).await?;
+    run_until_signalled(&stop, output::print_message, work).await?;
+    stop_gateway(&data).await?;
     Ok(status)
 }
 
-/// Follows the objects of the files; what goes wrong with them is said, and no reason to stop serving.
-async fn follow(
+/// Follows the manifest objects; their errors are printed and do not stop the server.
+async fn follow_objects(
     args: &Args,
-    outer: &Outer,
-    (up, wanted): (&Up, &[Wanted]),
-    told: oneshot::Receiver<Server>,
+    process_env: &ProcessEnv,
+    (up, wanted): (&UpDaemon, &[ManifestObject]),
+    told: oneshot::Receiver<UpRecord>,
     status: &mut ExitStatus,
 ) -> std::convert::Infallible {
     if let Ok(server) = told.await {
-        server.notes.iter().for_each(|note| output::say(note));
-        let flag = args.options.data.flag(outer);
+        server.notes.iter().for_each(|note| output::print_message(note));
+        let flag = args.options.data.command_flag(process_env);
         let followed = async {
-            let session = Session::open(up.clone(), server, flag, args.timeout).await?;
-            attend(args, outer, &session, wanted).await
+            let session = UpSession::open(up.clone(), server, flag, args.timeout).await?;
+            apply_and_follow(args, process_env, &session, wanted).await
         };
         *status = followed.await.unwrap_or_else(|error| {
-            output::error(&error);
+            output::print_error(&error);
             ExitStatus::Refused
         });
-        output::say("serving until Ctrl-C; `capt status -w` in another terminal shows what happens");
+        output::print_message("serving until Ctrl-C; run `capt status -w` in another terminal to watch");
     }
     std::future::pending().await
 }

@@ -1,175 +1,181 @@
-//! `capt up`: everything on this machine, as one background process per data directory; and the objects of some
-//! files, followed until they are ready.
+//! `capt up`: runs everything on this machine in one background process per data directory, applies manifests, and waits
+//! until they are ready.
 
-mod apply;
+mod apply_objects;
 mod foreground;
-mod next;
+mod next_steps;
 mod serve;
 mod session;
 
 use std::{path::PathBuf, time::Duration};
 
 pub(super) use serve::{Args as ServeArgs, run as run_server};
-pub(super) use session::{Session, Steady, bring_up};
+pub(super) use session::{ReadinessDebounce, UpSession, ensure_daemon};
 use terraform_driver::clock;
 
 use super::{
-    DataDir, Format, interruptible,
-    objects::{self, Wanted},
+    DataDirArg, OutputFormat, interruptible,
+    live_view::LiveView,
+    manifest_objects::{self, ManifestObject},
     output::{self, ExitStatus},
-    setup::Tools,
-    show::Show,
+    run_setup::EngineArgs,
     time,
-    tree::{Node, Target, Verdict, lines, plain, verdict},
+    tree::{TargetReadiness, TreeNode, WaitTarget, assess_readiness, render_text, tree_lines},
 };
 use crate::{
-    config::{AwsMode, Outer},
-    local::up::{Settings, Up},
+    config::{AwsMode, ProcessEnv},
+    local::up_daemon::{UpDaemon, UpSettings},
 };
 
-/// What to bring up, and where.
+/// Arguments of `capt up`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   capt up -f examples/quickstart.yaml        a VPC, an EKS cluster and Fargate profiles in the local AWS
-  capt up                                    start it, or find it, and show what is there
+  capt up                                    start the background process, or attach to it
   capt up -f demo.yaml --aws real --data .capt-real
-  capt up -f demo.yaml --context kind-dev    on a Kubernetes API that is there already
+  capt up -f demo.yaml --context kind-dev    use an existing Kubernetes API
   kubectl kustomize deploy | capt up -f -
 
-Ctrl-C while it waits leaves the work to the background process; the same command follows it again.
-`capt stop` ends the process and keeps everything, `capt down` deletes what was made.")]
+Ctrl-C while waiting detaches; the background process continues, and the same command reattaches.
+`capt stop` stops the process and keeps everything, `capt down` deletes everything.")]
 pub(super) struct Args {
     /// Manifests to apply: YAML or JSON files, directories of them, or `-` for standard input.
     #[arg(short, long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
-    options: Options,
-    /// Serve in this process, until Ctrl-C.
+    options: UpOptions,
+    /// Run in the foreground until Ctrl-C.
     #[arg(long)]
     foreground: bool,
-    /// How long to wait; the work goes on after that.
-    #[arg(long, value_name = "TIME", value_parser = time::duration)]
+    /// How long to wait; the background process continues after the timeout.
+    #[arg(long, value_name = "TIME", value_parser = time::parse_duration)]
     timeout: Option<Duration>,
-    /// How to print the tree at the end.
+    /// Output format of the final tree.
     #[arg(short, long, value_enum, default_value_t)]
-    output: Format,
+    output: OutputFormat,
 }
 
-/// What the background process is started with. What is left out is as it was the last time.
+/// Settings of the background process. Omitted flags keep the values of the previous start.
 #[derive(Debug, Clone, clap::Args)]
-pub(super) struct Options {
+pub(super) struct UpOptions {
     #[command(flatten)]
-    pub(super) data: DataDir,
-    /// Which AWS: the local one on this machine (the default), or the account of the default credential chain.
+    pub(super) data: DataDirArg,
+    /// Target AWS: the local AWS (default), or the account of the default credential chain.
     #[arg(long, value_enum, env = "CAPT_AWS")]
     aws: Option<AwsMode>,
-    /// A Kubernetes API that is there already, instead of one of our own.
+    /// Kubeconfig of an existing Kubernetes API, instead of the embedded one.
     #[arg(long, value_name = "FILE", env = "CAPT_KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig.
+    /// Context of the kubeconfig.
     #[arg(long, value_name = "NAME", env = "CAPT_CONTEXT")]
     context: Option<String>,
     #[command(flatten)]
-    pub(super) tools: Tools,
-    /// How many terraform processes may run at once.
+    pub(super) tools: EngineArgs,
+    /// Maximum concurrent terraform processes.
     #[arg(long, value_name = "N", env = "CAPT_PARALLEL")]
     parallel: Option<usize>,
 }
 
-impl Options {
-    /// Flags over what was there the last time.
-    pub(super) fn settings(&self, outer: &Outer, last: Option<Settings>) -> Settings {
+impl UpOptions {
+    /// Merges the flags with the previous settings.
+    pub(super) fn settings(&self, process_env: &ProcessEnv, last: Option<UpSettings>) -> UpSettings {
         let last = last.unwrap_or_default();
         let elsewhere = self.kubeconfig.is_some() || self.context.is_some();
-        let mirror = self.tools.provider_mirror.as_deref().map(|dir| outer.absolute(dir));
-        Settings {
+        let mirror = self.tools.provider_mirror.as_deref().map(|dir| process_env.absolute_path(dir));
+        UpSettings {
             aws: self.aws.unwrap_or(last.aws),
-            // A context means another thing in another file.
+            // A stored context belongs to its stored kubeconfig.
             kubeconfig: if elsewhere {
-                self.kubeconfig.as_deref().map(|path| outer.absolute(path))
+                self.kubeconfig.as_deref().map(|path| process_env.absolute_path(path))
             } else {
                 last.kubeconfig
             },
             context: if elsewhere { self.context.clone() } else { last.context },
             engine: self.tools.engine.clone().or(last.engine),
             provider_mirror: mirror.or(last.provider_mirror),
-            no_gateway: self.tools.shares().map_or(last.no_gateway, |shares| !shares),
+            no_gateway: self.tools.uses_gateway().map_or(last.no_gateway, |shares| !shares),
             parallel: self.parallel.or(last.parallel),
         }
     }
 }
 
-pub(super) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
-    let wanted = objects::load(&args.files, outer)?;
-    let up = Up::of(outer, &args.options.data.path(outer));
-    let settings = args.options.settings(outer, up.settings()?);
+pub(super) async fn run(args: &Args, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
+    let wanted = manifest_objects::load_objects(&args.files, process_env)?;
+    let up = UpDaemon::new(process_env, &args.options.data.path(process_env));
+    let settings = args.options.settings(process_env, up.settings()?);
     if args.foreground {
-        return Box::pin(foreground::run(args, outer, (&up, &settings), &wanted)).await;
+        return Box::pin(foreground::run(args, process_env, (&up, &settings), &wanted)).await;
     }
-    let server = interruptible(Box::pin(bring_up(outer, &args.options, &up, &settings))).await?;
-    let session = Session::open(up, server, args.options.data.flag(outer), args.timeout).await?;
-    attend(args, outer, &session, &wanted).await
+    let server = interruptible(Box::pin(ensure_daemon(process_env, &args.options, &up, &settings))).await?;
+    let session =
+        UpSession::open(up, server, args.options.data.command_flag(process_env), args.timeout).await?;
+    apply_and_follow(args, process_env, &session, &wanted).await
 }
 
-/// Applies the files, and follows what was asked for to its end.
-async fn attend(
+/// Applies the manifests and waits until their objects are ready or stuck.
+async fn apply_and_follow(
     args: &Args,
-    outer: &Outer,
-    session: &Session,
-    wanted: &[Wanted],
+    process_env: &ProcessEnv,
+    session: &UpSession,
+    wanted: &[ManifestObject],
 ) -> anyhow::Result<ExitStatus> {
-    apply::all(&session.client, wanted).await?;
-    let targets = targets(wanted);
+    apply_objects::apply_all(&session.client, wanted).await?;
+    let targets = wait_targets(wanted);
     if targets.is_empty() && !wanted.is_empty() {
-        output::say("the files hold no kind whose readiness capt could wait for");
+        output::print_message("applied; the files contain no kind whose readiness capt can wait for");
         return Ok(ExitStatus::Done);
     }
-    let keep = |trees| trees_of(trees, &targets);
-    let mut steady = Steady::default();
-    let mut show = Show::talk();
+    let keep = |trees| trees_with_targets(trees, &targets);
+    let mut steady = ReadinessDebounce::default();
+    let mut show = LiveView::on_stderr();
     let followed = session
-        .follow(&mut show, keep, |trees| match steady.judge(verdict(trees, &targets)) {
-            Verdict::Going => None,
+        .follow(&mut show, keep, |trees| match steady.settle(assess_readiness(trees, &targets)) {
+            TargetReadiness::Pending => None,
             reached => Some((reached, trees.to_vec())),
         })
         .await;
     show.clear();
     match followed {
         Ok((reached, trees)) => {
-            output::print(args.output, &trees, || plain(&lines(&trees, clock::now())))?;
-            if let Verdict::Stuck(why) = reached {
-                return Err(stuck(&why));
+            output::print_formatted(args.output, &trees, || render_text(&tree_lines(&trees, clock::now())))?;
+            if let TargetReadiness::Stuck(why) = reached {
+                return Err(stuck_error(&why));
             }
-            next::say(session, &args.options.data.path(outer), &trees);
+            next_steps::print_next_steps(session, &args.options.data.path(process_env), &trees);
             Ok(ExitStatus::Done)
         }
-        Err(left) => left.end("the same command follows it again, `capt status` tells how it is"),
+        Err(left) => left.into_exit_status("run the same command again to reattach, or see `capt status`"),
     }
 }
 
-fn stuck(why: &[String]) -> anyhow::Error {
-    let hint = "what else there is to do goes on in the background; `capt logs` shows what terraform said";
+fn stuck_error(why: &[String]) -> anyhow::Error {
+    let hint =
+        "the background process continues with everything else; `capt logs` shows the terraform output";
     match why {
         [one] => anyhow::anyhow!("{one} ({hint})"),
-        many => anyhow::anyhow!("{} objects cannot get ready ({hint})\n  {}", many.len(), many.join("\n  ")),
+        many => {
+            anyhow::anyhow!("{} objects cannot become ready ({hint})\n  {}", many.len(), many.join("\n  "))
+        }
     }
 }
 
-/// The trees in which something stands that was asked for; all if nothing was.
-pub(super) fn trees_of(mut trees: Vec<Node>, targets: &[Target]) -> Vec<Node> {
-    let holds = |root: &Node| root.all().iter().any(|node| targets.iter().any(|target| target.is(node)));
+/// The trees that contain a target; all if there are no targets.
+pub(super) fn trees_with_targets(mut trees: Vec<TreeNode>, targets: &[WaitTarget]) -> Vec<TreeNode> {
+    let holds = |root: &TreeNode| {
+        root.self_and_descendants().iter().any(|node| targets.iter().any(|target| target.matches(node)))
+    };
     trees.retain(|root| targets.is_empty() || holds(root));
     trees
 }
 
-/// Those whose readiness can be seen.
-pub(super) fn targets(wanted: &[Wanted]) -> Vec<Target> {
+/// The objects whose readiness capt can assess.
+pub(super) fn wait_targets(wanted: &[ManifestObject]) -> Vec<WaitTarget> {
     let kinds = ["Cluster", "CAPTCluster", "CAPTControlPlane", "WorkspaceTemplateApply", "WorkspaceTemplate"];
     let ours = wanted
         .iter()
         .filter(|it| it.gvk.group.ends_with("cluster.x-k8s.io") && kinds.contains(&it.gvk.kind.as_str()));
-    ours.map(|it| Target {
+    ours.map(|it| WaitTarget {
         kind: it.gvk.kind.clone(),
         namespace: it.namespace.clone(),
         name: it.name.clone(),

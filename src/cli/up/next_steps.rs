@@ -1,22 +1,22 @@
-//! What to try when everything is ready.
+//! Suggested next commands after `capt up`.
 
 use std::path::Path;
 
-use super::Session;
+use super::UpSession;
 use crate::{
-    cli::{output, tree::Node},
-    local::up::Server,
+    cli::{output, tree::TreeNode},
+    local::up_daemon::UpRecord,
 };
 
-/// Says it.
-pub(super) fn say(session: &Session, data: &Path, trees: &[Node]) {
-    let log = session.up.place().log();
-    let head = if trees.is_empty() { "it runs, and nothing is there yet" } else { "everything is ready" };
-    let commands = commands(&session.server, data, &session.flags, trees);
-    output::say(&format!("{head} (log: {}). Try next:{commands}", log.display()));
+/// Prints the suggestions.
+pub(super) fn print_next_steps(session: &UpSession, data: &Path, trees: &[TreeNode]) {
+    let log = session.up.files().log_file();
+    let head = if trees.is_empty() { "running; there are no objects yet" } else { "everything is ready" };
+    let commands = next_commands(&session.server, data, &session.flags, trees);
+    output::print_message(&format!("{head} (log: {}). Next steps:{commands}", log.display()));
 }
 
-fn commands(server: &Server, data: &Path, flag: &str, trees: &[Node]) -> String {
+fn next_commands(server: &UpRecord, data: &Path, flag: &str, trees: &[TreeNode]) -> String {
     let mut lines = Vec::new();
     let mut kubectl = "kubectl".to_owned();
     if let Some(path) = &server.kubeconfig {
@@ -26,16 +26,13 @@ fn commands(server: &Server, data: &Path, flag: &str, trees: &[Node]) -> String 
         kubectl = format!("kubectl --context {context}");
     }
     if trees.is_empty() {
-        lines.push((format!("capt up -f examples/quickstart.yaml{flag}"), "a first cluster"));
+        lines.push((format!("capt up -f examples/quickstart.yaml{flag}"), "create a first cluster"));
     } else {
         lines.push((
             format!("{kubectl} get cluster,captcluster,captcontrolplane,wtapply -A"),
-            "what there is",
+            "list the objects",
         ));
-        lines.push((
-            format!("ls {}/workspaces", data.display()),
-            "the terraform directories, to look at and to plan in",
-        ));
+        lines.push((format!("ls {}/workspaces", data.display()), "inspect the terraform directories"));
     }
     for cluster in trees.iter().filter(|root| root.kind == "Cluster") {
         let namespace = match cluster.namespace.as_deref() {
@@ -46,11 +43,11 @@ fn commands(server: &Server, data: &Path, flag: &str, trees: &[Node]) -> String 
         let own = format!(
             "capt kubeconfig {name}{namespace}{flag} > {name}.kubeconfig && kubectl --kubeconfig {name}.kubeconfig get namespaces"
         );
-        lines.push((own, "the cluster itself"));
+        lines.push((own, "access the cluster"));
     }
-    lines.push((format!("capt status -w{flag}"), "watch it"));
-    lines.push((format!("capt stop{flag}"), "end the background process and keep everything"));
-    lines.push((format!("capt down{flag}"), "delete everything, and prove that nothing is left"));
+    lines.push((format!("capt status -w{flag}"), "watch the object tree"));
+    lines.push((format!("capt stop{flag}"), "stop the background process and keep everything"));
+    lines.push((format!("capt down{flag}"), "delete everything and verify that nothing is left"));
     lines.into_iter().fold(String::new(), |text, (command, why)| text + "\n  " + &command + "\n      " + why)
 }
 
@@ -60,7 +57,7 @@ mod tests {
 
     #[test]
     fn another_data_directory_is_named_in_every_command() {
-        let server = Server {
+        let server = UpRecord {
             process: terraform_driver::exec::ProcessId { pid: 1, started: 1 },
             kubeconfig: Some("/there/here/kube/kubeconfig".into()),
             context: None,
@@ -68,7 +65,7 @@ mod tests {
             aws: crate::config::AwsMode::Local,
             notes: Vec::new(),
         };
-        let said = commands(&server, Path::new("/there/here"), " --data here", &[]);
+        let said = next_commands(&server, Path::new("/there/here"), " --data here", &[]);
         for command in [
             "export KUBECONFIG=/there/here/kube/kubeconfig",
             "capt stop --data here",

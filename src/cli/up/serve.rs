@@ -1,5 +1,5 @@
-//! `capt up-serve`: the background process itself. The Kubernetes API unless it is somebody else's, the operator,
-//! and an eye on the local AWS.
+//! `capt up-serve`: the background process of `capt up`. Runs the embedded Kubernetes API (unless an external one is used)
+//! and the operator, and restarts the operator when the local AWS is replaced.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use terraform_driver::{
     exec::ProcessId,
     workspace::{
         LockError,
-        files::{private_dir, remove_optional, write_json},
+        files::{create_private_dir, remove_optional, write_json},
     },
 };
 use tokio::sync::oneshot;
@@ -19,185 +19,189 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     cli::{
-        DataDir,
-        access::connect,
-        client::{install_kinds, kinds},
-        log, memory,
-        operate::{Found, Start, to_log, until_told},
+        DataDirArg,
+        kube_api::{discover_kinds, install_crds},
+        kube_target::connect,
+        logging, memory,
+        operator_setup::{AwsSetup, OperatorSetup, log_info, run_until_signalled},
         output::ExitStatus,
-        setup::{Tools, parallel},
+        run_setup::{EngineArgs, default_parallelism},
     },
-    config::Outer,
+    config::ProcessEnv,
     local::{
-        kube as embedded_api,
-        up::{Server, Settings, Up},
+        embedded_api,
+        up_daemon::{UpDaemon, UpRecord, UpSettings},
     },
     model::Limits,
-    operator::{self, Standalone},
+    operator::{self, StandaloneMode},
 };
 
-/// Where.
+/// Arguments of `capt up-serve`.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
     #[command(flatten)]
-    data: DataDir,
+    data: DataDirArg,
 }
 
-pub(in crate::cli) async fn run(args: &Args, outer: &Outer) -> anyhow::Result<ExitStatus> {
-    let data = args.data.path(outer);
-    log::begin(log::LogFormat::Text, outer.var("CAPT_LOG").unwrap_or(log::USUAL), None)?;
-    let up = Up::of(outer, &data);
+pub(in crate::cli) async fn run(args: &Args, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
+    let data = args.data.path(process_env);
+    logging::init_logging(
+        logging::LogFormat::Text,
+        process_env.var("CAPT_LOG").unwrap_or(logging::DEFAULT_FILTER),
+        None,
+    )?;
+    let up = UpDaemon::new(process_env, &data);
     let settings = up.settings()?.unwrap_or_default();
     let stop = CancellationToken::new();
-    let serving = Serving { outer, up: &up, data: &data, settings: &settings, stop: stop.clone() };
-    until_told(&stop, to_log, Box::pin(serving.run(None))).await?;
+    let serving = UpServer { process_env, up: &up, data: &data, settings: &settings, stop: stop.clone() };
+    run_until_signalled(&stop, log_info, Box::pin(serving.run(None))).await?;
     Ok(ExitStatus::Done)
 }
 
-/// How soon something is tried again that nobody is there to hear of.
-const AGAIN: std::time::Duration = std::time::Duration::from_secs(10);
+/// Delay between attempts after startup; the command that started the process is gone by then.
+const RETRY_DELAY: std::time::Duration = std::time::Duration::from_secs(10);
 
-fn ourselves() -> anyhow::Result<ProcessId> {
-    ProcessId::of(std::process::id()).ok_or_else(|| anyhow!("cannot find our own process"))
+fn own_process() -> anyhow::Result<ProcessId> {
+    ProcessId::from_pid(std::process::id()).ok_or_else(|| anyhow!("cannot identify this process in /proc"))
 }
 
-/// What is served.
-pub(super) struct Serving<'a> {
-    pub(super) outer: &'a Outer,
-    pub(super) up: &'a Up,
+/// The server process of one data directory.
+pub(super) struct UpServer<'a> {
+    pub(super) process_env: &'a ProcessEnv,
+    pub(super) up: &'a UpDaemon,
     pub(super) data: &'a Path,
-    pub(super) settings: &'a Settings,
+    pub(super) settings: &'a UpSettings,
     pub(super) stop: CancellationToken,
 }
 
-impl Serving<'_> {
-    /// Serves until it is asked to stop. `tell` hears once that it does.
-    pub(super) async fn run(&self, tell: Option<oneshot::Sender<Server>>) -> anyhow::Result<()> {
-        private_dir(self.up.place().dir())?;
-        let _alone = self.up.place().take().await.map_err(|error| match error {
+impl UpServer<'_> {
+    /// Serves until stopped. Sends the record through `tell` once it serves.
+    pub(super) async fn run(&self, tell: Option<oneshot::Sender<UpRecord>>) -> anyhow::Result<()> {
+        create_private_dir(self.up.files().dir())?;
+        let _alone = self.up.files().acquire_lock().await.map_err(|error| match error {
             LockError::Held { holder, .. } => anyhow!(
-                "the data directory {} is served already, by {holder}; end that one first with `capt stop --data {}`",
+                "the data directory {} is already served by {holder}; stop it first with `capt stop --data {}`",
                 self.data.display(),
                 self.data.display()
             ),
             LockError::File(error) => error.into(),
         })?;
-        // Of one that was killed: from here on whoever is written down there is us.
-        remove_optional(&self.up.place().server())?;
-        let embedded = if self.settings.is_elsewhere() {
+        // Removes the record of a killed predecessor; under the lock it can only be stale.
+        remove_optional(&self.up.files().server_file())?;
+        let embedded = if self.settings.uses_external_api() {
             None
         } else {
-            Some(embedded_api::start(&embedded_api::dir(self.data), None, false).await?)
+            Some(embedded_api::start_api(&embedded_api::api_dir(self.data), None, false).await?)
         };
-        let outcome = self.operate(embedded.as_ref(), tell).await;
-        self.up.place().forget(ourselves()?)?;
+        let outcome = self.run_operator_loop(embedded.as_ref(), tell).await;
+        self.up.files().remove_record(own_process()?)?;
         if let Some(kube) = embedded {
             kube.stop().await;
         }
         outcome
     }
 
-    async fn operate(
+    async fn run_operator_loop(
         &self,
         embedded: Option<&EmbeddedKube>,
-        mut tell: Option<oneshot::Sender<Server>>,
+        mut tell: Option<oneshot::Sender<UpRecord>>,
     ) -> anyhow::Result<()> {
-        let client = self.client(embedded).await?;
-        let tools = Tools {
+        let client = self.connect_client(embedded).await?;
+        let tools = EngineArgs {
             engine: self.settings.engine.clone(),
             provider_mirror: self.settings.provider_mirror.clone(),
             no_gateway: self.settings.no_gateway,
             gateway: None,
         };
-        let start = Start::new(self.outer, self.data.to_owned(), &tools, client).await?;
+        let start = OperatorSetup::new(self.process_env, self.data.to_owned(), &tools, client).await?;
         let aws = self.settings.aws.into();
         let mut is_up = false;
-        // Each turn is for one life of the local AWS.
+        // One iteration per local AWS instance.
         while !self.stop.is_cancelled() {
             let found = tokio::select! {
-                found = start.settle(&aws) => found,
+                found = start.resolve_aws(&aws) => found,
                 () = self.stop.cancelled() => break,
             };
             let found = match found {
-                // Whoever started us is not there any more to hear of it, and the machine may be less busy later.
+                // The starting command is gone and cannot report the error; retry instead.
                 Err(error) if is_up => {
-                    tracing::error!("trying again soon: {error:#}");
-                    self.pause().await;
+                    tracing::error!("operator setup failed, retrying: {error:#}");
+                    self.wait_before_retry().await;
                     continue;
                 }
                 found => found?,
             };
             is_up = true;
-            found.notes.iter().for_each(|note| to_log(note));
-            let server = self.record(embedded, &found)?;
+            found.notes.iter().for_each(|note| log_info(note));
+            let server = self.write_record(embedded, &found)?;
             if let Some(tell) = tell.take() {
                 let _nobody_listens = tell.send(server);
             }
-            self.turn(&start, &found).await?;
+            self.run_operator(&start, &found).await?;
         }
         Ok(())
     }
 
-    async fn pause(&self) {
+    async fn wait_before_retry(&self) {
         tokio::select! {
-            () = tokio::time::sleep(AGAIN) => {}
+            () = tokio::time::sleep(RETRY_DELAY) => {}
             () = self.stop.cancelled() => {}
         }
     }
 
-    async fn client(&self, embedded: Option<&EmbeddedKube>) -> anyhow::Result<Client> {
+    async fn connect_client(&self, embedded: Option<&EmbeddedKube>) -> anyhow::Result<Client> {
         if let Some(kube) = embedded {
-            install_kinds(&kube.client()).await?;
+            install_crds(&kube.client()).await?;
             return Ok(kube.client());
         }
         let client = connect(self.settings.kubeconfig.as_deref(), self.settings.context.as_deref()).await?;
-        // Whose API it is, decides what is installed there; we only say what is missing.
-        kinds(&client).await?;
+        // CRDs of an external API are its owner's decision; only report what is missing.
+        discover_kinds(&client).await?;
         Ok(client)
     }
 
-    fn record(&self, embedded: Option<&EmbeddedKube>, found: &Found) -> anyhow::Result<Server> {
+    fn write_record(&self, embedded: Option<&EmbeddedKube>, found: &AwsSetup) -> anyhow::Result<UpRecord> {
         let own = embedded.and_then(|kube| kube.kubeconfig_path()).map(Path::to_owned);
-        let server = Server {
-            process: ourselves()?,
+        let server = UpRecord {
+            process: own_process()?,
             kubeconfig: own.or_else(|| self.settings.kubeconfig.clone()),
             context: self.settings.context.clone(),
             started: clock::now(),
             aws: self.settings.aws,
             notes: found.notes.clone(),
         };
-        write_json(&self.up.place().server(), &server)?;
+        write_json(&self.up.files().server_file(), &server)?;
         Ok(server)
     }
 
-    /// Operates until it is asked to stop, or until the local AWS is another one.
-    async fn turn(&self, start: &Start, found: &Found) -> anyhow::Result<()> {
+    /// Runs the operator until stopped, or until the local AWS instance is gone.
+    async fn run_operator(&self, start: &OperatorSetup, found: &AwsSetup) -> anyhow::Result<()> {
         let stop = self.stop.child_token();
         let mut working =
-            std::pin::pin!(operator::run(start.surroundings(found), self.operator_settings(), stop.clone()));
+            std::pin::pin!(operator::run(start.dependencies(found), self.operator_settings(), stop.clone()));
         tokio::select! {
             ended = &mut working => {
                 ended?;
-                if self.stop.is_cancelled() { Ok(()) } else { Err(anyhow!("the operator has ended by itself")) }
+                if self.stop.is_cancelled() { Ok(()) } else { Err(anyhow!("the operator stopped unexpectedly")) }
             }
-            () = start.lost(found.server.as_ref()) => {
-                to_log("the local AWS is gone; everything is begun anew in the next one");
+            () = start.wait_until_local_aws_lost(found.server.as_ref()) => {
+                log_info("the local AWS is gone; restarting the operator with a new one");
                 stop.cancel();
                 working.await
             }
         }
     }
 
-    fn operator_settings(&self) -> operator::Settings {
-        operator::Settings {
+    fn operator_settings(&self) -> operator::OperatorSettings {
+        operator::OperatorSettings {
             namespace: None,
             watch_filter: None,
-            // On somebody else's API there may be another one of us. That namespace is always there.
-            leader_election: self.settings.is_elsewhere().then(|| "default".to_owned()),
+            // An external API may have another capt operator. The namespace `default` always exists.
+            leader_election: self.settings.uses_external_api().then(|| "default".to_owned()),
             listen: None,
             webhook_listen: None,
-            standalone: Standalone::Auto,
-            parallel: self.settings.parallel.unwrap_or_else(parallel).max(1),
+            standalone: StandaloneMode::Auto,
+            parallel: self.settings.parallel.unwrap_or_else(default_parallelism).max(1),
             memory_budget_mb: memory::budget(),
             drift_interval: std::time::Duration::from_mins(10),
             preview_domain: None,

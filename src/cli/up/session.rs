@@ -1,4 +1,4 @@
-//! A background process that runs, and somebody who looks at what it does.
+//! A command attached to the background process of `capt up`.
 
 use std::time::Duration;
 
@@ -9,111 +9,117 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::Options;
+use super::UpOptions;
 use crate::{
-    aws::{Cloud, account},
+    aws::{Cloud, get_caller_identity},
     cli::{
-        access::connect,
+        kube_target::connect,
+        live_view::{LiveView, follow_trees},
+        object_watch::ObjectWatch,
         output::{self, ExitStatus},
-        setup::Tools,
-        show::{Show, follow},
-        tree::{Node, Verdict},
-        watch::Watched,
+        run_setup::EngineArgs,
+        tree::{TargetReadiness, TreeNode},
     },
-    config::{AwsMode, Outer},
+    config::{AwsMode, ProcessEnv},
     local::{
-        aws::LocalAws,
-        up::{Server, Settings, Up},
+        aws_daemon::LocalAwsDaemon,
+        up_daemon::{UpDaemon, UpRecord, UpSettings},
     },
 };
 
-/// What can go wrong, and what takes long, is done here, where somebody reads what is said of it.
-pub(super) async fn prepare(outer: &Outer, options: &Options, settings: &Settings) -> anyhow::Result<()> {
-    let tools = Tools {
+/// Runs the slow and error-prone preparation in the foreground, where the user sees its messages.
+pub(super) async fn prepare_tools(
+    process_env: &ProcessEnv,
+    options: &UpOptions,
+    settings: &UpSettings,
+) -> anyhow::Result<()> {
+    let tools = EngineArgs {
         engine: settings.engine.clone(),
         provider_mirror: settings.provider_mirror.clone(),
         no_gateway: settings.no_gateway,
         gateway: None,
     };
-    let (_, discovery) = tools.find(outer).await?;
-    discovery.notes.iter().for_each(|note| output::warn(note));
+    let (_, discovery) = tools.locate(process_env).await?;
+    discovery.notes.iter().for_each(|note| output::print_warning(note));
     match settings.aws {
         AwsMode::Local => {
-            LocalAws::of(outer, &options.data.path(outer)).ensure(output::say).await?;
+            LocalAwsDaemon::new(process_env, &options.data.path(process_env))
+                .ensure_running(output::print_message)
+                .await?;
         }
         AwsMode::Real => {
-            account(&Cloud::Real.sdk(None).await).await?;
+            get_caller_identity(&Cloud::Real.sdk_config(None).await).await?;
         }
     }
     Ok(())
 }
 
-/// Finds the background process, or starts it.
-pub(in crate::cli) async fn bring_up(
-    outer: &Outer,
-    options: &Options,
-    up: &Up,
-    settings: &Settings,
-) -> anyhow::Result<Server> {
+/// Attaches to the background process, or starts it.
+pub(in crate::cli) async fn ensure_daemon(
+    process_env: &ProcessEnv,
+    options: &UpOptions,
+    up: &UpDaemon,
+    settings: &UpSettings,
+) -> anyhow::Result<UpRecord> {
     if up.running()?.is_none() {
-        prepare(outer, options, settings).await?;
+        prepare_tools(process_env, options, settings).await?;
     }
-    let (server, started) = up.ensure(settings).await?;
+    let (server, started) = up.ensure_running(settings).await?;
     if started {
-        output::say(&format!(
-            "capt runs in the background (process {}); its log is {}",
+        output::print_message(&format!(
+            "capt is running in the background (process {}); its log is {}",
             server.process.pid,
-            up.place().log().display()
+            up.files().log_file().display()
         ));
-        server.notes.iter().for_each(|note| output::say(note));
+        server.notes.iter().for_each(|note| output::print_message(note));
     } else {
-        output::say(&format!("capt runs already (process {})", server.process.pid));
+        output::print_message(&format!("capt is already running (process {})", server.process.pid));
     }
     Ok(server)
 }
 
-/// Somebody who looks.
-pub(in crate::cli) struct Session {
+/// A connection to the background process and its Kubernetes API.
+pub(in crate::cli) struct UpSession {
     pub(in crate::cli) client: Client,
-    pub(in crate::cli) up: Up,
-    pub(in crate::cli) server: Server,
-    /// What makes a command find the same data directory.
+    pub(in crate::cli) up: UpDaemon,
+    pub(in crate::cli) server: UpRecord,
+    /// Flags that make another command use the same data directory.
     pub(in crate::cli) flags: String,
     timeout: Option<Duration>,
 }
 
-/// Why somebody stopped looking.
-pub(in crate::cli) enum Left {
-    /// They went away.
+/// Why following stopped without a result.
+pub(in crate::cli) enum FollowError {
+    /// The user detached.
     Detached,
-    /// It took too long.
+    /// The timeout expired.
     TimedOut(Duration),
-    /// There is nothing left to look at.
+    /// The background process or its API is gone.
     Broken(anyhow::Error),
 }
 
-impl Left {
-    /// How a command ends then.
-    pub(in crate::cli) fn end(self, remedy: &str) -> anyhow::Result<ExitStatus> {
+impl FollowError {
+    /// The result of the command.
+    pub(in crate::cli) fn into_exit_status(self, remedy: &str) -> anyhow::Result<ExitStatus> {
         match self {
             Self::Detached => {
-                output::say(&format!("the background process goes on; {remedy}"));
+                output::print_message(&format!("detached; the background process continues; {remedy}"));
                 Ok(ExitStatus::Interrupted)
             }
             Self::TimedOut(patience) => Err(anyhow!(
-                "it is not done after {}; the background process goes on; {remedy}",
-                crate::cli::time::short(patience)
+                "timed out after {}; the background process continues; {remedy}",
+                crate::cli::time::format_duration(patience)
             )),
             Self::Broken(error) => Err(error),
         }
     }
 }
 
-impl Session {
-    /// With the Kubernetes API of a background process.
+impl UpSession {
+    /// Connects to the Kubernetes API of a background process.
     pub(in crate::cli) async fn open(
-        up: Up,
-        server: Server,
+        up: UpDaemon,
+        server: UpRecord,
         flags: String,
         timeout: Option<Duration>,
     ) -> anyhow::Result<Self> {
@@ -121,27 +127,28 @@ impl Session {
         Ok(Self { client, up, server, flags, timeout })
     }
 
-    /// Shows what happens until `done` has seen enough, or until there is a reason to stop looking.
+    /// Shows the objects until `done` returns a result, or until a signal, the timeout or a failure.
     pub(in crate::cli) async fn follow<T>(
         &self,
-        show: &mut Show,
-        keep: impl Fn(Vec<Node>) -> Vec<Node>,
-        done: impl FnMut(&[Node]) -> Option<T>,
-    ) -> Result<T, Left> {
-        let broken = |error: std::io::Error| Left::Broken(error.into());
+        show: &mut LiveView,
+        keep: impl Fn(Vec<TreeNode>) -> Vec<TreeNode>,
+        done: impl FnMut(&[TreeNode]) -> Option<T>,
+    ) -> Result<T, FollowError> {
+        let broken = |error: std::io::Error| FollowError::Broken(error.into());
         let mut terminate = signal(SignalKind::terminate()).map_err(broken)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(broken)?;
-        // Who serves in the same process decides what a signal means there.
+        // In the foreground mode the serving code handles signals.
         let left = async {
-            if self.is_ours() {
+            if self.is_own_process() {
                 return std::future::pending().await;
             }
             tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
         };
         let looking = async {
-            let watched =
-                Watched::start(&self.client, None, self.flags.clone()).await.map_err(Left::Broken)?;
-            Ok(follow(&watched, show, keep, done).await)
+            let watched = ObjectWatch::start(&self.client, None, self.flags.clone())
+                .await
+                .map_err(FollowError::Broken)?;
+            Ok(follow_trees(&watched, show, keep, done).await)
         };
         let overdue = async {
             match self.timeout {
@@ -151,60 +158,60 @@ impl Session {
         };
         tokio::select! {
             seen = looking => seen,
-            () = left => Err(Left::Detached),
-            error = self.died() => Err(Left::Broken(error)),
-            () = overdue => Err(Left::TimedOut(self.timeout.unwrap_or_default())),
+            () = left => Err(FollowError::Detached),
+            error = self.wait_until_daemon_exits() => Err(FollowError::Broken(error)),
+            () = overdue => Err(FollowError::TimedOut(self.timeout.unwrap_or_default())),
         }
     }
 
-    /// Whether we are the process that serves.
-    fn is_ours(&self) -> bool {
+    /// Whether this process is the serving one.
+    fn is_own_process(&self) -> bool {
         u32::try_from(self.server.process.pid) == Ok(std::process::id())
     }
 
-    /// Resolves when the background process has ended without being asked by us.
-    async fn died(&self) -> anyhow::Error {
-        if self.is_ours() {
+    /// Resolves when the background process exits.
+    async fn wait_until_daemon_exits(&self) -> anyhow::Error {
+        if self.is_own_process() {
             return std::future::pending().await;
         }
         while self.server.process.is_alive() {
             sleep(Duration::from_millis(500)).await;
         }
-        let (log, tail) = (self.up.place().log(), self.up.place().tail().unwrap_or_default());
+        let (log, tail) = (self.up.files().log_file(), self.up.files().log_tail().unwrap_or_default());
         anyhow!(
-            "the background process has ended; the same command starts it again and goes on (its log is {}{tail})",
+            "the background process exited; run the same command again to restart it (its log is {}{tail})",
             log.display()
         )
     }
 }
 
-/// How long a verdict must hold before it counts: objects of one file come one after the other.
-const READY: Duration = Duration::from_millis(800);
-const STUCK: Duration = Duration::from_secs(3);
+/// How long a readiness must hold before it counts, because objects appear one after the other.
+const READY_HOLD: Duration = Duration::from_millis(800);
+const STUCK_HOLD: Duration = Duration::from_secs(3);
 
-/// Takes a verdict for one only when it lasts.
+/// Debounces readiness changes.
 #[derive(Default)]
-pub(in crate::cli) struct Steady {
-    last: Option<(Verdict, Instant)>,
+pub(in crate::cli) struct ReadinessDebounce {
+    last: Option<(TargetReadiness, Instant)>,
 }
 
-impl Steady {
-    pub(in crate::cli) fn judge(&mut self, verdict: Verdict) -> Verdict {
-        self.judge_at(verdict, Instant::now())
+impl ReadinessDebounce {
+    pub(in crate::cli) fn settle(&mut self, verdict: TargetReadiness) -> TargetReadiness {
+        self.settle_at(verdict, Instant::now())
     }
 
-    fn judge_at(&mut self, verdict: Verdict, now: Instant) -> Verdict {
+    fn settle_at(&mut self, verdict: TargetReadiness, now: Instant) -> TargetReadiness {
         let since = match &self.last {
             Some((last, since)) if *last == verdict => *since,
             _ => now,
         };
         self.last = Some((verdict.clone(), since));
         let needed = match verdict {
-            Verdict::Ready => READY,
-            Verdict::Stuck(_) => STUCK,
-            Verdict::Going => return verdict,
+            TargetReadiness::Ready => READY_HOLD,
+            TargetReadiness::Stuck(_) => STUCK_HOLD,
+            TargetReadiness::Pending => return verdict,
         };
-        if now.duration_since(since) >= needed { verdict } else { Verdict::Going }
+        if now.duration_since(since) >= needed { verdict } else { TargetReadiness::Pending }
     }
 }
 
@@ -214,13 +221,26 @@ mod tests {
 
     #[test]
     fn a_verdict_counts_when_it_has_lasted() {
-        let (mut steady, begun) = (Steady::default(), Instant::now());
-        let stuck = || Verdict::Stuck(vec!["no template".to_owned()]);
-        assert_eq!(steady.judge_at(stuck(), begun), Verdict::Going);
-        assert_eq!(steady.judge_at(Verdict::Going, begun + STUCK / 2), Verdict::Going);
-        assert_eq!(steady.judge_at(stuck(), begun + STUCK), Verdict::Going, "it begins anew");
-        assert_eq!(steady.judge_at(stuck(), begun + STUCK * 2), stuck());
-        assert_eq!(steady.judge_at(Verdict::Ready, begun + STUCK * 3), Verdict::Going);
-        assert_eq!(steady.judge_at(Verdict::Ready, begun + STUCK * 3 + READY), Verdict::Ready);
+        let (mut steady, begun) = (ReadinessDebounce::default(), Instant::now());
+        let stuck = || TargetReadiness::Stuck(vec!["no template".to_owned()]);
+        assert_eq!(steady.settle_at(stuck(), begun), TargetReadiness::Pending);
+        assert_eq!(
+            steady.settle_at(TargetReadiness::Pending, begun + STUCK_HOLD / 2),
+            TargetReadiness::Pending
+        );
+        assert_eq!(
+            steady.settle_at(stuck(), begun + STUCK_HOLD),
+            TargetReadiness::Pending,
+            "the hold starts again"
+        );
+        assert_eq!(steady.settle_at(stuck(), begun + STUCK_HOLD * 2), stuck());
+        assert_eq!(
+            steady.settle_at(TargetReadiness::Ready, begun + STUCK_HOLD * 3),
+            TargetReadiness::Pending
+        );
+        assert_eq!(
+            steady.settle_at(TargetReadiness::Ready, begun + STUCK_HOLD * 3 + READY_HOLD),
+            TargetReadiness::Ready
+        );
     }
 }

@@ -9,28 +9,28 @@ use super::*;
 #[derive(Debug, Parser)]
 struct Command {
     #[command(flatten)]
-    options: Options,
+    options: UpOptions,
 }
 
-fn settings(args: &[&str], last: Option<Settings>) -> Settings {
-    let outer = Outer { env: BTreeMap::new(), cwd: "/here".into(), exe: "/bin/capt".into() };
-    Command::try_parse_from([&["up"], args].concat()).unwrap().options.settings(&outer, last)
+fn settings(args: &[&str], last: Option<UpSettings>) -> UpSettings {
+    let process_env = ProcessEnv { env: BTreeMap::new(), cwd: "/here".into(), exe: "/bin/capt".into() };
+    Command::try_parse_from([&["up"], args].concat()).unwrap().options.settings(&process_env, last)
 }
 
-fn last() -> Settings {
-    Settings {
+fn last() -> UpSettings {
+    UpSettings {
         aws: AwsMode::Real,
         kubeconfig: Some("/old/config".into()),
         context: Some("dev".to_owned()),
         engine: Some("tofu".to_owned()),
-        ..Settings::default()
+        ..UpSettings::default()
     }
 }
 
 #[test]
 fn what_is_not_said_is_as_it_was() {
     assert_eq!(settings(&[], Some(last())), last());
-    assert_eq!(settings(&[], None), Settings::default());
+    assert_eq!(settings(&[], None), UpSettings::default());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The Cluster kind where Cluster API is absent, as far as we read and write it. Its CRD is in `crds/standalone`.
+//! The Cluster kind for installations without Cluster API, reduced to the fields in use. Its CRD is in `crds/standalone`.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::api::FailureDomain;
 
-/// What a cluster shall be.
+/// Desired state of a cluster.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "cluster.x-k8s.io",
@@ -22,38 +22,38 @@ use crate::api::FailureDomain;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSpec {
-    /// While true, nobody acts on it.
+    /// Pauses the reconciliation of the Cluster and its objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
-    /// Its network.
+    /// Reference to the infrastructure cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub infrastructure_ref: Option<Reference>,
-    /// Its control plane.
+    pub infrastructure_ref: Option<ContractVersionedObjectReference>,
+    /// Reference to the control plane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub control_plane_ref: Option<Reference>,
-    /// Where its API answers.
+    pub control_plane_ref: Option<ContractVersionedObjectReference>,
+    /// Endpoint of the cluster's API server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub control_plane_endpoint: Option<Endpoint>,
-    /// Made from a class, which only Cluster API can do.
+    pub control_plane_endpoint: Option<ClusterEndpoint>,
+    /// `ClusterClass` topology, which only Cluster API supports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topology: Option<Value>,
 }
 
-/// An object of the same namespace.
+/// Reference to an object in the same namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Reference {
-    /// Its group.
+pub struct ContractVersionedObjectReference {
+    /// API group.
     pub api_group: String,
-    /// Its kind.
+    /// Kind.
     pub kind: String,
-    /// Its name.
+    /// Name.
     pub name: String,
 }
 
-/// Where an API answers.
+/// Endpoint of an API server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Endpoint {
+pub struct ClusterEndpoint {
     /// Host without a scheme.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub host: String,
@@ -62,8 +62,8 @@ pub struct Endpoint {
     pub port: i64,
 }
 
-impl Endpoint {
-    /// Whether it leads anywhere.
+impl ClusterEndpoint {
+    /// Whether host and port are set.
     pub fn is_valid(&self) -> bool {
         !self.host.is_empty() && self.port != 0
     }
@@ -74,38 +74,38 @@ const fn is_zero(port: &i64) -> bool {
     *port == 0
 }
 
-/// What a cluster is.
+/// Observed state of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterStatus {
-    /// One word for people.
+    /// Summary for users; not part of the contract.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
     /// The generation that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// What was reached once.
+    /// Latches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub initialization: Option<Initialization>,
-    /// Zones of its network.
+    pub initialization: Option<ClusterInitializationStatus>,
+    /// Availability zones of the infrastructure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failure_domains: Vec<FailureDomain>,
     /// Conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// What others wrote.
+    /// Fields of other writers, preserved.
     #[serde(flatten)]
     pub rest: BTreeMap<String, Value>,
 }
 
-/// One-way switches of a Cluster.
+/// Latches of a Cluster: never reset once true.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Initialization {
-    /// The network was complete once.
+pub struct ClusterInitializationStatus {
+    /// The infrastructure was provisioned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub infrastructure_provisioned: Option<bool>,
-    /// The control plane answered once.
+    /// The control plane was initialized.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_plane_initialized: Option<bool>,
 }

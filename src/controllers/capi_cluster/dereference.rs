@@ -1,4 +1,4 @@
-//! The two objects that a Cluster refers to, in the version that their kind says to fulfil the contract with.
+//! Reads the two objects that a Cluster references, in the version that their CRD's contract label names.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -8,61 +8,75 @@ use kube::{
 };
 
 use super::{
-    kind::{Cluster, Reference},
-    part::{Part, Role, Thing},
+    cluster_types::{Cluster, ContractVersionedObjectReference},
+    referenced_object::{ReferenceRole, ReferencedObject, ResolvedReference},
 };
 use crate::{api::names, controllers::common::Context, k8s::K8sError};
 
-/// What a Cluster refers to.
+/// Objects that a Cluster references.
 #[derive(Debug, Clone)]
-pub(super) struct Seen {
-    pub(super) infrastructure: Part,
-    pub(super) control_plane: Part,
+pub(super) struct ClusterReferences {
+    pub(super) infrastructure: ResolvedReference,
+    pub(super) control_plane: ResolvedReference,
 }
 
-/// Reads both, always: a Cluster that goes needs them too.
-pub(super) async fn look(cluster: &Cluster, ctx: &Context) -> Result<Seen, K8sError> {
+/// Reads both references; a deletion needs them too.
+pub(super) async fn dereference(cluster: &Cluster, ctx: &Context) -> Result<ClusterReferences, K8sError> {
     let spec = &cluster.spec;
-    Ok(Seen {
-        infrastructure: part(cluster, Role::Infrastructure, spec.infrastructure_ref.as_ref(), ctx).await?,
-        control_plane: part(cluster, Role::ControlPlane, spec.control_plane_ref.as_ref(), ctx).await?,
+    Ok(ClusterReferences {
+        infrastructure: resolve_reference(
+            cluster,
+            ReferenceRole::Infrastructure,
+            spec.infrastructure_ref.as_ref(),
+            ctx,
+        )
+        .await?,
+        control_plane: resolve_reference(
+            cluster,
+            ReferenceRole::ControlPlane,
+            spec.control_plane_ref.as_ref(),
+            ctx,
+        )
+        .await?,
     })
 }
 
-async fn part(
+async fn resolve_reference(
     cluster: &Cluster,
-    role: Role,
-    named: Option<&Reference>,
+    role: ReferenceRole,
+    named: Option<&ContractVersionedObjectReference>,
     ctx: &Context,
-) -> Result<Part, K8sError> {
-    let Some(named) = named else { return Ok(Part::NotNamed) };
+) -> Result<ResolvedReference, K8sError> {
+    let Some(named) = named else { return Ok(ResolvedReference::NotSet) };
     let plural = plural(&named.kind);
     let crd = format!("{plural}.{}", named.api_group);
     let found: Option<PartialObjectMeta<CustomResourceDefinition>> = ctx.kube.get(None, &crd).await?;
     let Some(found) = found else {
-        return Ok(Part::Unusable { why: format!("the kind {} ({crd}) is not installed", named.kind) });
+        return Ok(ResolvedReference::UnsupportedKind {
+            why: format!("kind {} is not installed (CRD {crd} not found)", named.kind),
+        });
     };
-    let Some(version) = newest(found.labels().get(names::CONTRACT_LABEL)) else {
+    let Some(version) = newest_version(found.labels().get(names::CONTRACT_LABEL)) else {
         let label = names::CONTRACT_LABEL;
-        return Ok(Part::Unusable {
-            why: format!("the kind {} has no label {label} with its versions", named.kind),
+        return Ok(ResolvedReference::UnsupportedKind {
+            why: format!("the CustomResourceDefinition of kind {} has no label {label}", named.kind),
         });
     };
     let gvk = GroupVersionKind::gvk(&named.api_group, version, &named.kind);
     let kind = ApiResource::from_gvk_with_plural(&gvk, &plural);
     let object = ctx.kube.get_dynamic(&kind, cluster.namespace().as_deref(), &named.name).await?;
     Ok(match object {
-        Some(object) => Part::Found(Box::new(Thing { role, kind, object })),
-        None => Part::Missing { kind: named.kind.clone() },
+        Some(object) => ResolvedReference::Found(Box::new(ReferencedObject { role, resource: kind, object })),
+        None => ResolvedReference::Missing { kind: named.kind.clone() },
     })
 }
 
-/// The last of the versions, which is the newest.
-fn newest(label: Option<&String>) -> Option<&str> {
+/// The last version in the label, which is the newest.
+fn newest_version(label: Option<&String>) -> Option<&str> {
     label?.rsplit('_').next().filter(|version| !version.is_empty())
 }
 
-/// How the contract makes a plural.
+/// Plural of a kind, by the rules of the Cluster API contract.
 fn plural(kind: &str) -> String {
     let lower = kind.to_lowercase();
     let ends = |ends: &[&str]| ends.iter().any(|end| lower.ends_with(end));
@@ -92,9 +106,9 @@ mod tests {
 
     #[test]
     fn the_last_version_is_the_newest() {
-        assert_eq!(newest(Some(&"v1alpha1_v1beta1".to_owned())), Some("v1beta1"));
-        assert_eq!(newest(Some(&"v1beta1".to_owned())), Some("v1beta1"));
-        assert_eq!(newest(Some(&String::new())), None);
-        assert_eq!(newest(None), None);
+        assert_eq!(newest_version(Some(&"v1alpha1_v1beta1".to_owned())), Some("v1beta1"));
+        assert_eq!(newest_version(Some(&"v1beta1".to_owned())), Some("v1beta1"));
+        assert_eq!(newest_version(Some(&String::new())), None);
+        assert_eq!(newest_version(None), None);
     }
 }

@@ -1,14 +1,14 @@
-//! Objects for the tests of the pure steps.
+//! Fixtures for the tests of the pure steps.
 
 use kube::{api::ApiResource, core::GroupVersionKind};
 use serde_json::{Value, json};
 
 use super::{
-    kind::Cluster,
-    part::{Role, Thing},
+    cluster_types::Cluster,
+    referenced_object::{ReferenceRole, ReferencedObject},
 };
 
-/// Cluster team/demo that refers to a network and a control plane; `rest` is laid over it.
+/// Cluster team/demo with both references; `rest` is merged into it.
 pub(super) fn cluster(rest: Value) -> Cluster {
     let mut whole = json!({
         "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
@@ -18,30 +18,30 @@ pub(super) fn cluster(rest: Value) -> Cluster {
             "controlPlaneRef": {"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "CAPTControlPlane", "name": "cp"},
         },
     });
-    lay(&mut whole, rest);
+    merge_json(&mut whole, rest);
     serde_json::from_value(whole).unwrap()
 }
 
-/// An object that it refers to.
-pub(super) fn thing(role: Role, rest: Value) -> Thing {
+/// A referenced object; `rest` is merged into it.
+pub(super) fn referenced_object(role: ReferenceRole, rest: Value) -> ReferencedObject {
     let (group, kind, name) = match role {
-        Role::Infrastructure => ("infrastructure.cluster.x-k8s.io", "CAPTCluster", "net"),
-        Role::ControlPlane => ("controlplane.cluster.x-k8s.io", "CAPTControlPlane", "cp"),
+        ReferenceRole::Infrastructure => ("infrastructure.cluster.x-k8s.io", "CAPTCluster", "net"),
+        ReferenceRole::ControlPlane => ("controlplane.cluster.x-k8s.io", "CAPTControlPlane", "cp"),
     };
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1beta1", kind));
     let mut whole = json!({
         "apiVersion": resource.api_version, "kind": kind,
         "metadata": {"name": name, "namespace": "team", "resourceVersion": "7"}, "spec": {},
     });
-    lay(&mut whole, rest);
-    Thing { role, kind: resource, object: serde_json::from_value(whole).unwrap() }
+    merge_json(&mut whole, rest);
+    ReferencedObject { role, resource, object: serde_json::from_value(whole).unwrap() }
 }
 
-fn lay(under: &mut Value, over: Value) {
+fn merge_json(under: &mut Value, over: Value) {
     match (under, over) {
         (Value::Object(under), Value::Object(over)) => {
             for (name, value) in over {
-                lay(under.entry(name).or_insert(Value::Null), value);
+                merge_json(under.entry(name).or_insert(Value::Null), value);
             }
         }
         (under, over) => *under = over,

@@ -1,16 +1,16 @@
-//! The Cluster kind where Cluster API is absent: plays the part of its Cluster controller, exactly.
+//! Controller of `Cluster` for installations without Cluster API. Follows the behaviour of Cluster API's own controller.
 //!
-//! It must not run beside Cluster API; who wires the controllers decides. The objects that a Cluster refers to get its
-//! owner reference and label, their latches and conditions are reflected, their endpoint and zones are copied, and in the
-//! end they are deleted in order: the control plane, then the network.
+//! Must not run beside Cluster API; the operator decides that at startup. Sets owner reference and label on the referenced
+//! objects, reflects their latches and conditions, copies endpoint and failure domains, and deletes them in order: control
+//! plane first, then infrastructure.
 
 mod act;
+pub mod cluster_types;
 mod decide;
 mod dereference;
 #[cfg(test)]
 mod fixtures;
-pub mod kind;
-mod part;
+mod referenced_object;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -22,73 +22,94 @@ use kube::{ResourceExt as _, runtime::controller::Action};
 
 pub use self::watch::run;
 use self::{
-    dereference::Seen,
-    kind::{Cluster, ClusterStatus},
-    part::Part,
-    status::Moment,
+    cluster_types::{Cluster, ClusterStatus},
+    dereference::ClusterReferences,
+    referenced_object::ResolvedReference,
+    status::StatusContext,
 };
 use super::common::{
     Context, gate,
-    step::{Step, Stopped},
+    reconcile_error::{ReconcileError, ReconcileStep},
 };
 use crate::{
     api::{conditions::types, names},
-    k8s::{Written, conditions::is_true, events::News},
+    k8s::{StatusWrite, conditions::is_true, events::EventSpec},
 };
 
-/// When an object that is not there is looked for again.
-const MISSING: Duration = Duration::from_secs(30);
-/// How often something is looked at that no watch tells of.
-const NET: Duration = Duration::from_mins(10);
+/// Requeue delay while a referenced object is missing or being deleted.
+const MISSING_RETRY: Duration = Duration::from_secs(30);
+/// Resync interval for changes that trigger no watch event.
+const RESYNC: Duration = Duration::from_mins(10);
 
-/// Looks after one Cluster.
-pub async fn reconcile(cluster: Arc<Cluster>, ctx: Arc<Context>) -> Result<Action, Stopped> {
+/// Reconciles one Cluster.
+pub async fn reconcile(cluster: Arc<Cluster>, ctx: Arc<Context>) -> Result<Action, ReconcileError> {
     let (meta, old) = (&cluster.metadata, cluster.status.clone().unwrap_or_default());
     let going = meta.deletion_timestamp.is_some();
     let moving = going && gate::has_annotation(meta, names::DELETE_FOR_MOVE_ANNOTATION);
-    if moving || !gate::passes(meta, ctx.settings.watch_filter.as_deref()) {
+    if moving || !gate::matches_watch_filter(meta, ctx.settings.watch_filter.as_deref()) {
         return Ok(Action::await_change());
     }
-    if let Some(why) = pause(&cluster) {
-        write(&cluster, &status::paused(&old, moment(&cluster, &ctx), why), &ctx).await?;
+    if let Some(why) = pause_reason(&cluster) {
+        write_status(&cluster, &status::paused(&old, status_context(&cluster, &ctx), why), &ctx).await?;
         return Ok(Action::await_change());
     }
-    if !going && !act::is_held(&cluster) {
-        ctx.kube.add_finalizer(&*cluster, act::FINALIZER).await.map_err(Step::Hold.stopped())?;
+    if !going && !act::has_finalizer(&cluster) {
+        ctx.kube.add_finalizer(&*cluster, act::FINALIZER).await.map_err(ReconcileStep::Hold.wrap_error())?;
         return Ok(Action::await_change());
     }
-    // dereference, claim: both parts, always (client required)
-    let mut seen = dereference::look(&cluster, &ctx).await.map_err(Step::Dereference.stopped())?;
-    act::claim(&cluster, &mut seen, &ctx).await.map_err(Step::Claim.stopped())?;
-    if going { remove(&cluster, &seen, &ctx).await } else { keep(&cluster, &seen, &ctx).await }
+    // dereference and set ownership of both references, also during deletion (client required)
+    let mut seen =
+        dereference::dereference(&cluster, &ctx).await.map_err(ReconcileStep::Dereference.wrap_error())?;
+    act::set_ownership(&cluster, &mut seen, &ctx).await.map_err(ReconcileStep::Claim.wrap_error())?;
+    if going {
+        reconcile_deletion(&cluster, &seen, &ctx).await
+    } else {
+        reconcile_live(&cluster, &seen, &ctx).await
+    }
 }
 
-/// A Cluster that shall be there.
-async fn keep(cluster: &Cluster, seen: &Seen, ctx: &Context) -> Result<Action, Stopped> {
-    let endpoint = decide::endpoint(cluster, seen);
-    let cluster =
-        act::set_endpoint(cluster.clone(), endpoint, ctx).await.map_err(Step::Endpoint.stopped())?;
-    let new = status::observed(&cluster, seen, None, moment(&cluster, ctx));
-    write(&cluster, &new, ctx).await?;
-    let missing = |part: &Part| matches!(part, Part::Missing { .. } | Part::Unusable { .. });
+/// Reconciles a Cluster that is not being deleted.
+async fn reconcile_live(
+    cluster: &Cluster,
+    seen: &ClusterReferences,
+    ctx: &Context,
+) -> Result<Action, ReconcileError> {
+    let endpoint = decide::endpoint_to_set(cluster, seen);
+    let cluster = act::set_endpoint(cluster.clone(), endpoint, ctx)
+        .await
+        .map_err(ReconcileStep::Endpoint.wrap_error())?;
+    let new = status::observed(&cluster, seen, None, status_context(&cluster, ctx));
+    write_status(&cluster, &new, ctx).await?;
+    let missing = |part: &ResolvedReference| {
+        matches!(part, ResolvedReference::Missing { .. } | ResolvedReference::UnsupportedKind { .. })
+    };
     let soon = missing(&seen.infrastructure) || missing(&seen.control_plane);
-    Ok(Action::requeue(if soon { MISSING } else { NET }))
+    Ok(Action::requeue(if soon { MISSING_RETRY } else { RESYNC }))
 }
 
-/// A Cluster that goes.
-async fn remove(cluster: &Cluster, seen: &Seen, ctx: &Context) -> Result<Action, Stopped> {
-    let waits = act::remove(decide::removal(seen), ctx).await.map_err(Step::Remove.stopped())?;
+/// Reconciles a Cluster that is being deleted.
+async fn reconcile_deletion(
+    cluster: &Cluster,
+    seen: &ClusterReferences,
+    ctx: &Context,
+) -> Result<Action, ReconcileError> {
+    let waits = act::execute_deletion_step(decide::next_deletion_step(seen), ctx)
+        .await
+        .map_err(ReconcileStep::Remove.wrap_error())?;
     let Some((reason, why)) = waits else {
-        ctx.kube.remove_finalizers(cluster, &[act::FINALIZER]).await.map_err(Step::Hold.stopped())?;
+        ctx.kube
+            .remove_finalizers(cluster, &[act::FINALIZER])
+            .await
+            .map_err(ReconcileStep::Hold.wrap_error())?;
         return Ok(Action::await_change());
     };
-    let new = status::observed(cluster, seen, Some((reason, &why)), moment(cluster, ctx));
-    write(cluster, &new, ctx).await?;
-    Ok(Action::requeue(MISSING))
+    let new = status::observed(cluster, seen, Some((reason, &why)), status_context(cluster, ctx));
+    write_status(cluster, &new, ctx).await?;
+    Ok(Action::requeue(MISSING_RETRY))
 }
 
-/// Why a Cluster is left alone.
-fn pause(cluster: &Cluster) -> Option<&'static str> {
+/// Why the Cluster is paused, if it is.
+fn pause_reason(cluster: &Cluster) -> Option<&'static str> {
     if cluster.spec.paused == Some(true) {
         return Some("spec.paused is true");
     }
@@ -96,32 +117,33 @@ fn pause(cluster: &Cluster) -> Option<&'static str> {
         .then_some("the annotation cluster.x-k8s.io/paused is set")
 }
 
-fn moment(cluster: &Cluster, ctx: &Context) -> Moment {
-    Moment { generation: cluster.metadata.generation, now: (ctx.clock)() }
+fn status_context(cluster: &Cluster, ctx: &Context) -> StatusContext {
+    StatusContext { generation: cluster.metadata.generation, now: (ctx.clock)() }
 }
 
-/// Writes the status if it says something new, and tells what is worth telling.
-async fn write(cluster: &Cluster, new: &ClusterStatus, ctx: &Context) -> Result<(), Stopped> {
+/// Writes the status if it changed, and publishes events for its transitions.
+async fn write_status(cluster: &Cluster, new: &ClusterStatus, ctx: &Context) -> Result<(), ReconcileError> {
     let old = cluster.status.as_ref();
-    let written = ctx.kube.write_status(cluster, old, new).await.map_err(Step::Status.stopped())?;
-    if written == Written::Changed {
+    let written =
+        ctx.kube.write_status(cluster, old, new).await.map_err(ReconcileStep::Status.wrap_error())?;
+    if written == StatusWrite::Changed {
         let before = old.cloned().unwrap_or_default();
         for (type_, what) in [
-            (types::INFRASTRUCTURE_READY, "the network is ready"),
-            (types::CONTROL_PLANE_INITIALIZED, "the control plane answered"),
-            (types::AVAILABLE, "the cluster can be used"),
-            (types::PAUSED, "nobody acts on it while it is paused"),
-            (types::DELETING, "it is being deleted"),
+            (types::INFRASTRUCTURE_READY, "infrastructure is ready"),
+            (types::CONTROL_PLANE_INITIALIZED, "control plane is initialized"),
+            (types::AVAILABLE, "cluster is available"),
+            (types::PAUSED, "reconciliation is paused"),
+            (types::DELETING, "cluster is being deleted"),
         ] {
             if is_true(&new.conditions, type_) && !is_true(&before.conditions, type_) {
-                ctx.events.tell(cluster, News::normal("Reconcile", type_, what)).await;
+                ctx.events.publish(cluster, EventSpec::normal("Reconcile", type_, what)).await;
             }
         }
         tracing::debug!(
             namespace = cluster.namespace(),
             name = cluster.name_any(),
             phase = new.phase,
-            "status"
+            "status written"
         );
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! An object that a Cluster refers to, as the contract reads it. Pure.
+//! An object that a Cluster references, read by the rules of the Cluster API contract. Pure: no I/O.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{
@@ -8,19 +8,19 @@ use kube::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::kind::{Cluster, Endpoint};
+use super::cluster_types::{Cluster, ClusterEndpoint};
 use crate::api::{FailureDomain, conditions::types, names};
 
-/// Which of the two.
+/// Which reference of the Cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum ReferenceRole {
     Infrastructure,
     ControlPlane,
 }
 
-impl Role {
-    /// The latch in the object's status.
-    const fn latch(self) -> &'static str {
+impl ReferenceRole {
+    /// JSON pointer to the latch in the object's status.
+    const fn latch_path(self) -> &'static str {
         match self {
             Self::Infrastructure => "/status/initialization/provisioned",
             Self::ControlPlane => "/status/initialization/controlPlaneInitialized",
@@ -28,15 +28,15 @@ impl Role {
     }
 
     /// The condition that the Cluster reflects.
-    pub(super) const fn source(self) -> &'static str {
+    pub(super) const fn source_condition(self) -> &'static str {
         match self {
             Self::Infrastructure => types::READY,
             Self::ControlPlane => types::AVAILABLE,
         }
     }
 
-    /// What was reached when the latch closed.
-    pub(super) const fn word(self) -> &'static str {
+    /// Word for a set latch, as Cluster API uses it in messages.
+    pub(super) const fn latch_word(self) -> &'static str {
         match self {
             Self::Infrastructure => "provisioned",
             Self::ControlPlane => "initialized",
@@ -44,91 +44,91 @@ impl Role {
     }
 }
 
-/// What became of a reference.
+/// Result of resolving a reference.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Part {
-    /// The Cluster names none.
-    NotNamed,
-    /// It is not there.
+pub(super) enum ResolvedReference {
+    /// The Cluster's spec has no such reference.
+    NotSet,
+    /// The referenced object does not exist.
     Missing {
         kind: String,
     },
-    /// Its kind cannot be worked with.
-    Unusable {
+    /// The kind is not installed or does not support the contract.
+    UnsupportedKind {
         why: String,
     },
-    Found(Box<Thing>),
+    Found(Box<ReferencedObject>),
 }
 
-/// An object that is there.
+/// A referenced object that exists.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Thing {
-    pub(super) role: Role,
-    pub(super) kind: ApiResource,
+pub(super) struct ReferencedObject {
+    pub(super) role: ReferenceRole,
+    pub(super) resource: ApiResource,
     pub(super) object: DynamicObject,
 }
 
-impl Part {
-    pub(super) fn thing(&self) -> Option<&Thing> {
+impl ResolvedReference {
+    pub(super) fn found(&self) -> Option<&ReferencedObject> {
         match self {
             Self::Found(thing) => Some(thing),
-            Self::NotNamed | Self::Missing { .. } | Self::Unusable { .. } => None,
+            Self::NotSet | Self::Missing { .. } | Self::UnsupportedKind { .. } => None,
         }
     }
 }
 
-impl Thing {
-    pub(super) fn is_going(&self) -> bool {
+impl ReferencedObject {
+    pub(super) fn is_deleting(&self) -> bool {
         self.object.metadata.deletion_timestamp.is_some()
     }
 
-    /// The latch. A value that is no truth is an error.
-    pub(super) fn latch(&self) -> Result<bool, String> {
-        match self.object.data.pointer(self.role.latch()) {
+    /// Value of the latch; an error if it is not a boolean.
+    pub(super) fn read_latch(&self) -> Result<bool, String> {
+        match self.object.data.pointer(self.role.latch_path()) {
             None | Some(Value::Null) => Ok(false),
             Some(Value::Bool(closed)) => Ok(*closed),
             Some(other) => {
-                let path = self.role.latch().trim_start_matches('/').replace('/', ".");
-                Err(format!("{} has {path} = {other}, which is neither true nor false", self.kind.kind))
+                let path = self.role.latch_path().trim_start_matches('/').replace('/', ".");
+                Err(format!("{} has {path} = {other}, which is not a boolean", self.resource.kind))
             }
         }
     }
 
-    /// Where the cluster's API answers, if it says so.
-    pub(super) fn endpoint(&self) -> Option<Endpoint> {
-        self.read::<Endpoint>("/spec/controlPlaneEndpoint").filter(Endpoint::is_valid)
+    /// The API endpoint in the object's spec, if it is valid.
+    pub(super) fn endpoint(&self) -> Option<ClusterEndpoint> {
+        self.read_field::<ClusterEndpoint>("/spec/controlPlaneEndpoint").filter(ClusterEndpoint::is_valid)
     }
 
-    /// The zones of the network.
+    /// Failure domains in the object's status.
     pub(super) fn failure_domains(&self) -> Vec<FailureDomain> {
-        self.read("/status/failureDomains").unwrap_or_default()
+        self.read_field("/status/failureDomains").unwrap_or_default()
     }
 
-    /// The condition that the Cluster reflects; an error if it makes no sense.
+    /// The condition that the Cluster reflects; an error if it is malformed.
     pub(super) fn condition(&self) -> Option<Result<Condition, String>> {
         let all = self.object.data.pointer("/status/conditions")?.as_array()?;
-        let type_ = self.role.source();
+        let type_ = self.role.source_condition();
         let one = all.iter().find(|it| it["type"] == type_)?;
         let known =
             one["status"].as_str().is_some_and(|status| matches!(status, "True" | "False" | "Unknown"));
         let read = serde_json::from_value::<Condition>(one.clone()).map_err(|error| error.to_string());
         Some(match read {
             Ok(condition) if known => Ok(condition),
-            Ok(_) => Err(format!("the condition {type_} of {} has no status", self.kind.kind)),
-            Err(error) => Err(format!("the condition {type_} of {} makes no sense: {error}", self.kind.kind)),
+            Ok(_) => Err(format!("condition {type_} of {} has no valid status", self.resource.kind)),
+            Err(error) => Err(format!("condition {type_} of {} is malformed: {error}", self.resource.kind)),
         })
     }
 
-    /// The failure that it tells to people.
-    pub(super) fn failure(&self) -> Option<Value> {
+    /// `failureReason` and `failureMessage` of contract v1beta1.
+    pub(super) fn legacy_failure(&self) -> Option<Value> {
         let at = |path: &str| self.object.data.pointer(path).cloned();
         let (reason, message) = (at("/status/failureReason"), at("/status/failureMessage"));
         (reason.is_some() || message.is_some())
             .then(|| json!({"failureReason": reason, "failureMessage": message}))
     }
 
-    /// What must be written so that it belongs to a Cluster, exactly; none if it does.
-    pub(super) fn claim(&self, cluster: &Cluster) -> Option<Value> {
+    /// Patch that sets the Cluster's owner reference and label; none if both are set.
+    pub(super) fn ownership_patch(&self, cluster: &Cluster) -> Option<Value> {
         let uid = cluster.metadata.uid.clone().unwrap_or_default();
         let mut owners = self.object.metadata.owner_references.clone().unwrap_or_default();
         let mut before = owners.clone();
@@ -138,7 +138,7 @@ impl Thing {
             "controller": false,
         }));
         owners.extend(owner.ok());
-        // The order of others does not matter, and an absent word means no.
+        // The order of owner references is irrelevant, and an absent `controller` means false.
         for one in &mut before {
             one.controller = Some(one.controller == Some(true));
         }
@@ -153,7 +153,7 @@ impl Thing {
         })
     }
 
-    fn read<T: DeserializeOwned>(&self, path: &str) -> Option<T> {
+    fn read_field<T: DeserializeOwned>(&self, path: &str) -> Option<T> {
         serde_json::from_value(self.object.data.pointer(path)?.clone()).ok()
     }
 }
@@ -161,46 +161,58 @@ impl Thing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::standalone::fixtures::{cluster, thing};
+    use crate::controllers::capi_cluster::fixtures::{cluster, referenced_object};
 
     #[test]
     fn a_latch_that_is_no_truth_is_an_error() {
         let of = |latch: Value| {
-            thing(Role::Infrastructure, json!({"status": {"initialization": {"provisioned": latch}}})).latch()
+            referenced_object(
+                ReferenceRole::Infrastructure,
+                json!({"status": {"initialization": {"provisioned": latch}}}),
+            )
+            .read_latch()
         };
         assert_eq!(of(json!(true)), Ok(true));
         assert_eq!(of(json!(false)), Ok(false));
         assert_eq!(of(Value::Null), Ok(false));
         assert!(of(json!("true")).is_err_and(|why| why.contains("status.initialization.provisioned")));
-        assert_eq!(thing(Role::ControlPlane, json!({})).latch(), Ok(false));
+        assert_eq!(referenced_object(ReferenceRole::ControlPlane, json!({})).read_latch(), Ok(false));
     }
 
     #[test]
     fn an_endpoint_of_zeroes_is_none() {
         let of = |endpoint: Value| {
-            thing(Role::ControlPlane, json!({"spec": {"controlPlaneEndpoint": endpoint}})).endpoint()
+            referenced_object(
+                ReferenceRole::ControlPlane,
+                json!({"spec": {"controlPlaneEndpoint": endpoint}}),
+            )
+            .endpoint()
         };
         assert_eq!(of(json!({"host": "", "port": 0})), None);
-        assert_eq!(of(json!({"host": "h", "port": 443})), Some(Endpoint { host: "h".to_owned(), port: 443 }));
+        assert_eq!(
+            of(json!({"host": "h", "port": 443})),
+            Some(ClusterEndpoint { host: "h".to_owned(), port: 443 })
+        );
         assert_eq!(of(json!("h:443")), None);
     }
 
     #[test]
     fn an_object_is_claimed_once_and_keeps_its_other_owners() {
         let stranger = json!({"apiVersion": "v1", "kind": "Secret", "name": "shim", "uid": "s1"});
-        let free = thing(
-            Role::Infrastructure,
+        let free = referenced_object(
+            ReferenceRole::Infrastructure,
             json!({"metadata": {"ownerReferences": [stranger], "labels": {"a": "b"}}}),
         );
-        let claim = free.claim(&cluster(json!({}))).unwrap();
+        let claim = free.ownership_patch(&cluster(json!({}))).unwrap();
         let owners = claim["metadata"]["ownerReferences"].as_array().unwrap();
         assert_eq!(
             (owners.len(), &owners[1]["uid"], &owners[1]["controller"]),
             (2, &json!("u1"), &json!(false))
         );
         assert_eq!(claim["metadata"]["labels"], json!({"cluster.x-k8s.io/cluster-name": "demo"}));
-        let claimed = thing(Role::Infrastructure, json!({"metadata": claim["metadata"]}));
-        assert_eq!(claimed.claim(&cluster(json!({}))), None);
+        let claimed =
+            referenced_object(ReferenceRole::Infrastructure, json!({"metadata": claim["metadata"]}));
+        assert_eq!(claimed.ownership_patch(&cluster(json!({}))), None);
     }
 
     #[test]
@@ -208,8 +220,11 @@ mod tests {
         let owner = |version: &str| json!([{"apiVersion": format!("cluster.x-k8s.io/{version}"), "kind": "Cluster", "name": "demo", "uid": "u1"}]);
         let label = json!({"cluster.x-k8s.io/cluster-name": "demo"});
         let of = |owners: Value, labels: Value| {
-            thing(Role::Infrastructure, json!({"metadata": {"ownerReferences": owners, "labels": labels}}))
-                .claim(&cluster(json!({})))
+            referenced_object(
+                ReferenceRole::Infrastructure,
+                json!({"metadata": {"ownerReferences": owners, "labels": labels}}),
+            )
+            .ownership_patch(&cluster(json!({})))
         };
         assert_eq!(of(owner("v1beta2"), label.clone()), None);
         assert!(of(owner("v1beta1"), label).is_some());
@@ -218,7 +233,10 @@ mod tests {
 
     #[test]
     fn a_condition_without_sense_is_told_as_such() {
-        let of = |one: Value| thing(Role::ControlPlane, json!({"status": {"conditions": [one]}})).condition();
+        let of = |one: Value| {
+            referenced_object(ReferenceRole::ControlPlane, json!({"status": {"conditions": [one]}}))
+                .condition()
+        };
         let whole = json!({"type": "Available", "status": "True", "reason": "Ok", "message": "", "lastTransitionTime": "2026-11-01T10:00:00Z"});
         assert!(of(whole).is_some_and(|it| it.is_ok_and(|it| it.reason == "Ok")));
         assert!(of(json!({"type": "Available", "reason": "Ok"})).is_some_and(|it| it.is_err()));

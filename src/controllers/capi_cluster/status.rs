@@ -1,70 +1,76 @@
-//! What is said of a Cluster: what its network and its control plane say of themselves, in Cluster API's words. Pure.
+//! Computes the status of a Cluster from its referenced objects, with Cluster API's reasons and messages. Pure: no I/O.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 
 use super::{
+    cluster_types::{Cluster, ClusterEndpoint, ClusterInitializationStatus, ClusterStatus},
     decide::latches,
-    dereference::Seen,
-    kind::{Cluster, ClusterStatus, Endpoint, Initialization},
-    part::{Part, Role, Thing},
+    dereference::ClusterReferences,
+    referenced_object::{ReferenceRole, ReferencedObject, ResolvedReference},
 };
 use crate::{
     api::conditions::{reasons, types},
-    k8s::conditions::{self, Said, find, is_true},
+    k8s::conditions::{self, ConditionUpdate, find, is_true},
 };
 
-/// Which generation, when.
+/// Generation and time for conditions.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Moment {
+pub(super) struct StatusContext {
     pub(super) generation: Option<i64>,
     pub(super) now: Timestamp,
 }
 
-/// The status of a Cluster that is left alone: all else stays as it was.
-pub(super) fn paused(old: &ClusterStatus, at: Moment, why: &str) -> ClusterStatus {
+/// Status of a paused Cluster; everything but the condition `Paused` stays.
+pub(super) fn paused(old: &ClusterStatus, at: StatusContext, why: &str) -> ClusterStatus {
     let mut new = old.clone();
-    say(&mut new, at, Said::yes(types::PAUSED, reasons::PAUSED, why));
+    set_condition(&mut new, at, ConditionUpdate::status_true(types::PAUSED, reasons::PAUSED, why));
     new
 }
 
-/// The status of a Cluster. `removal` is whom it waits for, if it goes.
+/// Status of a Cluster. `removal` is reason and message of a deletion in progress.
 pub(super) fn observed(
     cluster: &Cluster,
-    seen: &Seen,
+    seen: &ClusterReferences,
     removal: Option<(&'static str, &str)>,
-    at: Moment,
+    at: StatusContext,
 ) -> ClusterStatus {
     let mut new = cluster.status.clone().unwrap_or_default();
     new.observed_generation = at.generation;
     let latches = latches(cluster, seen);
-    new.initialization = Some(latches.clone()).filter(|it| *it != Initialization::default());
-    let network = seen.infrastructure.thing().filter(|thing| !thing.is_going());
+    new.initialization = Some(latches.clone()).filter(|it| *it != ClusterInitializationStatus::default());
+    let network = seen.infrastructure.found().filter(|thing| !thing.is_deleting());
     if let Some(thing) = network.filter(|_| latches.infrastructure_provisioned == Some(true)) {
         new.failure_domains = thing.failure_domains();
     }
-    tell_failures(&mut new, seen);
-    say(&mut new, at, Said::no(types::PAUSED, reasons::NOT_PAUSED, ""));
-    let view = View { cluster, is_going: removal.is_some() };
+    copy_legacy_failure(&mut new, seen);
+    set_condition(&mut new, at, ConditionUpdate::status_false(types::PAUSED, reasons::NOT_PAUSED, ""));
+    let view = ConditionReflector { cluster, is_deleting: removal.is_some() };
     let closed = latches.infrastructure_provisioned == Some(true);
-    view.reflect(&mut new, at, (Role::Infrastructure, &seen.infrastructure), closed);
+    view.reflect_condition(&mut new, at, (ReferenceRole::Infrastructure, &seen.infrastructure), closed);
     let closed = latches.control_plane_initialized == Some(true);
-    view.reflect(&mut new, at, (Role::ControlPlane, &seen.control_plane), closed);
-    view.initialized(&mut new, at, &seen.control_plane, closed);
+    view.reflect_condition(&mut new, at, (ReferenceRole::ControlPlane, &seen.control_plane), closed);
+    view.set_initialized(&mut new, at, &seen.control_plane, closed);
     match removal {
-        Some((reason, why)) => say(&mut new, at, Said::yes(types::DELETING, reason, why)),
-        None => say(&mut new, at, Said::no(types::DELETING, reasons::NOT_DELETING, "")),
+        Some((reason, why)) => {
+            set_condition(&mut new, at, ConditionUpdate::status_true(types::DELETING, reason, why));
+        }
+        None => set_condition(
+            &mut new,
+            at,
+            ConditionUpdate::status_false(types::DELETING, reasons::NOT_DELETING, ""),
+        ),
     }
-    available(&mut new, at);
+    set_available(&mut new, at);
     new.phase = Some(phase(cluster, &latches, removal.is_some()).to_owned());
     new
 }
 
-/// Where the Cluster is in its life.
-fn phase(cluster: &Cluster, latches: &Initialization, is_going: bool) -> &'static str {
+/// Phase of the Cluster.
+fn phase(cluster: &Cluster, latches: &ClusterInitializationStatus, is_going: bool) -> &'static str {
     let spec = &cluster.spec;
-    let endpoint = spec.control_plane_endpoint.as_ref().is_some_and(Endpoint::is_valid);
+    let endpoint = spec.control_plane_endpoint.as_ref().is_some_and(ClusterEndpoint::is_valid);
     if is_going {
         "Deleting"
     } else if latches.infrastructure_provisioned == Some(true) && endpoint {
@@ -76,141 +82,177 @@ fn phase(cluster: &Cluster, latches: &Initialization, is_going: bool) -> &'stati
     }
 }
 
-struct View<'a> {
+struct ConditionReflector<'a> {
     cluster: &'a Cluster,
-    is_going: bool,
+    is_deleting: bool,
 }
 
-impl View<'_> {
-    /// The condition of a part, in the Cluster.
-    fn reflect(&self, new: &mut ClusterStatus, at: Moment, (role, part): (Role, &Part), closed: bool) {
+impl ConditionReflector<'_> {
+    /// Reflects the condition of a referenced object in the Cluster.
+    fn reflect_condition(
+        &self,
+        new: &mut ClusterStatus,
+        at: StatusContext,
+        (role, part): (ReferenceRole, &ResolvedReference),
+        closed: bool,
+    ) {
         let type_ = match role {
-            Role::Infrastructure => types::INFRASTRUCTURE_READY,
-            Role::ControlPlane => types::CONTROL_PLANE_AVAILABLE,
+            ReferenceRole::Infrastructure => types::INFRASTRUCTURE_READY,
+            ReferenceRole::ControlPlane => types::CONTROL_PLANE_AVAILABLE,
         };
         let said = match part {
-            Part::Found(thing) => match mirrored(thing, closed) {
-                Mirrored::Theirs(condition) => {
+            ResolvedReference::Found(thing) => match mirror_condition(thing, closed) {
+                MirroredCondition::Copied(condition) => {
                     let _ =
                         conditions::reflect(&mut new.conditions, type_, &condition, at.generation, at.now);
                     return;
                 }
-                Mirrored::Ours { status, reason, why } => Said { type_, status, reason, message: why },
+                MirroredCondition::Derived { status, reason, why } => {
+                    ConditionUpdate { type_, status, reason, message: why }
+                }
             },
-            Part::Unusable { why } => Said::unknown(type_, reasons::INTERNAL_ERROR, why),
-            Part::NotNamed => Said::no(type_, reasons::OBJECT_DOES_NOT_EXIST, self.not_named(role)),
-            Part::Missing { kind } if closed && self.is_going => {
-                Said::no(type_, reasons::OBJECT_DELETED, format!("{kind} has been deleted"))
+            ResolvedReference::UnsupportedKind { why } => {
+                ConditionUpdate::status_unknown(type_, reasons::INTERNAL_ERROR, why)
             }
-            Part::Missing { kind } if closed => {
-                let why = format!("{kind} has been deleted after being {}", role.word());
-                Said::no(type_, reasons::OBJECT_DELETED, why)
+            ResolvedReference::NotSet => ConditionUpdate::status_false(
+                type_,
+                reasons::OBJECT_DOES_NOT_EXIST,
+                self.not_set_message(role),
+            ),
+            ResolvedReference::Missing { kind } if closed && self.is_deleting => {
+                ConditionUpdate::status_false(
+                    type_,
+                    reasons::OBJECT_DELETED,
+                    format!("{kind} has been deleted"),
+                )
             }
-            Part::Missing { kind } => {
-                Said::no(type_, reasons::OBJECT_DOES_NOT_EXIST, format!("{kind} does not exist"))
+            ResolvedReference::Missing { kind } if closed => {
+                let why = format!("{kind} has been deleted after being {}", role.latch_word());
+                ConditionUpdate::status_false(type_, reasons::OBJECT_DELETED, why)
             }
+            ResolvedReference::Missing { kind } => ConditionUpdate::status_false(
+                type_,
+                reasons::OBJECT_DOES_NOT_EXIST,
+                format!("{kind} does not exist"),
+            ),
         };
-        say(new, at, said);
+        set_condition(new, at, said);
     }
 
-    /// Once true, it stays.
-    fn initialized(&self, new: &mut ClusterStatus, at: Moment, part: &Part, closed: bool) {
+    /// Sets the condition `ControlPlaneInitialized`, which is never reset once true.
+    fn set_initialized(
+        &self,
+        new: &mut ClusterStatus,
+        at: StatusContext,
+        part: &ResolvedReference,
+        closed: bool,
+    ) {
         let type_ = types::CONTROL_PLANE_INITIALIZED;
         if is_true(&new.conditions, type_) {
             return;
         }
         let said = match part {
-            _ if closed => Said::yes(type_, reasons::INITIALIZED, ""),
-            Part::Found(thing) => match thing.latch() {
-                Ok(_) => Said::no(type_, reasons::NOT_INITIALIZED, "Control plane not yet initialized"),
-                Err(why) => Said::unknown(type_, reasons::INTERNAL_ERROR, why),
+            _ if closed => ConditionUpdate::status_true(type_, reasons::INITIALIZED, ""),
+            ResolvedReference::Found(thing) => match thing.read_latch() {
+                Ok(_) => ConditionUpdate::status_false(
+                    type_,
+                    reasons::NOT_INITIALIZED,
+                    "Control plane not yet initialized",
+                ),
+                Err(why) => ConditionUpdate::status_unknown(type_, reasons::INTERNAL_ERROR, why),
             },
-            Part::Missing { kind } => {
-                Said::unknown(type_, reasons::OBJECT_DOES_NOT_EXIST, format!("{kind} does not exist"))
+            ResolvedReference::Missing { kind } => ConditionUpdate::status_unknown(
+                type_,
+                reasons::OBJECT_DOES_NOT_EXIST,
+                format!("{kind} does not exist"),
+            ),
+            ResolvedReference::UnsupportedKind { why } => {
+                ConditionUpdate::status_unknown(type_, reasons::INTERNAL_ERROR, why)
             }
-            Part::Unusable { why } => Said::unknown(type_, reasons::INTERNAL_ERROR, why),
-            Part::NotNamed => {
-                Said::unknown(type_, reasons::OBJECT_DOES_NOT_EXIST, self.not_named(Role::ControlPlane))
-            }
+            ResolvedReference::NotSet => ConditionUpdate::status_unknown(
+                type_,
+                reasons::OBJECT_DOES_NOT_EXIST,
+                self.not_set_message(ReferenceRole::ControlPlane),
+            ),
         };
-        say(new, at, said);
+        set_condition(new, at, said);
     }
 
-    fn not_named(&self, role: Role) -> String {
+    fn not_set_message(&self, role: ReferenceRole) -> String {
         let field = match role {
-            Role::Infrastructure => "infrastructureRef",
-            Role::ControlPlane => "controlPlaneRef",
+            ReferenceRole::Infrastructure => "infrastructureRef",
+            ReferenceRole::ControlPlane => "controlPlaneRef",
         };
         match &self.cluster.spec.topology {
             Some(_) => {
-                format!("spec.topology needs Cluster API, which is not here; set spec.{field} instead")
+                format!("spec.topology needs Cluster API, which is not installed; set spec.{field} instead")
             }
             None => format!("spec.{field} is not set"),
         }
     }
 }
 
-/// What is said of a part that is there.
-enum Mirrored {
-    Theirs(Condition),
-    Ours { status: conditions::ConditionStatus, reason: &'static str, why: String },
+/// Condition for a referenced object that exists: copied from it, or derived from its latch.
+enum MirroredCondition {
+    Copied(Condition),
+    Derived { status: conditions::ConditionStatus, reason: &'static str, why: String },
 }
 
-fn mirrored(thing: &Thing, closed: bool) -> Mirrored {
+fn mirror_condition(thing: &ReferencedObject, closed: bool) -> MirroredCondition {
     use conditions::ConditionStatus::{False, True, Unknown};
     let (yes, no) = match thing.role {
-        Role::Infrastructure => (reasons::READY, reasons::NOT_READY),
-        Role::ControlPlane => (reasons::AVAILABLE, reasons::NOT_AVAILABLE),
+        ReferenceRole::Infrastructure => (reasons::READY, reasons::NOT_READY),
+        ReferenceRole::ControlPlane => (reasons::AVAILABLE, reasons::NOT_AVAILABLE),
     };
-    if let Err(why) = thing.latch() {
-        return Mirrored::Ours { status: Unknown, reason: reasons::INTERNAL_ERROR, why };
+    if let Err(why) = thing.read_latch() {
+        return MirroredCondition::Derived { status: Unknown, reason: reasons::INTERNAL_ERROR, why };
     }
     match thing.condition() {
         Some(Ok(mut condition)) => {
             if condition.reason.is_empty() {
                 yes.clone_into(&mut condition.reason);
             }
-            Mirrored::Theirs(condition)
+            MirroredCondition::Copied(condition)
         }
         Some(Err(why)) => {
-            Mirrored::Ours { status: Unknown, reason: reasons::INVALID_CONDITION_REPORTED, why }
+            MirroredCondition::Derived { status: Unknown, reason: reasons::INVALID_CONDITION_REPORTED, why }
         }
-        None if closed => Mirrored::Ours { status: True, reason: yes, why: String::new() },
+        None if closed => MirroredCondition::Derived { status: True, reason: yes, why: String::new() },
         None => {
-            let why = format!("{} status is not {} yet", thing.kind.kind, thing.role.word());
-            Mirrored::Ours { status: False, reason: no, why }
+            let why = format!("{} status is not {} yet", thing.resource.kind, thing.role.latch_word());
+            MirroredCondition::Derived { status: False, reason: no, why }
         }
     }
 }
 
-/// Whether the cluster can be used: what is missing, line by line.
-fn available(new: &mut ClusterStatus, at: Moment) {
+/// Sets the condition `Available`; its message lists one line per missing condition.
+fn set_available(new: &mut ClusterStatus, at: StatusContext) {
     let mut missing = Vec::new();
     if is_true(&new.conditions, types::DELETING) {
-        missing.push(line(new, types::DELETING));
+        missing.push(summary_line(new, types::DELETING));
     }
     for type_ in [types::INFRASTRUCTURE_READY, types::CONTROL_PLANE_AVAILABLE] {
         if !is_true(&new.conditions, type_) {
-            missing.push(line(new, type_));
+            missing.push(summary_line(new, type_));
         }
     }
     let said = if missing.is_empty() {
-        Said::yes(types::AVAILABLE, reasons::AVAILABLE, "")
+        ConditionUpdate::status_true(types::AVAILABLE, reasons::AVAILABLE, "")
     } else {
-        Said::no(types::AVAILABLE, reasons::NOT_AVAILABLE, missing.join("\n"))
+        ConditionUpdate::status_false(types::AVAILABLE, reasons::NOT_AVAILABLE, missing.join("\n"))
     };
-    say(new, at, said);
+    set_condition(new, at, said);
 }
 
-fn line(status: &ClusterStatus, type_: &str) -> String {
+fn summary_line(status: &ClusterStatus, type_: &str) -> String {
     let said = find(&status.conditions, type_);
     let text = said.map(|it| if it.message.is_empty() { &it.reason } else { &it.message });
     format!("* {type_}: {}", text.map(String::as_str).unwrap_or_default())
 }
 
-/// What the parts tell to people of old; nothing follows from it.
-fn tell_failures(new: &mut ClusterStatus, seen: &Seen) {
-    let of = |part: &Part| part.thing().and_then(Thing::failure);
+/// Copies the failure fields of contract v1beta1. For users only; no controller reads them.
+fn copy_legacy_failure(new: &mut ClusterStatus, seen: &ClusterReferences) {
+    let of = |part: &ResolvedReference| part.found().and_then(ReferencedObject::legacy_failure);
     match of(&seen.infrastructure).or_else(|| of(&seen.control_plane)) {
         Some(Value::Object(mut failure)) => {
             failure.retain(|_, value| !value.is_null());
@@ -222,7 +264,7 @@ fn tell_failures(new: &mut ClusterStatus, seen: &Seen) {
     }
 }
 
-fn say(status: &mut ClusterStatus, at: Moment, said: Said) {
+fn set_condition(status: &mut ClusterStatus, at: StatusContext, said: ConditionUpdate) {
     let _ = conditions::set(&mut status.conditions, said, at.generation, at.now);
 }
 

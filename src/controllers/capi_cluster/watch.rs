@@ -1,4 +1,4 @@
-//! What leads to a look at a Cluster: itself, and the objects that it refers to.
+//! Watches that trigger a reconcile of a Cluster: the Cluster and the objects that it references.
 
 use std::sync::Arc;
 
@@ -13,68 +13,73 @@ use kube::{
 };
 
 use super::{
-    kind::{Cluster, ClusterSpec},
+    cluster_types::{Cluster, ClusterSpec},
     reconcile,
 };
 use crate::{
     api::{CaptCluster, CaptControlPlane},
-    controllers::common::{Context, cluster::owner, drive},
+    controllers::common::{Context, cluster::owner_cluster_ref, runner},
 };
 
 const KIND: &str = "Cluster";
 
-type Own = DeserializeGuard<Cluster>;
+type GuardedCluster = DeserializeGuard<Cluster>;
 
-/// Looks after all Clusters until `stop`, and then until the reconciles that run are over.
+/// Runs the controller until `stop`, then waits for the running reconciles.
 pub fn run(
     ctx: Arc<Context>,
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) -> impl Future<Output = ()> + Send {
-    let controller = drive::controller(KIND, &ctx, drive::api::<Own>(&ctx), drive::own(&ctx));
+    let controller = runner::build_controller(
+        KIND,
+        &ctx,
+        runner::scoped_api::<GuardedCluster>(&ctx),
+        runner::own_watch_config(&ctx),
+    );
     let (seen, stop) = (controller.store(), stop.shared());
-    let log = drive::log(KIND, &ctx);
+    let log = runner::event_logger(KIND, &ctx);
     let (of_network, of_control_plane) = (controller.store(), controller.store());
     let work = controller
         .with_config(Config::default().concurrency(ctx.settings.concurrency))
         .watches(
-            drive::api::<PartialObjectMeta<CaptCluster>>(&ctx),
+            runner::scoped_api::<PartialObjectMeta<CaptCluster>>(&ctx),
             watcher::Config::default(),
-            drive::concerning(KIND, &ctx, move |it: PartialObjectMeta<CaptCluster>| {
-                pick(&of_network, &it.metadata, |spec| {
+            runner::counted_mapper(KIND, &ctx, move |it: PartialObjectMeta<CaptCluster>| {
+                affected_clusters(&of_network, &it.metadata, |spec| {
                     spec.infrastructure_ref.as_ref().map(|it| it.name.as_str())
                 })
             }),
         )
         .watches(
-            drive::api::<PartialObjectMeta<CaptControlPlane>>(&ctx),
+            runner::scoped_api::<PartialObjectMeta<CaptControlPlane>>(&ctx),
             watcher::Config::default(),
-            drive::concerning(KIND, &ctx, move |it: PartialObjectMeta<CaptControlPlane>| {
-                pick(&of_control_plane, &it.metadata, |spec| {
+            runner::counted_mapper(KIND, &ctx, move |it: PartialObjectMeta<CaptControlPlane>| {
+                affected_clusters(&of_control_plane, &it.metadata, |spec| {
                     spec.control_plane_ref.as_ref().map(|it| it.name.as_str())
                 })
             }),
         )
         .graceful_shutdown_on(stop.clone())
         .run(
-            |object, ctx| drive::drive(KIND, object, ctx, reconcile),
-            |object, error, ctx| drive::policy(KIND, &object, error, &ctx),
+            |object, ctx| runner::run_reconcile(KIND, object, ctx, reconcile),
+            |object, error, ctx| runner::error_policy(KIND, &object, error, &ctx),
             ctx,
         )
         .for_each(log);
-    drive::finish(work, seen, stop)
+    runner::run_until_stopped(work, seen, stop)
 }
 
-/// The Clusters that refer to an object, or own it.
-fn pick(
-    store: &Store<Own>,
+/// The Clusters that reference or own an object.
+fn affected_clusters(
+    store: &Store<GuardedCluster>,
     other: &ObjectMeta,
     named: impl Fn(&ClusterSpec) -> Option<&str>,
-) -> Vec<ObjectRef<Own>> {
+) -> Vec<ObjectRef<GuardedCluster>> {
     let state = store.state();
     let concerned = state.iter().filter(|it| {
         let meta = kube::Resource::meta(it.as_ref());
         let refers = it.0.as_ref().is_ok_and(|cluster| named(&cluster.spec) == other.name.as_deref());
-        let owns = owner(other).is_some_and(|owner| Some(&owner.uid) == meta.uid.as_ref());
+        let owns = owner_cluster_ref(other).is_some_and(|owner| Some(&owner.uid) == meta.uid.as_ref());
         meta.namespace == other.namespace && (refers || owns)
     });
     concerned.map(|it| ObjectRef::from_obj(it.as_ref())).collect()

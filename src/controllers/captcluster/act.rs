@@ -1,48 +1,48 @@
-//! Does what was decided. No branch on the spec.
+//! Executes decisions. Does not branch on the spec.
 
 use kube::ResourceExt as _;
 use serde_json::json;
 
 use super::{
-    decide::{Decision, Removal},
-    news::VPC_RETAINED,
-    validate::Refusal,
+    decide::{Decision, NetworkDeletionStep},
+    events::VPC_RETAINED,
+    validate::NetworkRejection,
 };
 use crate::{
     api::{CaptCluster, WorkspaceTemplateApply, conditions::reasons, names},
     controllers::common::Context,
-    k8s::{self, Deleted, K8sError, events::News},
+    k8s::{self, DeleteOutcome, K8sError, events::EventSpec},
 };
 
-/// What came of a decision.
+/// Result of an applied decision.
 #[derive(Debug)]
-pub(super) struct Acted {
-    /// The object as it is now.
+pub(super) struct NetworkApplyOutcome {
+    /// The `CAPTCluster` after all writes.
     pub object: CaptCluster,
-    /// Its workspace as it is now.
+    /// The workspace after all writes.
     pub apply: Option<WorkspaceTemplateApply>,
-    /// Why the workspace cannot be as it should.
-    pub refused: Option<Refusal>,
-    /// What has to happen before the workspace can be as it should.
-    pub waiting: Option<String>,
+    /// Why the desired workspace was rejected.
+    pub rejection: Option<NetworkRejection>,
+    /// What has to happen before the workspace can be applied.
+    pub waiting_for: Option<String>,
 }
 
-/// What came of a removal.
+/// Result of a deletion step.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Removed {
-    /// Something has to go first.
+pub(super) enum NetworkDeletionOutcome {
+    /// Another object has to be deleted first.
     Waiting {
-        /// In one word.
+        /// Condition reason.
         reason: &'static str,
-        /// What.
+        /// Condition message.
         why: String,
     },
-    /// The object may go.
-    Released,
+    /// The finalizers are removed.
+    FinalizersRemoved,
 }
 
-/// Puts our finalizer on the object, and takes off the one that older releases of upstream used.
-pub(super) async fn hold(object: &CaptCluster, ctx: &Context) -> Result<CaptCluster, K8sError> {
+/// Adds the finalizer and removes the one that older upstream releases used.
+pub(super) async fn ensure_finalizer(object: &CaptCluster, ctx: &Context) -> Result<CaptCluster, K8sError> {
     let held = ctx.kube.add_finalizer(object, names::CLUSTER_FINALIZER).await?;
     if !held.finalizers().iter().any(|it| it == names::APPLY_FINALIZER) {
         return Ok(held);
@@ -51,76 +51,91 @@ pub(super) async fn hold(object: &CaptCluster, ctx: &Context) -> Result<CaptClus
     Ok(rid.unwrap_or(held))
 }
 
-/// Carries a decision about the workspace out.
-pub(super) async fn carry_out(
+/// Applies the decision to the workspace.
+pub(super) async fn apply_decision(
     object: CaptCluster,
     decision: Decision,
     live: Option<WorkspaceTemplateApply>,
     ctx: &Context,
-) -> Result<Acted, K8sError> {
-    let mut acted = Acted { object, apply: live, refused: None, waiting: None };
+) -> Result<NetworkApplyOutcome, K8sError> {
+    let mut acted = NetworkApplyOutcome { object, apply: live, rejection: None, waiting_for: None };
     match decision {
-        Decision::Observe => {}
-        Decision::Wait { why } => acted.waiting = Some(why),
-        Decision::Refuse { why } => {
-            acted.refused = Some(Refusal { reason: reasons::VPC_RECONCILIATION_FAILED, message: why });
+        Decision::Unchanged => {}
+        Decision::Wait { why } => acted.waiting_for = Some(why),
+        Decision::Reject { why } => {
+            acted.rejection =
+                Some(NetworkRejection { reason: reasons::VPC_RECONCILIATION_FAILED, message: why });
         }
         Decision::Apply(mut wanted) => {
-            // Only the one that was looked at is changed, not another that took its name meanwhile.
+            // The uid as precondition: an object recreated under the same name must not be changed.
             wanted.metadata.uid = acted.apply.as_ref().and_then(|live| live.metadata.uid.clone());
             match ctx.kube.apply(&*wanted).await {
                 Ok(applied) => acted.apply = Some(applied),
                 Err(K8sError::Invalid { source, .. }) => {
                     let message = source.message.clone();
-                    acted.refused = Some(Refusal { reason: reasons::INVALID_VPC_CONFIG, message });
+                    acted.rejection = Some(NetworkRejection { reason: reasons::INVALID_VPC_CONFIG, message });
                 }
                 Err(error) => return Err(error),
             }
         }
     }
-    record_name(acted, ctx).await
+    record_workspace_name(acted, ctx).await
 }
 
-/// Writes the workspace's name into the spec, once, where upstream's users look for it.
-async fn record_name(mut acted: Acted, ctx: &Context) -> Result<Acted, K8sError> {
+/// Records the workspace's name in the spec, once, for compatibility with upstream.
+async fn record_workspace_name(
+    mut acted: NetworkApplyOutcome,
+    ctx: &Context,
+) -> Result<NetworkApplyOutcome, K8sError> {
     let recorded = acted.object.spec.workspace_template_apply_name.is_some();
-    if let Some(apply) = acted.apply.as_ref().filter(|_| !recorded && acted.refused.is_none()) {
+    if let Some(apply) = acted.apply.as_ref().filter(|_| !recorded && acted.rejection.is_none()) {
         let patch = json!({"spec": {"workspaceTemplateApplyName": apply.name_any()}});
-        acted.object = ctx.kube.merge(&acted.object, patch).await?;
+        acted.object = ctx.kube.merge_patch(&acted.object, patch).await?;
     }
     Ok(acted)
 }
 
-/// Carries a removal out.
-pub(super) async fn remove(
+/// Executes a deletion step.
+pub(super) async fn execute_deletion_step(
     object: &CaptCluster,
-    removal: Removal,
+    removal: NetworkDeletionStep,
     ctx: &Context,
-) -> Result<Removed, K8sError> {
+) -> Result<NetworkDeletionOutcome, K8sError> {
     match removal {
-        Removal::Wait { reason, why } => return Ok(Removed::Waiting { reason, why }),
-        Removal::Delete(apply) => {
-            if ctx.kube.delete(&*apply, k8s::Removal::Background).await? == Deleted::Going {
+        NetworkDeletionStep::Wait { reason, why } => {
+            return Ok(NetworkDeletionOutcome::Waiting { reason, why });
+        }
+        NetworkDeletionStep::Delete(apply) => {
+            if ctx.kube.delete(&*apply, k8s::DeletionPropagation::Background).await?
+                == DeleteOutcome::Terminating
+            {
                 let why = format!("destroying the network with WorkspaceTemplateApply {}", apply.name_any());
-                return Ok(Removed::Waiting { reason: reasons::WAITING_FOR_WORKSPACE_DELETION, why });
+                return Ok(NetworkDeletionOutcome::Waiting {
+                    reason: reasons::WAITING_FOR_WORKSPACE_DELETION,
+                    why,
+                });
             }
         }
-        Removal::Detach(apply) => detach(object, &apply, ctx).await?,
-        Removal::Release => {}
+        NetworkDeletionStep::Detach(apply) => detach_workspace(object, &apply, ctx).await?,
+        NetworkDeletionStep::RemoveFinalizers => {}
     }
     ctx.kube.remove_finalizers(object, &[names::CLUSTER_FINALIZER, names::APPLY_FINALIZER]).await?;
-    Ok(Removed::Released)
+    Ok(NetworkDeletionOutcome::FinalizersRemoved)
 }
 
-/// The mark first: whatever deletes the workspace after that, the network stays.
-async fn detach(object: &CaptCluster, apply: &WorkspaceTemplateApply, ctx: &Context) -> Result<(), K8sError> {
-    let marked = ctx.kube.merge(apply, json!({"spec": {"retainWorkspaceOnDelete": true}})).await;
+/// Sets `retainWorkspaceOnDelete` before it removes the owner reference, so that no later deletion destroys the network.
+async fn detach_workspace(
+    object: &CaptCluster,
+    apply: &WorkspaceTemplateApply,
+    ctx: &Context,
+) -> Result<(), K8sError> {
+    let marked = ctx.kube.merge_patch(apply, json!({"spec": {"retainWorkspaceOnDelete": true}})).await;
     let marked = match marked {
         Err(K8sError::NotFound { .. }) => return Ok(()),
         other => other?,
     };
     ctx.kube.remove_owner(&marked, &object.uid().unwrap_or_default()).await?;
-    let note = format!("the network stays, and so does WorkspaceTemplateApply {}", apply.name_any());
-    ctx.events.tell(object, News::normal("Delete", VPC_RETAINED, note)).await;
+    let note = format!("network and WorkspaceTemplateApply {} are retained", apply.name_any());
+    ctx.events.publish(object, EventSpec::normal("Delete", VPC_RETAINED, note)).await;
     Ok(())
 }

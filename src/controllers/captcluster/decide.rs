@@ -1,4 +1,4 @@
-//! What is to be done about a network now. Pure.
+//! Decides the next action for a network and its deletion. Pure: no I/O.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt as _;
@@ -6,119 +6,134 @@ use serde_json::Value;
 
 use super::{
     build,
-    dereference::{Remains, Seen},
-    validate::Validated,
+    dereference::{NetworkDeletionInputs, NetworkReferences},
+    validate::ValidatedCaptCluster,
 };
 use crate::{
     api::{CaptCluster, SecretRef, WorkspaceTemplateApply, conditions::reasons, names as words},
-    controllers::common::{applied, workspace},
+    controllers::common::{apply_diff, workspace_summary},
     model::names,
 };
 
-/// What to do about the workspace of a network.
+/// The next action for the network's workspace.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Decision {
-    /// Make it so.
+    /// Apply this object.
     Apply(Box<WorkspaceTemplateApply>),
-    /// It is as it should be.
-    Observe,
-    /// It cannot be touched just now.
+    /// The live object matches.
+    Unchanged,
+    /// The workspace cannot be applied yet.
     Wait {
         /// Why.
         why: String,
     },
-    /// It cannot be had.
-    Refuse {
+    /// The workspace belongs to another owner.
+    Reject {
         /// Why.
         why: String,
     },
 }
 
-/// What to do about a network that goes.
+/// The next step of a deletion.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Removal {
-    /// Others have to go first.
+pub(super) enum NetworkDeletionStep {
+    /// Other objects have to be deleted first.
     Wait {
-        /// In one word.
+        /// Condition reason.
         reason: &'static str,
-        /// Whom it waits for.
+        /// Condition message, which names the objects.
         why: String,
     },
-    /// The workspace stays, and must survive its owner.
+    /// Retain the workspace: remove its owner reference so that it is not garbage collected.
     Detach(Box<WorkspaceTemplateApply>),
-    /// The workspace goes.
+    /// Delete the workspace.
     Delete(Box<WorkspaceTemplateApply>),
-    /// Nothing is left; the object may go.
-    Release,
+    /// Nothing is left; remove the finalizers.
+    RemoveFinalizers,
 }
 
-/// Decides for a network that shall be there.
-pub(super) fn decide(object: &CaptCluster, valid: &Validated, seen: &Seen) -> Decision {
-    let wanted = build::workspace(object, valid, seen);
+/// Decides the action for a network that is not being deleted.
+pub(super) fn decide(
+    object: &CaptCluster,
+    valid: &ValidatedCaptCluster,
+    seen: &NetworkReferences,
+) -> Decision {
+    let wanted = build::build_workspace(object, valid, seen);
     let Some(live) = &seen.apply else { return Decision::Apply(Box::new(wanted)) };
     let name = live.name_any();
     if let Some(other) = foreign_owner(object, live) {
         let why = format!(
-            "WorkspaceTemplateApply {name} belongs to {} {}; remove spec.workspaceTemplateApplyName, or delete it",
+            "WorkspaceTemplateApply {name} is owned by {} {}; remove spec.workspaceTemplateApplyName, or delete it",
             other.kind, other.name
         );
-        return Decision::Refuse { why };
+        return Decision::Reject { why };
     }
     if live.metadata.deletion_timestamp.is_some() {
         return Decision::Wait {
-            why: format!("WorkspaceTemplateApply {name} is being deleted; it is made anew when it is gone"),
+            why: format!("WorkspaceTemplateApply {name} is being deleted; it is recreated afterwards"),
         };
     }
-    if applied::differs(&value(live), &value(&wanted)) {
+    if apply_diff::needs_apply(&to_json(live), &to_json(&wanted)) {
         Decision::Apply(Box::new(wanted))
     } else {
-        Decision::Observe
+        Decision::Unchanged
     }
 }
 
-/// Decides for a network that goes.
-pub(super) fn removal(object: &CaptCluster, remains: &Remains) -> Removal {
+/// Decides the next step for a network that is being deleted.
+pub(super) fn next_deletion_step(
+    object: &CaptCluster,
+    remains: &NetworkDeletionInputs,
+) -> NetworkDeletionStep {
     if !remains.control_planes.is_empty() {
-        let why = format!("waiting for CAPTControlPlane {} to be gone", remains.control_planes.join(", "));
-        return Removal::Wait { reason: reasons::WAITING_FOR_CONTROL_PLANE_DELETION, why };
+        let why = format!("waiting for CAPTControlPlane {} to be deleted", remains.control_planes.join(", "));
+        return NetworkDeletionStep::Wait { reason: reasons::WAITING_FOR_CONTROL_PLANE_DELETION, why };
     }
     let Some(apply) = remains.apply.as_ref().filter(|apply| foreign_owner(object, apply).is_none()) else {
-        return Removal::Release;
+        return NetworkDeletionStep::RemoveFinalizers;
     };
     if object.spec.retain_vpc_on_delete == Some(true) {
-        return detach(object, apply);
+        return detach_step(object, apply);
     }
-    let users: Vec<String> =
-        remains.neighbours.iter().filter(|it| uses(it, apply)).map(kube::ResourceExt::name_any).collect();
+    let users: Vec<String> = remains
+        .workspaces
+        .iter()
+        .filter(|it| depends_on_vpc(it, apply))
+        .map(kube::ResourceExt::name_any)
+        .collect();
     if !users.is_empty() {
         let why = format!(
-            "waiting for WorkspaceTemplateApply {}, which needs the VPC, to be gone",
+            "waiting for WorkspaceTemplateApply {}, which needs the VPC, to be deleted",
             users.join(", ")
         );
-        return Removal::Wait { reason: reasons::WAITING_FOR_WORKSPACE_DELETION, why };
+        return NetworkDeletionStep::Wait { reason: reasons::WAITING_FOR_WORKSPACE_DELETION, why };
     }
     if apply.metadata.deletion_timestamp.is_none() {
-        return Removal::Delete(Box::new(apply.clone()));
+        return NetworkDeletionStep::Delete(Box::new(apply.clone()));
     }
-    let why = workspace::look(apply).text().to_owned();
-    Removal::Wait { reason: reasons::WAITING_FOR_WORKSPACE_DELETION, why }
+    let why = workspace_summary::summarize(apply).message().to_owned();
+    NetworkDeletionStep::Wait { reason: reasons::WAITING_FOR_WORKSPACE_DELETION, why }
 }
 
-/// A workspace that stays has the mark and no owner. One that somebody deletes by hand goes anyway.
-fn detach(object: &CaptCluster, apply: &WorkspaceTemplateApply) -> Removal {
+/// A retained workspace has `retainWorkspaceOnDelete` and no owner reference.
+fn detach_step(object: &CaptCluster, apply: &WorkspaceTemplateApply) -> NetworkDeletionStep {
     let marked = apply.spec.retain_workspace_on_delete == Some(true);
     let owned = apply.owner_references().iter().any(|it| Some(&it.uid) == object.metadata.uid.as_ref());
-    if marked && !owned { Removal::Release } else { Removal::Detach(Box::new(apply.clone())) }
+    if marked && !owned {
+        NetworkDeletionStep::RemoveFinalizers
+    } else {
+        NetworkDeletionStep::Detach(Box::new(apply.clone()))
+    }
 }
 
-/// Somebody else who made the workspace.
+/// The workspace's controller, if it is another object.
 fn foreign_owner<'a>(object: &CaptCluster, apply: &'a WorkspaceTemplateApply) -> Option<&'a OwnerReference> {
     let controller = apply.owner_references().iter().find(|it| it.controller == Some(true));
     controller.filter(|it| Some(&it.uid) != object.metadata.uid.as_ref())
 }
 
-/// Whether a workspace needs what another one made: a control plane's does, and one that waits for it or reads its Secret.
-fn uses(user: &WorkspaceTemplateApply, vpc: &WorkspaceTemplateApply) -> bool {
+/// Whether a workspace needs the VPC: it belongs to a control plane, waits for the VPC's workspace, or reads its Secret.
+fn depends_on_vpc(user: &WorkspaceTemplateApply, vpc: &WorkspaceTemplateApply) -> bool {
     if user.name_any() == vpc.name_any() {
         return false;
     }
@@ -131,22 +146,22 @@ fn uses(user: &WorkspaceTemplateApply, vpc: &WorkspaceTemplateApply) -> bool {
     let vpc_name = vpc.name_any();
     let waits = user.spec.wait_for_workspaces.iter().any(|it| {
         let namespace = it.namespace.clone().or_else(|| user.namespace()).unwrap_or_default();
-        it.name == names::workspace(&vpc_name) && namespace == home
+        it.name == names::workspace_name(&vpc_name) && namespace == home
     });
-    let secret = secret_of(vpc);
+    let secret = connection_secret(vpc);
     let is_secret = |it: &SecretRef| secret.as_ref() == Some(it);
     waits
         || user.spec.wait_for_secrets.iter().any(is_secret)
         || user.spec.inputs_from.iter().any(|it| is_secret(&it.secret_ref))
 }
 
-fn secret_of(apply: &WorkspaceTemplateApply) -> Option<SecretRef> {
+fn connection_secret(apply: &WorkspaceTemplateApply) -> Option<SecretRef> {
     let written = apply.status.as_ref().and_then(|status| status.connection_secret_ref.clone());
     written.or_else(|| apply.spec.write_connection_secret_to_ref.clone())
 }
 
-/// A workspace as JSON. It always can be: its maps have text for keys.
-fn value(apply: &WorkspaceTemplateApply) -> Value {
+/// The workspace as JSON. Serialization cannot fail: all map keys are strings.
+fn to_json(apply: &WorkspaceTemplateApply) -> Value {
     serde_json::to_value(apply).unwrap_or_default()
 }
 
@@ -156,13 +171,13 @@ mod tests {
 
     use super::*;
     use crate::controllers::captcluster::{
-        fixtures::{captcluster, seen, workspace},
+        fixtures::{captcluster, references, workspace},
         validate::validate,
     };
 
     fn decision(live: Option<WorkspaceTemplateApply>) -> Decision {
         let object = captcluster(&json!({"region": "eu-central-1"}));
-        let mut seen = seen();
+        let mut seen = references();
         let valid = validate(&object, &seen).unwrap();
         seen.apply = live;
         decide(&object, &valid, &seen)
@@ -177,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_workspace_is_made_once_and_then_observed() {
-        assert_eq!(decision(Some(wanted())), Decision::Observe);
+        assert_eq!(decision(Some(wanted())), Decision::Unchanged);
         let mut changed = wanted();
         changed.spec.region = Some("us-east-1".to_owned());
         assert!(matches!(decision(Some(changed)), Decision::Apply(_)));
@@ -188,15 +203,15 @@ mod tests {
         let mut more = wanted();
         more.annotations_mut().insert(words::APPROVE_PLAN_ANNOTATION.to_owned(), "abc".to_owned());
         more.metadata.finalizers = Some(vec![words::APPLY_FINALIZER.to_owned()]);
-        assert_eq!(decision(Some(more)), Decision::Observe);
+        assert_eq!(decision(Some(more)), Decision::Unchanged);
     }
 
     #[test]
     fn a_workspace_of_somebody_else_is_not_taken() {
         let mut theirs = wanted();
         theirs.metadata.owner_references.as_mut().unwrap()[0].uid = "other".to_owned();
-        let Decision::Refuse { why } = decision(Some(theirs)) else { panic!() };
-        assert!(why.contains("belongs to CAPTCluster net"), "{why}");
+        let Decision::Reject { why } = decision(Some(theirs)) else { panic!() };
+        assert!(why.contains("is owned by CAPTCluster net"), "{why}");
     }
 
     #[test]
@@ -207,8 +222,11 @@ mod tests {
         assert!(matches!(decision(Some(kept)), Decision::Apply(_)));
     }
 
-    fn going(retain: bool, remains: &Remains) -> Removal {
-        removal(&captcluster(&json!({"region": "eu-central-1", "retainVpcOnDelete": retain})), remains)
+    fn deletion_step(retain: bool, remains: &NetworkDeletionInputs) -> NetworkDeletionStep {
+        next_deletion_step(
+            &captcluster(&json!({"region": "eu-central-1", "retainVpcOnDelete": retain})),
+            remains,
+        )
     }
 
     fn own() -> WorkspaceTemplateApply {
@@ -221,9 +239,12 @@ mod tests {
     #[test]
     fn control_planes_go_first_also_where_the_network_stays() {
         for retain in [false, true] {
-            let remains =
-                Remains { control_planes: vec!["cp".to_owned()], apply: Some(own()), ..Remains::default() };
-            let Removal::Wait { reason, why } = going(retain, &remains) else { panic!() };
+            let remains = NetworkDeletionInputs {
+                control_planes: vec!["cp".to_owned()],
+                apply: Some(own()),
+                ..NetworkDeletionInputs::default()
+            };
+            let NetworkDeletionStep::Wait { reason, why } = deletion_step(retain, &remains) else { panic!() };
             assert_eq!(reason, reasons::WAITING_FOR_CONTROL_PLANE_DELETION);
             assert!(why.contains("CAPTControlPlane cp"), "{why}");
         }
@@ -231,30 +252,42 @@ mod tests {
 
     #[test]
     fn the_workspace_goes_and_then_the_object() {
-        let mut remains = Remains { apply: Some(own()), ..Remains::default() };
-        assert!(matches!(going(false, &remains), Removal::Delete(_)));
+        let mut remains = NetworkDeletionInputs { apply: Some(own()), ..NetworkDeletionInputs::default() };
+        assert!(matches!(deletion_step(false, &remains), NetworkDeletionStep::Delete(_)));
         remains.apply.as_mut().unwrap().metadata.deletion_timestamp =
             Some(serde_json::from_value(json!("2026-11-01T10:00:00Z")).unwrap());
-        assert!(matches!(going(false, &remains), Removal::Wait { .. }));
-        assert_eq!(going(false, &Remains::default()), Removal::Release);
+        assert!(matches!(deletion_step(false, &remains), NetworkDeletionStep::Wait { .. }));
+        assert_eq!(
+            deletion_step(false, &NetworkDeletionInputs::default()),
+            NetworkDeletionStep::RemoveFinalizers
+        );
     }
 
     #[test]
     fn a_network_that_stays_loses_its_owner_before_the_object_goes() {
-        let mut remains = Remains { apply: Some(own()), ..Remains::default() };
-        assert!(matches!(going(true, &remains), Removal::Detach(_)));
+        let mut remains = NetworkDeletionInputs { apply: Some(own()), ..NetworkDeletionInputs::default() };
+        assert!(matches!(deletion_step(true, &remains), NetworkDeletionStep::Detach(_)));
         let apply = remains.apply.as_mut().unwrap();
         apply.spec.retain_workspace_on_delete = Some(true);
-        assert!(matches!(going(true, &remains), Removal::Detach(_)), "it still has an owner");
+        assert!(
+            matches!(deletion_step(true, &remains), NetworkDeletionStep::Detach(_)),
+            "it still has an owner reference"
+        );
         remains.apply.as_mut().unwrap().metadata.owner_references = None;
-        assert_eq!(going(true, &remains), Removal::Release);
+        assert_eq!(deletion_step(true, &remains), NetworkDeletionStep::RemoveFinalizers);
     }
 
     #[test]
     fn nobody_elses_workspace_is_deleted() {
         let mut theirs = own();
         theirs.metadata.owner_references.as_mut().unwrap()[0].uid = "other".to_owned();
-        assert_eq!(going(false, &Remains { apply: Some(theirs), ..Remains::default() }), Removal::Release);
+        assert_eq!(
+            deletion_step(
+                false,
+                &NetworkDeletionInputs { apply: Some(theirs), ..NetworkDeletionInputs::default() }
+            ),
+            NetworkDeletionStep::RemoveFinalizers
+        );
     }
 
     #[test]
@@ -274,8 +307,16 @@ mod tests {
         for (spec, needs) in table {
             let mut user = workspace(&spec, &json!({}));
             user.metadata.name = Some("nodes".to_owned());
-            let remains = Remains { apply: Some(own()), neighbours: vec![own(), user], ..Remains::default() };
-            assert_eq!(matches!(going(false, &remains), Removal::Wait { .. }), needs, "{spec}");
+            let remains = NetworkDeletionInputs {
+                apply: Some(own()),
+                workspaces: vec![own(), user],
+                ..NetworkDeletionInputs::default()
+            };
+            assert_eq!(
+                matches!(deletion_step(false, &remains), NetworkDeletionStep::Wait { .. }),
+                needs,
+                "{spec}"
+            );
         }
     }
 }

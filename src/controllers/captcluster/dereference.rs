@@ -1,4 +1,4 @@
-//! What a `CAPTCluster` refers to, and what refers to it. Reads, and decides nothing.
+//! Reads the objects that a `CAPTCluster` references and those that depend on it. Makes no decisions.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Resource as _, ResourceExt as _, core::DeserializeGuard};
@@ -8,117 +8,133 @@ use crate::{
     api::{CaptCluster, CaptControlPlane, SecretRef, WorkspaceTemplate, WorkspaceTemplateApply},
     controllers::common::{
         Context,
-        cluster::{self, ClusterView},
-        family::Family,
+        cluster::{self, CapiClusterView},
+        owning_cluster::OwningCluster,
     },
     k8s::K8sError,
 };
 
-/// What a `CAPTCluster` that is looked after refers to.
+/// Objects that a `CAPTCluster` references.
 #[derive(Debug, Clone)]
-pub(super) struct Seen {
-    /// The Cluster that owns it.
-    pub cluster: ClusterView,
-    /// The control plane that the Cluster names.
+pub(super) struct NetworkReferences {
+    /// The owning Cluster.
+    pub cluster: CapiClusterView,
+    /// The control plane that the Cluster references.
     pub control_plane: Option<CaptControlPlane>,
-    /// The workspace of the network.
+    /// The network's workspace.
     pub apply: Option<WorkspaceTemplateApply>,
-    /// Whether the template names a Secret for its outputs; none if there is no template, or it is not there.
+    /// Whether the template names a connection Secret; none without a template, or if it does not exist.
     pub template_names_secret: Option<bool>,
-    /// The VPC's id in the workspace's Secret, for templates that hide it.
+    /// VPC id from the connection Secret, for templates with a sensitive `vpc_id` output.
     pub hidden_vpc_id: Option<String>,
 }
 
-/// What is left of a cluster that goes.
+/// Objects that the deletion of a `CAPTCluster` depends on.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Remains {
+pub(super) struct NetworkDeletionInputs {
     /// Control planes of the same Cluster.
     pub control_planes: Vec<String>,
-    /// The workspace of the network.
+    /// The network's workspace.
     pub apply: Option<WorkspaceTemplateApply>,
     /// All workspaces of the same namespace.
-    pub neighbours: Vec<WorkspaceTemplateApply>,
+    pub workspaces: Vec<WorkspaceTemplateApply>,
 }
 
-/// The Cluster that an object's owner reference names, if it is there and the same.
+/// The Cluster that the owner reference names, with a matching uid.
 #[derive(Debug, Clone)]
-pub(super) struct Owner {
+pub(super) struct OwnerCluster {
     /// The Cluster.
-    pub view: ClusterView,
-    /// Name of the control plane that it refers to, if that is one of ours.
+    pub cluster: CapiClusterView,
+    /// Name of the referenced control plane, if it is a `CAPTControlPlane`.
     pub control_plane: Option<String>,
 }
 
-/// Reads the owner.
-pub(super) async fn owner(object: &CaptCluster, ctx: &Context) -> Result<Option<Owner>, K8sError> {
-    let Some(reference) = cluster::owner(&object.metadata) else { return Ok(None) };
-    let kind = cluster::resource(&ctx.cluster_version);
+/// Reads the owning Cluster; none if it does not exist or has another uid.
+pub(super) async fn get_owner(object: &CaptCluster, ctx: &Context) -> Result<Option<OwnerCluster>, K8sError> {
+    let Some(reference) = cluster::owner_cluster_ref(&object.metadata) else { return Ok(None) };
+    let kind = cluster::cluster_resource(&ctx.cluster_version);
     let found = ctx.kube.get_dynamic(&kind, object.namespace().as_deref(), &reference.name).await?;
     let same = found.filter(|found| found.metadata.uid.as_ref() == Some(&reference.uid));
-    Ok(same.map(|found| Owner {
-        view: ClusterView::of(&found),
-        control_plane: cluster::control_plane_ref(&found).map(ToOwned::to_owned),
+    Ok(same.map(|found| OwnerCluster {
+        cluster: CapiClusterView::from_object(&found),
+        control_plane: cluster::control_plane_name(&found).map(ToOwned::to_owned),
     }))
 }
 
-/// Reads what a `CAPTCluster` refers to.
-pub(super) async fn look(object: &CaptCluster, owner: Owner, ctx: &Context) -> Result<Seen, K8sError> {
+/// Reads the objects that a `CAPTCluster` references.
+pub(super) async fn dereference(
+    object: &CaptCluster,
+    owner: OwnerCluster,
+    ctx: &Context,
+) -> Result<NetworkReferences, K8sError> {
     let home = object.namespace();
     let home = home.as_deref();
     let control_plane = match &owner.control_plane {
-        Some(name) => readable(ctx.kube.get(home, name).await?),
+        Some(name) => valid_object(ctx.kube.get(home, name).await?),
         None => None,
     };
     let apply: Option<WorkspaceTemplateApply> = ctx.kube.get(home, &apply_name(object)).await?;
-    let template_names_secret = template_names_secret(object, ctx).await?;
+    let template_names_secret = does_template_name_secret(object, ctx).await?;
     let hidden_vpc_id = match &apply {
-        Some(apply) => hidden_vpc_id(apply, ctx).await?,
+        Some(apply) => read_hidden_vpc_id(apply, ctx).await?,
         None => None,
     };
-    Ok(Seen { cluster: owner.view, control_plane, apply, template_names_secret, hidden_vpc_id })
-}
-
-/// Reads what is left of the cluster that a `CAPTCluster` belongs to.
-pub(super) async fn remains(object: &CaptCluster, ctx: &Context) -> Result<Remains, K8sError> {
-    let home = object.namespace();
-    let home = home.as_deref();
-    let family = Family::of(&object.metadata);
-    // A control plane that cannot be read is there all the same.
-    let control_planes: Vec<DeserializeGuard<CaptControlPlane>> = ctx.kube.list(home, "").await?;
-    let ours = |it: &&DeserializeGuard<CaptControlPlane>| {
-        family.as_ref().is_some_and(|family| family.has(it.meta()))
-    };
-    let neighbours: Vec<DeserializeGuard<WorkspaceTemplateApply>> = ctx.kube.list(home, "").await?;
-    Ok(Remains {
-        control_planes: control_planes.iter().filter(ours).map(kube::ResourceExt::name_any).collect(),
-        // Its own one must be read: whoever cannot read it must not think that it is gone.
-        apply: ctx.kube.get(home, &apply_name(object)).await?,
-        neighbours: neighbours.into_iter().filter_map(|it| it.0.ok()).collect(),
+    Ok(NetworkReferences {
+        cluster: owner.cluster,
+        control_plane,
+        apply,
+        template_names_secret,
+        hidden_vpc_id,
     })
 }
 
-fn readable<K>(found: Option<DeserializeGuard<K>>) -> Option<K> {
+/// Reads the objects that the deletion depends on.
+pub(super) async fn dereference_for_deletion(
+    object: &CaptCluster,
+    ctx: &Context,
+) -> Result<NetworkDeletionInputs, K8sError> {
+    let home = object.namespace();
+    let home = home.as_deref();
+    let family = OwningCluster::from_metadata(&object.metadata);
+    // A control plane that does not deserialize still blocks the deletion.
+    let control_planes: Vec<DeserializeGuard<CaptControlPlane>> = ctx.kube.list(home, "").await?;
+    let ours = |it: &&DeserializeGuard<CaptControlPlane>| {
+        family.as_ref().is_some_and(|family| family.owns(it.meta()))
+    };
+    let neighbours: Vec<DeserializeGuard<WorkspaceTemplateApply>> = ctx.kube.list(home, "").await?;
+    Ok(NetworkDeletionInputs {
+        control_planes: control_planes.iter().filter(ours).map(kube::ResourceExt::name_any).collect(),
+        // Read strictly: a workspace that does not deserialize must not count as deleted.
+        apply: ctx.kube.get(home, &apply_name(object)).await?,
+        workspaces: neighbours.into_iter().filter_map(|it| it.0.ok()).collect(),
+    })
+}
+
+fn valid_object<K>(found: Option<DeserializeGuard<K>>) -> Option<K> {
     found.and_then(|it| it.0.ok())
 }
 
-async fn template_names_secret(object: &CaptCluster, ctx: &Context) -> Result<Option<bool>, K8sError> {
+async fn does_template_name_secret(object: &CaptCluster, ctx: &Context) -> Result<Option<bool>, K8sError> {
     let Some(reference) = &object.spec.vpc_template_ref else { return Ok(None) };
     let namespace = reference.namespace.clone().or_else(|| object.namespace());
     let found: Option<DeserializeGuard<WorkspaceTemplate>> =
         ctx.kube.get(namespace.as_deref(), &reference.name).await?;
-    Ok(readable(found).map(|it| it.spec.template.spec.write_connection_secret_to_ref.is_some()))
+    Ok(valid_object(found).map(|it| it.spec.template.spec.write_connection_secret_to_ref.is_some()))
 }
 
-/// A template may call all its outputs sensitive; then only the Secret has them.
-async fn hidden_vpc_id(apply: &WorkspaceTemplateApply, ctx: &Context) -> Result<Option<String>, K8sError> {
+/// Sensitive outputs are in the connection Secret only, not in the status.
+async fn read_hidden_vpc_id(
+    apply: &WorkspaceTemplateApply,
+    ctx: &Context,
+) -> Result<Option<String>, K8sError> {
     let status = apply.status.as_ref();
-    // One that everybody may see is not hidden, of whatever type it is.
+    // An output in the status is not sensitive, whatever its type.
     let is_seen = status.is_some_and(|status| status.outputs.contains_key("vpc_id"));
     let secret = status.and_then(|status| status.connection_secret_ref.as_ref()).filter(|_| !is_seen);
     let Some(SecretRef { name, namespace }) = secret else { return Ok(None) };
     let found: Option<Secret> = ctx.kube.get(Some(namespace), name).await?;
     let bytes = found.and_then(|secret| secret.data?.remove("vpc_id"));
     let text = bytes.and_then(|bytes| String::from_utf8(bytes.0).ok());
-    // Anything else than a text is JSON there.
+    // Values other than strings are JSON-encoded in the Secret.
     Ok(text.filter(|text| !text.is_empty() && !text.starts_with(['[', '{', '"'])))
 }

@@ -1,11 +1,11 @@
-//! Objects for the tests of the pure steps. Names differ on purpose: a mix-up of two of them is seen.
+//! Fixtures for the tests of the pure steps. All names differ, so that a mix-up fails a test.
 
 use serde_json::{Value, json};
 
-use super::dereference::Seen;
+use super::dereference::NetworkReferences;
 use crate::{
     api::{CaptCluster, WorkspaceTemplateApply},
-    controllers::common::cluster::ClusterView,
+    controllers::common::cluster::CapiClusterView,
 };
 
 /// `CAPTCluster` team/net of Cluster demo.
@@ -33,8 +33,8 @@ pub(super) fn workspace(spec: &Value, status: &Value) -> WorkspaceTemplateApply 
 }
 
 /// Its Cluster, and nothing else yet.
-pub(super) fn seen() -> Seen {
-    let cluster = ClusterView {
+pub(super) fn references() -> NetworkReferences {
+    let cluster = CapiClusterView {
         namespace: "team".to_owned(),
         name: "demo".to_owned(),
         uid: "u1".to_owned(),
@@ -44,5 +44,11 @@ pub(super) fn seen() -> Seen {
         endpoint: None,
         region: None,
     };
-    Seen { cluster, control_plane: None, apply: None, template_names_secret: None, hidden_vpc_id: None }
+    NetworkReferences {
+        cluster,
+        control_plane: None,
+        apply: None,
+        template_names_secret: None,
+        hidden_vpc_id: None,
+    }
 }

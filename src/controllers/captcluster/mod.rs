@@ -1,14 +1,15 @@
-//! `CAPTCluster`: the network of one cluster, by one workspace. The infrastructure cluster of contract v1beta2.
+//! Controller of `CAPTCluster`, the infrastructure cluster of the Cluster API contract v1beta2: the network of one
+//! cluster, created by one workspace.
 //!
-//! Writes its own objects and the workspace that it makes, and never a Cluster.
+//! Writes only the `CAPTCluster` and its `WorkspaceTemplateApply`; it must never write a Cluster.
 
 mod act;
 mod build;
 mod decide;
 mod dereference;
+mod events;
 #[cfg(test)]
 mod fixtures;
-mod news;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -22,60 +23,75 @@ use kube::{ResourceExt as _, runtime::controller::Action};
 
 pub use self::watch::run;
 use self::{
-    act::{Acted, Removed},
-    dereference::{Owner, Seen},
-    status::{Found, Moment},
+    act::{NetworkApplyOutcome, NetworkDeletionOutcome},
+    dereference::{NetworkReferences, OwnerCluster},
+    status::{NetworkObservation, StatusContext},
 };
 use super::common::{
     Context,
-    cluster::owner as owner_reference,
-    gate::{self, Gate},
-    step::{Step, Stopped},
-    workspace::text_output,
+    cluster::owner_cluster_ref as owner_reference,
+    gate::{self, ReconcileGate},
+    reconcile_error::{ReconcileError, ReconcileStep},
+    workspace_summary::string_output,
 };
 use crate::{
     api::{CaptCluster, CaptClusterStatus},
-    k8s::Written,
+    k8s::StatusWrite,
 };
 
-/// How often something is looked at that no watch tells of.
-const NET: Duration = Duration::from_mins(10);
-/// How often a deletion looks whether what it waits for is gone.
-const DELETION_NET: Duration = Duration::from_secs(30);
+/// Resync interval for changes that trigger no watch event.
+const RESYNC: Duration = Duration::from_mins(10);
+/// Resync interval during deletion.
+const DELETION_RESYNC: Duration = Duration::from_secs(30);
 
-/// Looks after one network.
-pub async fn reconcile(object: Arc<CaptCluster>, ctx: Arc<Context>) -> Result<Action, Stopped> {
+/// Reconciles one `CAPTCluster`.
+pub async fn reconcile(object: Arc<CaptCluster>, ctx: Arc<Context>) -> Result<Action, ReconcileError> {
     let (meta, filter) = (&object.metadata, ctx.settings.watch_filter.as_deref());
-    if gate::is_managed_elsewhere(meta) || !gate::passes(meta, filter) {
+    if gate::is_externally_managed(meta) || !gate::matches_watch_filter(meta, filter) {
         return Ok(Action::await_change());
     }
-    let owner = dereference::owner(&object, &ctx).await.map_err(Step::Dereference.stopped())?;
-    let at = moment(&object, &ctx);
+    let owner =
+        dereference::get_owner(&object, &ctx).await.map_err(ReconcileStep::Dereference.wrap_error())?;
+    let at = status_context(&object, &ctx);
     let old = object.status.clone().unwrap_or_default();
-    match (gate::gate(meta, owner.as_ref().map(|it| &it.view), filter), owner) {
-        (Gate::NotOurs | Gate::Moving, _) => {}
-        (Gate::Paused, _) => write(&object, &status::paused(&old, at), &ctx).await?,
-        (Gate::Open, _) if meta.deletion_timestamp.is_some() => return remove(&object, &ctx).await,
-        (Gate::Open, Some(owner)) => return Box::pin(keep(&object, owner, &ctx)).await,
-        (Gate::Open | Gate::WaitingForOwner, _) => {
-            write(&object, &status::waiting_for_owner(&old, at, &missing_owner(&object)), &ctx).await?;
+    match (gate::evaluate(meta, owner.as_ref().map(|it| &it.cluster), filter), owner) {
+        (ReconcileGate::FilteredOut | ReconcileGate::Moving, _) => {}
+        (ReconcileGate::Paused, _) => write_status(&object, &status::paused(&old, at), &ctx).await?,
+        (ReconcileGate::Proceed, _) if meta.deletion_timestamp.is_some() => {
+            return reconcile_deletion(&object, &ctx).await;
+        }
+        (ReconcileGate::Proceed, Some(owner)) => return Box::pin(reconcile_live(&object, owner, &ctx)).await,
+        (ReconcileGate::Proceed | ReconcileGate::WaitingForOwner, _) => {
+            write_status(
+                &object,
+                &status::waiting_for_owner(&old, at, &missing_owner_message(&object)),
+                &ctx,
+            )
+            .await?;
         }
     }
     Ok(Action::await_change())
 }
 
-/// A network that shall be there.
-async fn keep(object: &CaptCluster, owner: Owner, ctx: &Context) -> Result<Action, Stopped> {
-    // hold (client required)
-    let object = act::hold(object, ctx).await.map_err(Step::Hold.stopped())?;
+/// Reconciles an object that is not being deleted.
+async fn reconcile_live(
+    object: &CaptCluster,
+    owner: OwnerCluster,
+    ctx: &Context,
+) -> Result<Action, ReconcileError> {
+    // finalizer (client required)
+    let object = act::ensure_finalizer(object, ctx).await.map_err(ReconcileStep::Hold.wrap_error())?;
     // dereference (client required, read only)
-    let seen = dereference::look(&object, owner, ctx).await.map_err(Step::Dereference.stopped())?;
+    let seen = dereference::dereference(&object, owner, ctx)
+        .await
+        .map_err(ReconcileStep::Dereference.wrap_error())?;
     // validate (no client required)
     let valid = match validate::validate(&object, &seen) {
         Ok(valid) => valid,
         Err(refusal) => {
             let old = object.status.clone().unwrap_or_default();
-            write(&object, &status::invalid(&old, moment(&object, ctx), &refusal), ctx).await?;
+            write_status(&object, &status::invalid(&old, status_context(&object, ctx), &refusal), ctx)
+                .await?;
             return Ok(Action::await_change());
         }
     };
@@ -83,89 +99,105 @@ async fn keep(object: &CaptCluster, owner: Owner, ctx: &Context) -> Result<Actio
     let decision = decide::decide(&object, &valid, &seen);
     // act (client required)
     let live = seen.apply.clone();
-    let acted = act::carry_out(object, decision, live, ctx).await.map_err(Step::Act.stopped())?;
-    // status (no client required, but to write it)
-    let (new, next) = say(&acted, &seen, ctx);
-    write(&acted.object, &new, ctx).await?;
+    let acted =
+        act::apply_decision(object, decision, live, ctx).await.map_err(ReconcileStep::Act.wrap_error())?;
+    // status (client required only to write it)
+    let (new, next) = status_and_requeue(&acted, &seen, ctx);
+    write_status(&acted.object, &new, ctx).await?;
     Ok(Action::requeue(next))
 }
 
-/// A network that goes.
-async fn remove(object: &CaptCluster, ctx: &Context) -> Result<Action, Stopped> {
-    let remains = dereference::remains(object, ctx).await.map_err(Step::Dereference.stopped())?;
-    let removal = decide::removal(object, &remains);
-    match act::remove(object, removal, ctx).await.map_err(Step::Remove.stopped())? {
-        Removed::Released => Ok(Action::await_change()),
-        Removed::Waiting { reason, why } => {
+/// Reconciles an object that is being deleted.
+async fn reconcile_deletion(object: &CaptCluster, ctx: &Context) -> Result<Action, ReconcileError> {
+    let remains = dereference::dereference_for_deletion(object, ctx)
+        .await
+        .map_err(ReconcileStep::Dereference.wrap_error())?;
+    let removal = decide::next_deletion_step(object, &remains);
+    match act::execute_deletion_step(object, removal, ctx)
+        .await
+        .map_err(ReconcileStep::Remove.wrap_error())?
+    {
+        NetworkDeletionOutcome::FinalizersRemoved => Ok(Action::await_change()),
+        NetworkDeletionOutcome::Waiting { reason, why } => {
             let old = object.status.clone().unwrap_or_default();
-            write(object, &status::deleting(&old, moment(object, ctx), reason, &why), ctx).await?;
-            Ok(Action::requeue(DELETION_NET))
+            write_status(object, &status::deleting(&old, status_context(object, ctx), reason, &why), ctx)
+                .await?;
+            Ok(Action::requeue(DELETION_RESYNC))
         }
     }
 }
 
-/// The status after what was done, and when to look again.
-fn say(acted: &Acted, seen: &Seen, ctx: &Context) -> (CaptClusterStatus, Duration) {
-    let at = moment(&acted.object, ctx);
+/// The status after the decision was applied, and the requeue interval.
+fn status_and_requeue(
+    acted: &NetworkApplyOutcome,
+    seen: &NetworkReferences,
+    ctx: &Context,
+) -> (CaptClusterStatus, Duration) {
+    let at = status_context(&acted.object, ctx);
     let old = acted.object.status.clone().unwrap_or_default();
     let spec = &acted.object.spec;
-    let output = acted.apply.as_ref().and_then(|apply| text_output(apply, "vpc_id"));
-    let limit = timeout(seen, ctx);
-    let (overdue, left) = patience(acted, limit, at.now);
-    let found = Found {
+    let output = acted.apply.as_ref().and_then(|apply| string_output(apply, "vpc_id"));
+    let limit = vpc_timeout(seen, ctx);
+    let (overdue, left) = timeout_state(acted, limit, at.now);
+    let found = NetworkObservation {
         apply: acted.apply.as_ref(),
-        is_existing: spec.existing_vpc_id.is_some(),
+        uses_existing_vpc: spec.existing_vpc_id.is_some(),
         vpc_id: output
             .map(ToOwned::to_owned)
             .or_else(|| seen.hidden_vpc_id.clone())
             .or_else(|| spec.existing_vpc_id.clone()),
-        refused: acted.refused.clone(),
-        waiting: acted.waiting.clone(),
-        overdue: overdue.then_some(limit),
+        rejection: acted.rejection.clone(),
+        waiting_for: acted.waiting_for.clone(),
+        exceeded_timeout: overdue.then_some(limit),
         endpoint: seen.cluster.endpoint.as_ref().map(|(host, _)| host.as_str()),
     };
     let new = status::observed(&old, at, &found);
-    let next = if status::provisioned(&new) { NET } else { left.unwrap_or(NET).min(NET) };
+    let next = if status::is_provisioned(&new) { RESYNC } else { left.unwrap_or(RESYNC).min(RESYNC) };
     (new, next)
 }
 
-/// How long the VPC may take: the control plane's word, else the operator's.
-fn timeout(seen: &Seen, ctx: &Context) -> Duration {
+/// Timeout for the VPC: from the control plane's spec, else the operator's default.
+fn vpc_timeout(seen: &NetworkReferences, ctx: &Context) -> Duration {
     let config = seen.control_plane.as_ref().and_then(|it| it.spec.control_plane_config.as_ref());
     let minutes =
         config.and_then(|it| it.timeouts.as_ref()).and_then(|it| u64::try_from(it.vpc_ready_timeout).ok());
     minutes.map_or(ctx.settings.vpc_timeout, Duration::from_mins)
 }
 
-/// Whether the workspace takes too long, and how long it has left otherwise.
-fn patience(acted: &Acted, limit: Duration, now: Timestamp) -> (bool, Option<Duration>) {
+/// Whether the workspace exceeded the timeout, and the time that is left otherwise.
+fn timeout_state(acted: &NetworkApplyOutcome, limit: Duration, now: Timestamp) -> (bool, Option<Duration>) {
     let created = acted.apply.as_ref().and_then(|apply| apply.metadata.creation_timestamp.as_ref());
     let Some(created) = created else { return (false, None) };
     let age = Duration::try_from(now.duration_since(created.0)).unwrap_or_default();
     (age >= limit, limit.checked_sub(age).filter(|left| !left.is_zero()))
 }
 
-fn missing_owner(object: &CaptCluster) -> String {
+fn missing_owner_message(object: &CaptCluster) -> String {
     match owner_reference(&object.metadata) {
-        None => "no Cluster has set its owner reference yet".to_owned(),
+        None => "no owner reference to a Cluster is set yet".to_owned(),
         Some(owner) => format!("Cluster {} with uid {} does not exist", owner.name, owner.uid),
     }
 }
 
-fn moment(object: &CaptCluster, ctx: &Context) -> Moment {
-    Moment { generation: object.metadata.generation, now: (ctx.clock)() }
+fn status_context(object: &CaptCluster, ctx: &Context) -> StatusContext {
+    StatusContext { generation: object.metadata.generation, now: (ctx.clock)() }
 }
 
-/// Writes the status if it says something new, and tells what is worth telling.
-async fn write(object: &CaptCluster, new: &CaptClusterStatus, ctx: &Context) -> Result<(), Stopped> {
+/// Writes the status if it changed, and publishes events for its transitions.
+async fn write_status(
+    object: &CaptCluster,
+    new: &CaptClusterStatus,
+    ctx: &Context,
+) -> Result<(), ReconcileError> {
     let old = object.status.as_ref();
-    let written = ctx.kube.write_status(object, old, new).await.map_err(Step::Status.stopped())?;
-    if written == Written::Changed {
+    let written =
+        ctx.kube.write_status(object, old, new).await.map_err(ReconcileStep::Status.wrap_error())?;
+    if written == StatusWrite::Changed {
         let before = old.cloned().unwrap_or_default();
-        for one in news::news(&before, new) {
-            ctx.events.tell(object, one).await;
+        for one in events::status_events(&before, new) {
+            ctx.events.publish(object, one).await;
         }
-        tracing::debug!(namespace = object.namespace(), name = object.name_any(), phase = ?new.phase, "status");
+        tracing::debug!(namespace = object.namespace(), name = object.name_any(), phase = ?new.phase, "status written");
     }
     Ok(())
 }

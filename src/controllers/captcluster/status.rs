@@ -1,138 +1,146 @@
-//! What is said of a network. Pure: the old status and what was found in, the new status out.
+//! Computes the status of a `CAPTCluster` from the old status and the observation. Pure: no I/O.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
-use super::validate::Refusal;
+use super::validate::NetworkRejection;
 use crate::{
     api::{
         CaptClusterStatus, ClusterInitialization, FailureDomain, Phase, VpcWorkspaceStatus,
         WorkspaceTemplateApply,
         conditions::{reasons, types},
     },
-    controllers::common::workspace::{self, Finding},
-    k8s::conditions::{self, Said},
+    controllers::common::workspace_summary::{self, WorkspaceSummary},
+    k8s::conditions::{self, ConditionUpdate},
     model::names,
 };
 
-/// Most zones that a status may name.
-const MOST_DOMAINS: usize = 100;
+/// Maximum number of failure domains in a status.
+const MAX_FAILURE_DOMAINS: usize = 100;
 
-/// Which object, when.
+/// Generation and time for conditions.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Moment {
-    /// The generation that is talked about.
+pub(super) struct StatusContext {
+    /// Generation of the observed spec.
     pub generation: Option<i64>,
-    /// The time.
+    /// Transition time of changed conditions.
     pub now: Timestamp,
 }
 
-/// What was found of a network that shall be there.
+/// Observation of a network that is not being deleted.
 #[derive(Debug, Clone)]
-pub(super) struct Found<'a> {
-    /// Its workspace.
+pub(super) struct NetworkObservation<'a> {
+    /// The network's workspace.
     pub apply: Option<&'a WorkspaceTemplateApply>,
-    /// It was there before.
-    pub is_existing: bool,
+    /// The spec names an existing VPC.
+    pub uses_existing_vpc: bool,
     /// Id of the VPC.
     pub vpc_id: Option<String>,
-    /// Why its workspace cannot be as it should.
-    pub refused: Option<Refusal>,
-    /// What has to happen before its workspace can be as it should.
-    pub waiting: Option<String>,
-    /// It takes longer than this.
-    pub overdue: Option<Duration>,
-    /// Host of the cluster's API.
+    /// Why the desired workspace was rejected.
+    pub rejection: Option<NetworkRejection>,
+    /// What has to happen before the workspace can be applied.
+    pub waiting_for: Option<String>,
+    /// The exceeded timeout.
+    pub exceeded_timeout: Option<Duration>,
+    /// Host of the Cluster's API endpoint.
     pub endpoint: Option<&'a str>,
 }
 
-/// What is thought of a network.
+/// Overall state of a network.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Verdict {
-    /// It is there.
-    Good { note: String },
-    /// It is there, and not as asked for.
-    Hindered { reason: &'static str, why: String },
-    /// It is not there yet.
-    Coming { why: String },
-    /// It should be there by now.
-    Late { why: String },
-    /// It cannot be made.
+enum NetworkState {
+    /// Ready.
+    Ready { note: String },
+    /// Usable, but the desired change failed.
+    Degraded { reason: &'static str, why: String },
+    /// Being created.
+    Creating { why: String },
+    /// Not ready within the timeout; still being created.
+    TimedOut { why: String },
+    /// Cannot be created.
     Failed { reason: &'static str, why: String },
 }
 
-/// The status of an object that nobody owns yet.
-pub(super) fn waiting_for_owner(old: &CaptClusterStatus, at: Moment, why: &str) -> CaptClusterStatus {
-    let mut new = begin(old, at);
-    say(&mut new, at, Said::no(types::READY, reasons::WAITING_FOR_OWNER, why));
+/// Status of an object without an owning Cluster.
+pub(super) fn waiting_for_owner(old: &CaptClusterStatus, at: StatusContext, why: &str) -> CaptClusterStatus {
+    let mut new = base_status(old, at);
+    set_condition(&mut new, at, ConditionUpdate::status_false(types::READY, reasons::WAITING_FOR_OWNER, why));
     new.phase = new.phase.or(Some(Phase::Creating));
     new.ready = Some(false);
     new
 }
 
-/// The status of an object that is left alone: all else stays as it was.
-pub(super) fn paused(old: &CaptClusterStatus, at: Moment) -> CaptClusterStatus {
+/// Status of a paused object; everything but the condition `Paused` stays.
+pub(super) fn paused(old: &CaptClusterStatus, at: StatusContext) -> CaptClusterStatus {
     let mut new = old.clone();
     let why = "the Cluster, or this object, is paused";
-    say(&mut new, at, Said::yes(types::PAUSED, reasons::PAUSED, why));
+    set_condition(&mut new, at, ConditionUpdate::status_true(types::PAUSED, reasons::PAUSED, why));
     new
 }
 
-/// The status of an object that asks for what cannot be.
-pub(super) fn invalid(old: &CaptClusterStatus, at: Moment, refusal: &Refusal) -> CaptClusterStatus {
-    let mut new = begin(old, at);
-    let Refusal { reason, message } = refusal;
+/// Status of an object with an invalid spec.
+pub(super) fn invalid(
+    old: &CaptClusterStatus,
+    at: StatusContext,
+    refusal: &NetworkRejection,
+) -> CaptClusterStatus {
+    let mut new = base_status(old, at);
+    let NetworkRejection { reason, message } = refusal;
     if !conditions::is_true(&new.conditions, types::VPC_READY) {
-        say(&mut new, at, Said::no(types::VPC_READY, reason, message));
+        set_condition(&mut new, at, ConditionUpdate::status_false(types::VPC_READY, reason, message));
     }
-    fail(&mut new, at, reason, message);
+    set_failed(&mut new, at, reason, message);
     new.phase = Some(phase(&new, false, false));
     new
 }
 
-/// The status of an object that is looked after.
-pub(super) fn observed(old: &CaptClusterStatus, at: Moment, found: &Found<'_>) -> CaptClusterStatus {
-    let mut new = begin(old, at);
-    let finding = found.apply.map(workspace::look);
+/// Status of an object with a valid spec.
+pub(super) fn observed(
+    old: &CaptClusterStatus,
+    at: StatusContext,
+    found: &NetworkObservation<'_>,
+) -> CaptClusterStatus {
+    let mut new = base_status(old, at);
+    let finding = found.apply.map(workspace_summary::summarize);
     if let Some(apply) = found.apply {
-        new.vpc_workspace_name = Some(names::workspace(&apply.name_any()).to_owned());
+        new.vpc_workspace_name = Some(names::workspace_name(&apply.name_any()).to_owned());
         new.workspace_template_status = Some(workspace_status(old, apply, finding.as_ref()));
     }
     new.endpoint = found.endpoint.map(ToOwned::to_owned).or(new.endpoint);
-    let verdict = verdict(found, finding.as_ref(), provisioned(old));
-    if matches!(verdict, Verdict::Good { .. } | Verdict::Hindered { .. }) {
-        exists(&mut new, found);
+    let verdict = network_state(found, finding.as_ref(), is_provisioned(old));
+    if matches!(verdict, NetworkState::Ready { .. } | NetworkState::Degraded { .. }) {
+        mark_provisioned(&mut new, found);
     }
-    pronounce(&mut new, at, verdict, found);
-    let settled = finding.is_some_and(|finding| finding.settled);
+    set_network_conditions(&mut new, at, verdict, found);
+    let settled = finding.is_some_and(|finding| finding.up_to_date);
     new.phase = Some(phase(&new, false, settled));
     new
 }
 
-/// The status of an object that goes.
+/// Status of an object that is being deleted.
 pub(super) fn deleting(
     old: &CaptClusterStatus,
-    at: Moment,
+    at: StatusContext,
     reason: &'static str,
     why: &str,
 ) -> CaptClusterStatus {
-    let mut new = begin(old, at);
-    say(&mut new, at, Said::yes(types::DELETING, reason, why));
-    say(&mut new, at, Said::no(types::READY, reasons::DELETING, why));
+    let mut new = base_status(old, at);
+    set_condition(&mut new, at, ConditionUpdate::status_true(types::DELETING, reason, why));
+    set_condition(&mut new, at, ConditionUpdate::status_false(types::READY, reasons::DELETING, why));
     new.ready = Some(false);
     new.phase = Some(phase(&new, true, false));
     new
 }
 
-/// Where the object is in its life. Only what was said before is asked.
+/// Phase, derived from the rest of the status.
 fn phase(status: &CaptClusterStatus, is_deleting: bool, is_settled: bool) -> Phase {
     if is_deleting {
         Phase::Deleting
     } else if status.failure_reason.is_some() {
         Phase::Failed
-    } else if !provisioned(status) {
+    } else if !is_provisioned(status) {
         Phase::Creating
     } else if is_settled && status.ready == Some(true) {
         Phase::Ready
@@ -141,96 +149,125 @@ fn phase(status: &CaptClusterStatus, is_deleting: bool, is_settled: bool) -> Pha
     }
 }
 
-fn verdict(found: &Found<'_>, finding: Option<&Finding>, was_there: bool) -> Verdict {
-    let usable = finding.is_some_and(|finding| finding.usable) && found.vpc_id.is_some();
-    let failure = finding.and_then(Finding::failure);
-    if let Some(Refusal { reason, message }) = &found.refused {
+fn network_state(
+    found: &NetworkObservation<'_>,
+    finding: Option<&WorkspaceSummary>,
+    was_there: bool,
+) -> NetworkState {
+    let usable = finding.is_some_and(|finding| finding.available) && found.vpc_id.is_some();
+    let failure = finding.and_then(WorkspaceSummary::failure);
+    if let Some(NetworkRejection { reason, message }) = &found.rejection {
         let (reason, why) = (*reason, message.clone());
-        return if usable { Verdict::Hindered { reason, why } } else { Verdict::Failed { reason, why } };
+        return if usable {
+            NetworkState::Degraded { reason, why }
+        } else {
+            NetworkState::Failed { reason, why }
+        };
     }
-    if let Some(why) = &found.waiting {
-        return Verdict::Coming { why: why.clone() };
+    if let Some(why) = &found.waiting_for {
+        return NetworkState::Creating { why: why.clone() };
     }
     let Some(finding) = finding else {
-        return Verdict::Coming { why: "its WorkspaceTemplateApply is being made".to_owned() };
+        return NetworkState::Creating { why: "the WorkspaceTemplateApply is being created".to_owned() };
     };
     if let Some(failure) = failure {
-        let why = failure.text.clone();
+        let why = failure.message.clone();
         let broke = if was_there { reasons::VPC_RECONCILIATION_FAILED } else { reasons::VPC_CREATION_FAILED };
         return if usable {
-            Verdict::Hindered { reason: reasons::VPC_RECONCILIATION_FAILED, why }
+            NetworkState::Degraded { reason: reasons::VPC_RECONCILIATION_FAILED, why }
         } else {
-            Verdict::Failed { reason: broke, why }
+            NetworkState::Failed { reason: broke, why }
         };
     }
     if usable {
-        let note = finding.trouble.as_ref().map(|it| it.text.clone()).unwrap_or_default();
-        return Verdict::Good { note };
+        let note = finding.problem.as_ref().map(|it| it.message.clone()).unwrap_or_default();
+        return NetworkState::Ready { note };
     }
-    if finding.usable && finding.settled {
-        let why =
-            "the workspace is ready and has no output vpc_id that is text; add it to the template".to_owned();
-        return Verdict::Failed { reason: reasons::VPC_CREATION_FAILED, why };
+    if finding.available && finding.up_to_date {
+        let why = "the workspace is ready but has no string output vpc_id; add it to the template".to_owned();
+        return NetworkState::Failed { reason: reasons::VPC_CREATION_FAILED, why };
     }
-    let why = finding.text().to_owned();
-    match found.overdue.filter(|_| !was_there) {
-        Some(limit) => Verdict::Late {
-            why: format!("not ready after {} minutes and still at it: {why}", limit.as_secs() / 60),
+    let why = finding.message().to_owned();
+    match found.exceeded_timeout.filter(|_| !was_there) {
+        Some(limit) => NetworkState::TimedOut {
+            why: format!("not ready after {} minutes; still in progress: {why}", limit.as_secs() / 60),
         },
-        None => Verdict::Coming { why },
+        None => NetworkState::Creating { why },
     }
 }
 
-/// Puts a verdict into conditions and the fields for people.
-fn pronounce(new: &mut CaptClusterStatus, at: Moment, verdict: Verdict, found: &Found<'_>) {
-    let there = if found.is_existing { reasons::EXISTING_VPC_USED } else { reasons::VPC_CREATED };
+/// Sets the conditions and the failure fields.
+fn set_network_conditions(
+    new: &mut CaptClusterStatus,
+    at: StatusContext,
+    verdict: NetworkState,
+    found: &NetworkObservation<'_>,
+) {
+    let there = if found.uses_existing_vpc { reasons::EXISTING_VPC_USED } else { reasons::VPC_CREATED };
     let id = found.vpc_id.clone().unwrap_or_default();
     match verdict {
-        Verdict::Good { note } => {
-            say(new, at, Said::yes(types::VPC_READY, there, id));
-            succeed(new, at, &note);
+        NetworkState::Ready { note } => {
+            set_condition(new, at, ConditionUpdate::status_true(types::VPC_READY, there, id));
+            set_ready(new, at, &note);
         }
-        Verdict::Hindered { reason, why } => {
-            say(new, at, Said::yes(types::VPC_READY, there, id));
-            fail(new, at, reason, &why);
+        NetworkState::Degraded { reason, why } => {
+            set_condition(new, at, ConditionUpdate::status_true(types::VPC_READY, there, id));
+            set_failed(new, at, reason, &why);
         }
-        Verdict::Coming { why } => {
-            say(new, at, Said::no(types::VPC_READY, reasons::VPC_CREATING, why.as_str()));
-            say(new, at, Said::no(types::READY, reasons::VPC_CREATING, why));
-            recover(new);
+        NetworkState::Creating { why } => {
+            set_condition(
+                new,
+                at,
+                ConditionUpdate::status_false(types::VPC_READY, reasons::VPC_CREATING, why.as_str()),
+            );
+            set_condition(new, at, ConditionUpdate::status_false(types::READY, reasons::VPC_CREATING, why));
+            clear_failure(new);
             new.ready = Some(false);
         }
-        Verdict::Late { why } => {
-            say(new, at, Said::no(types::VPC_READY, reasons::VPC_READY_TIMEOUT, why.as_str()));
-            say(new, at, Said::no(types::READY, reasons::VPC_READY_TIMEOUT, why.as_str()));
-            recover(new);
+        NetworkState::TimedOut { why } => {
+            set_condition(
+                new,
+                at,
+                ConditionUpdate::status_false(types::VPC_READY, reasons::VPC_READY_TIMEOUT, why.as_str()),
+            );
+            set_condition(
+                new,
+                at,
+                ConditionUpdate::status_false(types::READY, reasons::VPC_READY_TIMEOUT, why.as_str()),
+            );
+            clear_failure(new);
             new.ready = Some(false);
             new.failure_reason = Some(reasons::VPC_READY_TIMEOUT.to_owned());
             new.failure_message = Some(why);
         }
-        Verdict::Failed { reason, why } => {
-            say(new, at, Said::no(types::VPC_READY, reason, why.as_str()));
-            fail(new, at, reason, &why);
+        NetworkState::Failed { reason, why } => {
+            set_condition(new, at, ConditionUpdate::status_false(types::VPC_READY, reason, why.as_str()));
+            set_failed(new, at, reason, &why);
         }
     }
 }
 
-/// What is said of every object that is worked on.
-fn begin(old: &CaptClusterStatus, at: Moment) -> CaptClusterStatus {
+/// The old status with the fields that every unpaused object has.
+fn base_status(old: &CaptClusterStatus, at: StatusContext) -> CaptClusterStatus {
     let mut new = old.clone();
     new.observed_generation = at.generation;
-    say(&mut new, at, Said::no(types::PAUSED, reasons::NOT_PAUSED, ""));
+    set_condition(&mut new, at, ConditionUpdate::status_false(types::PAUSED, reasons::NOT_PAUSED, ""));
     if !conditions::is_true(&new.conditions, types::DELETING) {
-        say(&mut new, at, Said::no(types::DELETING, reasons::NOT_DELETING, ""));
+        set_condition(
+            &mut new,
+            at,
+            ConditionUpdate::status_false(types::DELETING, reasons::NOT_DELETING, ""),
+        );
     }
     new
 }
 
-/// What is known of a network that is there. The latch closes here, and nothing opens it.
-fn exists(new: &mut CaptClusterStatus, found: &Found<'_>) {
+/// Sets VPC id and failure domains, and the latch `initialization.provisioned`, which is never reset.
+fn mark_provisioned(new: &mut CaptClusterStatus, found: &NetworkObservation<'_>) {
     new.initialization = Some(ClusterInitialization { provisioned: Some(true) });
     new.vpc_id.clone_from(&found.vpc_id);
-    let mut zones = found.apply.map(|apply| workspace::list_output(apply, "azs")).unwrap_or_default();
+    let mut zones =
+        found.apply.map(|apply| workspace_summary::string_list_output(apply, "azs")).unwrap_or_default();
     zones.sort_unstable();
     zones.dedup();
     let domain = |zone: &str| FailureDomain {
@@ -238,28 +275,28 @@ fn exists(new: &mut CaptClusterStatus, found: &Found<'_>) {
         control_plane: Some(true),
         ..FailureDomain::default()
     };
-    new.failure_domains = zones.into_iter().take(MOST_DOMAINS).map(domain).collect();
+    new.failure_domains = zones.into_iter().take(MAX_FAILURE_DOMAINS).map(domain).collect();
 }
 
-fn succeed(new: &mut CaptClusterStatus, at: Moment, note: &str) {
-    say(new, at, Said::yes(types::READY, reasons::READY, note));
-    recover(new);
+fn set_ready(new: &mut CaptClusterStatus, at: StatusContext, note: &str) {
+    set_condition(new, at, ConditionUpdate::status_true(types::READY, reasons::READY, note));
+    clear_failure(new);
     new.ready = Some(true);
 }
 
-fn fail(new: &mut CaptClusterStatus, at: Moment, reason: &'static str, why: &str) {
+fn set_failed(new: &mut CaptClusterStatus, at: StatusContext, reason: &'static str, why: &str) {
     let kind = match reason {
         reasons::INVALID_SPEC | reasons::INVALID_VPC_CONFIG => reason,
         _ => reasons::VPC_RECONCILIATION_FAILED,
     };
-    say(new, at, Said::no(types::READY, reason, why));
-    say(new, at, Said::yes(types::VPC_FAILED, kind, why));
+    set_condition(new, at, ConditionUpdate::status_false(types::READY, reason, why));
+    set_condition(new, at, ConditionUpdate::status_true(types::VPC_FAILED, kind, why));
     new.ready = Some(false);
     new.failure_reason = Some(reason.to_owned());
     new.failure_message = Some(why.to_owned());
 }
 
-fn recover(new: &mut CaptClusterStatus) {
+fn clear_failure(new: &mut CaptClusterStatus) {
     conditions::remove(&mut new.conditions, types::VPC_FAILED);
     new.failure_reason = None;
     new.failure_message = None;
@@ -268,32 +305,32 @@ fn recover(new: &mut CaptClusterStatus) {
 fn workspace_status(
     old: &CaptClusterStatus,
     apply: &WorkspaceTemplateApply,
-    finding: Option<&Finding>,
+    finding: Option<&WorkspaceSummary>,
 ) -> VpcWorkspaceStatus {
     let before = old.workspace_template_status.clone().unwrap_or_default();
     let status = apply.status.as_ref();
     let applied = status.and_then(|status| status.last_applied_time.clone());
-    let trouble = finding.and_then(|finding| finding.trouble.as_ref());
+    let trouble = finding.and_then(|finding| finding.problem.as_ref());
     let failed = status.and_then(|status| status.run.as_ref()).and_then(|run| run.inputs_hash.clone());
     VpcWorkspaceStatus {
-        ready: Some(finding.is_some_and(|finding| finding.usable && finding.trouble.is_none())),
+        ready: Some(finding.is_some_and(|finding| finding.available && finding.problem.is_none())),
         last_applied_revision: applied.as_ref().map(|at| at.0.to_string()).or(before.last_applied_revision),
         last_failed_revision: match trouble {
             Some(_) => failed.or(before.last_failed_revision),
             None => before.last_failed_revision,
         },
-        last_failure_message: trouble.map(|it| it.text.clone()),
-        workspace_name: Some(names::workspace(&apply.name_any()).to_owned()),
+        last_failure_message: trouble.map(|it| it.message.clone()),
+        workspace_name: Some(names::workspace_name(&apply.name_any()).to_owned()),
         last_applied_time: applied.or(before.last_applied_time),
     }
 }
 
-/// Whether the network was complete once.
-pub(super) fn provisioned(status: &CaptClusterStatus) -> bool {
+/// Whether the latch `initialization.provisioned` is set.
+pub(super) fn is_provisioned(status: &CaptClusterStatus) -> bool {
     status.initialization.as_ref().is_some_and(|it| it.provisioned == Some(true))
 }
 
-fn say(status: &mut CaptClusterStatus, at: Moment, said: Said) {
+fn set_condition(status: &mut CaptClusterStatus, at: StatusContext, said: ConditionUpdate) {
     let _ = conditions::set(&mut status.conditions, said, at.generation, at.now);
 }
 

@@ -1,19 +1,19 @@
-//! What the network of a cluster shall be, or what is wrong with it. Pure.
+//! Validates the spec of a `CAPTCluster`. Pure: no I/O.
 
 use crate::{
     api::{CaptCluster, CaptControlPlane, WorkspaceTemplateApply, conditions::reasons},
     model::{
         Parse as _, Problem,
         network::{self, NetworkSource, ValidatedNetwork},
-        text::{ClusterName, Namespace},
+        newtypes::{ClusterName, Namespace},
     },
 };
 
-use super::dereference::Seen;
+use super::dereference::NetworkReferences;
 
-/// A network with nothing left to question.
+/// Validated spec.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Validated {
+pub(super) struct ValidatedCaptCluster {
     /// The network.
     pub network: ValidatedNetwork,
     /// Name of the Cluster.
@@ -22,39 +22,43 @@ pub(super) struct Validated {
     pub eks_name: Option<ClusterName>,
 }
 
-/// What is wrong.
+/// Why a spec or the workspace derived from it was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refusal {
-    /// In one word.
+pub(super) struct NetworkRejection {
+    /// Condition reason.
     pub reason: &'static str,
-    /// Field by field.
+    /// Condition message, which names the fields.
     pub message: String,
 }
 
-/// Looks at a `CAPTCluster` of this Cluster.
-pub(super) fn validate(object: &CaptCluster, seen: &Seen) -> Result<Validated, Refusal> {
+/// Validates a `CAPTCluster` together with its references.
+pub(super) fn validate(
+    object: &CaptCluster,
+    seen: &NetworkReferences,
+) -> Result<ValidatedCaptCluster, NetworkRejection> {
     let home = object.metadata.namespace.as_deref().unwrap_or_default();
-    let home = Namespace::parse(home).map_err(|malformed| refuse(&[problem(malformed.to_string())]))?;
-    let network = network::validate(&object.spec, &home).map_err(|problems| refuse(&problems))?;
+    let home =
+        Namespace::parse(home).map_err(|malformed| reject(&[namespace_problem(malformed.to_string())]))?;
+    let network = network::validate(&object.spec, &home).map_err(|problems| reject(&problems))?;
     let cluster = seen.cluster.name.clone();
-    let wanted =
-        eks_name(seen.control_plane.as_ref(), seen.apply.as_ref()).unwrap_or_else(|| cluster.clone());
+    let wanted = effective_eks_name(seen.control_plane.as_ref(), seen.apply.as_ref())
+        .unwrap_or_else(|| cluster.clone());
     let eks_name = match (ClusterName::parse(&wanted), &network.source) {
         (Ok(name), _) => Some(name),
-        // A template gets the Cluster's name, whatever EKS thinks of it.
+        // A template gets the Cluster's name, even if EKS would reject it.
         (Err(_), NetworkSource::Template(_)) => None,
         (Err(malformed), _) => {
-            let message = format!("{malformed}, and the Cluster's name is what EKS gets");
+            let message = format!("{malformed}; the Cluster's name is used as the EKS cluster name");
             let remedy = "set eksClusterName of the CAPTControlPlane".to_owned();
-            return Err(refuse(&[Problem { path: "metadata.name".to_owned(), message, remedy }]));
+            return Err(reject(&[Problem { path: "metadata.name".to_owned(), message, remedy }]));
         }
     };
-    Ok(Validated { network, cluster, eks_name })
+    Ok(ValidatedCaptCluster { network, cluster, eks_name })
 }
 
-/// The control plane's word; while there is none, what was said before: a network must not be changed because its
-/// control plane was deleted a moment before it.
-fn eks_name(
+/// The name in the control plane's spec. Without a control plane, the name in the live workspace: deleting the control
+/// plane first must not change the network.
+fn effective_eks_name(
     control_plane: Option<&CaptControlPlane>,
     apply: Option<&WorkspaceTemplateApply>,
 ) -> Option<String> {
@@ -64,11 +68,11 @@ fn eks_name(
     }
 }
 
-fn problem(message: String) -> Problem {
+fn namespace_problem(message: String) -> Problem {
     Problem { path: "metadata.namespace".to_owned(), message, remedy: "use another namespace".to_owned() }
 }
 
-fn refuse(problems: &[Problem]) -> Refusal {
+fn reject(problems: &[Problem]) -> NetworkRejection {
     let about_vpc = |problem: &Problem| {
         ["spec.vpcConfig", "spec.existingVpcId", "spec.vpcTemplateRef"]
             .iter()
@@ -78,7 +82,7 @@ fn refuse(problems: &[Problem]) -> Refusal {
     let reason =
         if problems.iter().any(about_vpc) { reasons::INVALID_VPC_CONFIG } else { reasons::INVALID_SPEC };
     let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    Refusal { reason, message }
+    NetworkRejection { reason, message }
 }
 
 #[cfg(test)]
@@ -87,10 +91,10 @@ mod tests {
 
     use super::*;
     use crate::api::CaptControlPlaneSpec;
-    use crate::controllers::captcluster::fixtures::{captcluster, seen, workspace};
+    use crate::controllers::captcluster::fixtures::{captcluster, references, workspace};
 
-    fn verdict(spec: &Value) -> Result<Validated, Refusal> {
-        validate(&captcluster(spec), &seen())
+    fn validate_spec(spec: &Value) -> Result<ValidatedCaptCluster, NetworkRejection> {
+        validate(&captcluster(spec), &references())
     }
 
     #[test]
@@ -114,7 +118,7 @@ mod tests {
                 "spec.existingVpcId",
             ),
         ] {
-            let refusal = verdict(&spec).unwrap_err();
+            let refusal = validate_spec(&spec).unwrap_err();
             assert_eq!(refusal.reason, reason, "{spec}");
             assert!(refusal.message.contains(path), "{}", refusal.message);
         }
@@ -123,8 +127,8 @@ mod tests {
     #[test]
     fn the_eks_name_is_the_control_planes_or_the_clusters() {
         let spec = json!({"region": "eu-central-1"});
-        assert_eq!(verdict(&spec).unwrap().eks_name.unwrap().as_str(), "demo");
-        let mut seen = seen();
+        assert_eq!(validate_spec(&spec).unwrap().eks_name.unwrap().as_str(), "demo");
+        let mut seen = references();
         let mut control_plane = CaptControlPlane::new("cp", CaptControlPlaneSpec::default());
         control_plane.spec.eks_cluster_name = Some("prod".to_owned());
         seen.control_plane = Some(control_plane);
@@ -133,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_control_plane_that_was_deleted_leaves_its_name() {
-        let mut seen = seen();
+        let mut seen = references();
         seen.apply = Some(workspace(&json!({"inputs": {"cluster_name": "prod"}}), &json!({})));
         let valid = validate(&captcluster(&json!({"region": "eu-central-1"})), &seen).unwrap();
         assert_eq!(valid.eks_name.unwrap().as_str(), "prod");
@@ -141,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_cluster_name_that_eks_refuses_is_told_and_a_template_may_have_it() {
-        let mut seen = seen();
+        let mut seen = references();
         seen.cluster.name = "demo.example".to_owned();
         let refusal = validate(&captcluster(&json!({"region": "eu-central-1"})), &seen).unwrap_err();
         assert!(refusal.message.contains("set eksClusterName"), "{}", refusal.message);

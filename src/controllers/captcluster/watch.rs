@@ -1,6 +1,7 @@
-//! What leads to a look at a `CAPTCluster`: itself, its Cluster, its workspace, the control planes of the same Cluster.
+//! Watches that trigger a reconcile of a `CAPTCluster`: the object, its Cluster, its workspace, and the control planes of
+//! the same Cluster.
 //!
-//! Of others only the metadata is watched: it tells that something changed, and what it is now is read in the reconcile.
+//! Other objects are watched by metadata only; the reconcile reads their current content.
 
 use std::sync::Arc;
 
@@ -18,69 +19,78 @@ use kube::{
 use super::reconcile;
 use crate::{
     api::{CaptCluster, CaptControlPlane, WorkspaceTemplateApply},
-    controllers::common::{Context, cluster, drive, family::Family},
+    controllers::common::{Context, cluster, owning_cluster::OwningCluster, runner},
 };
 
 const KIND: &str = "CAPTCluster";
 
-type Own = DeserializeGuard<CaptCluster>;
+type GuardedCaptCluster = DeserializeGuard<CaptCluster>;
 
-/// Looks after all networks until `stop`, and then until the reconciles that run are over.
+/// Runs the controller until `stop`, then waits for the running reconciles.
 pub fn run(
     ctx: Arc<Context>,
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) -> impl Future<Output = ()> + Send {
-    let controller = drive::controller(KIND, &ctx, drive::api::<Own>(&ctx), drive::own(&ctx));
+    let controller = runner::build_controller(
+        KIND,
+        &ctx,
+        runner::scoped_api::<GuardedCaptCluster>(&ctx),
+        runner::own_watch_config(&ctx),
+    );
     let (seen, stop) = (controller.store(), stop.shared());
-    let log = drive::log(KIND, &ctx);
+    let log = runner::event_logger(KIND, &ctx);
     let (of_cluster, of_workspace, of_control_plane) =
         (controller.store(), controller.store(), controller.store());
     let others = watcher::Config::default;
-    let clusters = cluster::resource(&ctx.cluster_version);
+    let clusters = cluster::cluster_resource(&ctx.cluster_version);
     let work = controller
         .with_config(Config::default().concurrency(ctx.settings.concurrency))
         .watches_with(
-            all_clusters(&ctx),
+            cluster_api(&ctx),
             clusters,
             others(),
-            drive::concerning(KIND, &ctx, move |it: PartialObjectMeta<DynamicObject>| {
-                pick(&of_cluster, |family, _| family.is_some_and(|family| family.is(&it.metadata)))
+            runner::counted_mapper(KIND, &ctx, move |it: PartialObjectMeta<DynamicObject>| {
+                affected_objects(&of_cluster, |family, _| {
+                    family.is_some_and(|family| family.refers_to(&it.metadata))
+                })
             }),
         )
         .watches(
-            drive::api::<PartialObjectMeta<WorkspaceTemplateApply>>(&ctx),
+            runner::scoped_api::<PartialObjectMeta<WorkspaceTemplateApply>>(&ctx),
             others(),
-            drive::concerning(KIND, &ctx, move |it: PartialObjectMeta<WorkspaceTemplateApply>| {
-                pick(&of_workspace, |_, meta| is_concerned(meta, &it.metadata))
+            runner::counted_mapper(KIND, &ctx, move |it: PartialObjectMeta<WorkspaceTemplateApply>| {
+                affected_objects(&of_workspace, |_, meta| is_affected(meta, &it.metadata))
             }),
         )
         .watches(
-            drive::api::<PartialObjectMeta<CaptControlPlane>>(&ctx),
+            runner::scoped_api::<PartialObjectMeta<CaptControlPlane>>(&ctx),
             others(),
-            drive::concerning(KIND, &ctx, move |it: PartialObjectMeta<CaptControlPlane>| {
-                pick(&of_control_plane, |family, _| family.is_some_and(|family| family.has(&it.metadata)))
+            runner::counted_mapper(KIND, &ctx, move |it: PartialObjectMeta<CaptControlPlane>| {
+                affected_objects(&of_control_plane, |family, _| {
+                    family.is_some_and(|family| family.owns(&it.metadata))
+                })
             }),
         )
         .graceful_shutdown_on(stop.clone())
         .run(
-            |object, ctx| drive::drive(KIND, object, ctx, reconcile),
-            |object, error, ctx| drive::policy(KIND, &object, error, &ctx),
+            |object, ctx| runner::run_reconcile(KIND, object, ctx, reconcile),
+            |object, error, ctx| runner::error_policy(KIND, &object, error, &ctx),
             ctx,
         )
         .for_each(log);
-    drive::finish(work, seen, stop)
+    runner::run_until_stopped(work, seen, stop)
 }
 
-fn all_clusters(ctx: &Context) -> Api<PartialObjectMeta<DynamicObject>> {
-    let (client, kind) = (ctx.kube.client().clone(), cluster::resource(&ctx.cluster_version));
+fn cluster_api(ctx: &Context) -> Api<PartialObjectMeta<DynamicObject>> {
+    let (client, kind) = (ctx.kube.client().clone(), cluster::cluster_resource(&ctx.cluster_version));
     match &ctx.settings.namespace {
         Some(namespace) => Api::namespaced_with(client, namespace, &kind),
         None => Api::all_with(client, &kind),
     }
 }
 
-/// A network that is looked after hears of its own workspace; one that goes, of all around it.
-fn is_concerned(object: &ObjectMeta, workspace: &ObjectMeta) -> bool {
+/// A workspace affects its owner. An object that is being deleted is affected by every workspace in its namespace.
+fn is_affected(object: &ObjectMeta, workspace: &ObjectMeta) -> bool {
     if object.namespace != workspace.namespace {
         return false;
     }
@@ -88,12 +98,15 @@ fn is_concerned(object: &ObjectMeta, workspace: &ObjectMeta) -> bool {
     owns || object.deletion_timestamp.is_some()
 }
 
-/// The networks that something concerns.
-fn pick(store: &Store<Own>, concerns: impl Fn(Option<&Family>, &ObjectMeta) -> bool) -> Vec<ObjectRef<Own>> {
+/// The objects for which `concerns` holds.
+fn affected_objects(
+    store: &Store<GuardedCaptCluster>,
+    concerns: impl Fn(Option<&OwningCluster>, &ObjectMeta) -> bool,
+) -> Vec<ObjectRef<GuardedCaptCluster>> {
     let state = store.state();
     let concerned = state.iter().filter(|it| {
         let meta = kube::Resource::meta(it.as_ref());
-        concerns(Family::of(meta).as_ref(), meta)
+        concerns(OwningCluster::from_metadata(meta).as_ref(), meta)
     });
     concerned.map(|it| ObjectRef::from_obj(it.as_ref())).collect()
 }

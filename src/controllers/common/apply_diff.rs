@@ -1,28 +1,29 @@
-//! Whether an object in the cluster is as we want it, so that nothing is written that is there already. Pure.
+//! Compares a live object with the desired one, so that a server-side apply without effect is never sent. Pure.
 
 use serde_json::{Map, Value};
 
 use crate::api::names;
 
-/// Whether applying `wanted` would change `live`. Fields of others do not count; fields that we once applied and do not
-/// want any more do.
-pub fn differs(live: &Value, wanted: &Value) -> bool {
-    differs_from(live, wanted, names::FIELD_MANAGER)
+/// Whether applying `wanted` would change `live`. Fields of other field managers are ignored; fields that our field manager
+/// applied before and that are no longer wanted count as a difference.
+pub fn needs_apply(live: &Value, wanted: &Value) -> bool {
+    needs_apply_as(live, wanted, names::FIELD_MANAGER)
 }
 
-/// The same for what is applied under another name.
-pub fn differs_from(live: &Value, wanted: &Value, manager: &str) -> bool {
-    !contains(live, wanted) || ours(live, manager).is_some_and(|fields| has_more(fields, wanted))
+/// [`differs`] for an object that is applied under the field manager `manager`.
+pub fn needs_apply_as(live: &Value, wanted: &Value, manager: &str) -> bool {
+    !contains(live, wanted)
+        || applied_fields(live, manager).is_some_and(|fields| has_unwanted_field(fields, wanted))
 }
 
-/// Whether everything wanted is there.
+/// Whether `live` contains every wanted field.
 fn contains(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => {
             wanted.iter().all(|(name, value)| match live.get(name) {
-                Some(found) if name == "ownerReferences" => has_all(found, value),
+                Some(found) if name == "ownerReferences" => contains_owners(found, value),
                 Some(found) => contains(found, value),
-                // Nobody stores an empty object, and asking for one asks for nothing.
+                // The API server drops empty objects, so that an absent field is equal to an empty object.
                 None => value.is_null() || value.as_object().is_some_and(Map::is_empty),
             })
         }
@@ -30,26 +31,26 @@ fn contains(live: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// Owners are a set: others may have added theirs.
-fn has_all(live: &Value, wanted: &Value) -> bool {
+/// Owner references are a set: other controllers may add theirs.
+fn contains_owners(live: &Value, wanted: &Value) -> bool {
     let found = live.as_array().map_or(&[][..], Vec::as_slice);
     wanted.as_array().into_iter().flatten().all(|one| found.iter().any(|other| contains(other, one)))
 }
 
-/// The fields that we applied last.
-fn ours<'a>(live: &'a Value, manager: &str) -> Option<&'a Map<String, Value>> {
+/// The `fieldsV1` of the last apply by `manager`.
+fn applied_fields<'a>(live: &'a Value, manager: &str) -> Option<&'a Map<String, Value>> {
     let managers = live.pointer("/metadata/managedFields")?.as_array()?;
     let mine =
         |it: &&Value| it["manager"] == manager && it["operation"] == "Apply" && it["subresource"].is_null();
     managers.iter().find(mine)?.get("fieldsV1")?.as_object()
 }
 
-/// Whether there is a field in the set that is not wanted. Items of lists are compared as values, not here.
-fn has_more(fields: &Map<String, Value>, wanted: &Value) -> bool {
+/// Whether the field set has a field that is not wanted. List items are compared as values in [`contains`].
+fn has_unwanted_field(fields: &Map<String, Value>, wanted: &Value) -> bool {
     fields.iter().any(|(key, inner)| {
         let Some(name) = key.strip_prefix("f:") else { return false };
         let Some(value) = wanted.get(name) else { return true };
-        inner.as_object().is_some_and(|inner| has_more(inner, value))
+        inner.as_object().is_some_and(|inner| has_unwanted_field(inner, value))
     })
 }
 
@@ -87,7 +88,7 @@ mod tests {
 
     #[test]
     fn what_others_added_does_not_count() {
-        assert!(!differs(&live(&as_applied()), &wanted()));
+        assert!(!needs_apply(&live(&as_applied()), &wanted()));
     }
 
     #[test]
@@ -100,7 +101,7 @@ mod tests {
         ] {
             let mut changed = live(&as_applied());
             *changed.pointer_mut(path).unwrap() = value;
-            assert!(differs(&changed, &wanted()), "{path}");
+            assert!(needs_apply(&changed, &wanted()), "{path}");
         }
     }
 
@@ -108,13 +109,13 @@ mod tests {
     fn what_we_do_not_want_any_more_is_taken_away() {
         let mut fields = as_applied();
         fields["f:spec"]["f:extra"] = json!({});
-        assert!(differs(&live(&fields), &wanted()));
+        assert!(needs_apply(&live(&fields), &wanted()));
     }
 
     #[test]
     fn nothing_at_all_is_wanted_by_an_empty_object() {
         let mut more = wanted();
         more["spec"]["variables"] = json!({});
-        assert!(!differs(&live(&as_applied()), &more));
+        assert!(!needs_apply(&live(&as_applied()), &more));
     }
 }

@@ -1,4 +1,4 @@
-//! A Cluster of Cluster API, as far as we read it. We never write one, except where Cluster API is absent.
+//! The fields of a Cluster API `Cluster` that the controllers read. Only the standalone controller writes Clusters.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::{
@@ -9,30 +9,30 @@ use serde_json::Value;
 
 use crate::api::names;
 
-/// A Cluster.
+/// The fields of a Cluster that the controllers use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClusterView {
+pub struct CapiClusterView {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Tells it from an earlier one of the same name.
+    /// Distinguishes it from an earlier Cluster of the same name.
     pub uid: String,
-    /// Whether everything that belongs to it is to be left alone.
+    /// Whether reconciliation of the Cluster and its objects is paused.
     pub paused: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
-    /// Whether its network is complete.
+    /// Whether the infrastructure is provisioned.
     pub infrastructure_provisioned: bool,
-    /// Host and port of its API.
+    /// Host and port of its API server.
     pub endpoint: Option<(String, i64)>,
-    /// Its region, as upstream's users note it.
+    /// Its region, from the annotation that upstream's users set.
     pub region: Option<String>,
 }
 
-impl ClusterView {
-    /// Of an object, whichever version of the kind it has.
-    pub fn of(object: &DynamicObject) -> Self {
+impl CapiClusterView {
+    /// Reads any served version of the kind.
+    pub fn from_object(object: &DynamicObject) -> Self {
         let at = |path: &str| object.data.pointer(path);
         let truth = |path: &str| at(path).and_then(Value::as_bool).unwrap_or(false);
         let host = at("/spec/controlPlaneEndpoint/host").and_then(Value::as_str).unwrap_or_default();
@@ -44,7 +44,7 @@ impl ClusterView {
             namespace: text(&meta.namespace),
             name: text(&meta.name),
             uid: text(&meta.uid),
-            // A Cluster carries the annotation too when somebody wants it, and not only its field, to count.
+            // The pause annotation of the Cluster itself is not inherited by its objects; only `spec.paused` is.
             paused: truth("/spec/paused"),
             deleting: meta.deletion_timestamp.is_some(),
             infrastructure_provisioned: truth("/status/initialization/infrastructureProvisioned")
@@ -55,30 +55,30 @@ impl ClusterView {
     }
 }
 
-/// Name of the control plane that a Cluster refers to, if that is one of ours.
-pub fn control_plane_ref(object: &DynamicObject) -> Option<&str> {
+/// Name of the control plane that a Cluster references, if it is a `CAPTControlPlane`.
+pub fn control_plane_name(object: &DynamicObject) -> Option<&str> {
     let reference = object.data.pointer("/spec/controlPlaneRef")?;
     let ours = reference.get("kind")?.as_str()? == "CAPTControlPlane";
     reference.get("name")?.as_str().filter(|_| ours)
 }
 
-/// The kind in this version.
-pub fn resource(version: &str) -> ApiResource {
+/// The `ApiResource` of Clusters in this version.
+pub fn cluster_resource(version: &str) -> ApiResource {
     let kind = GroupVersionKind::gvk(names::CLUSTER_API_GROUP, version, "Cluster");
     ApiResource::from_gvk_with_plural(&kind, "clusters")
 }
 
-/// The reference to the Cluster that owns an object. A Secret that `ClusterClass` puts there at first is none, and
-/// neither is a Cluster of another group.
-pub fn owner(meta: &ObjectMeta) -> Option<&OwnerReference> {
+/// The owner reference to a Cluster. Ignores the temporary Secret owner that a `ClusterClass` topology sets first, and Clusters
+/// of other API groups.
+pub fn owner_cluster_ref(meta: &ObjectMeta) -> Option<&OwnerReference> {
     let ours = |it: &&OwnerReference| {
         it.kind == "Cluster" && it.api_version.split('/').next() == Some(names::CLUSTER_API_GROUP)
     };
     meta.owner_references.iter().flatten().find(ours)
 }
 
-/// Name of the Cluster that an object is labelled with.
-pub fn label(meta: &ObjectMeta) -> Option<&str> {
+/// Value of the cluster name label.
+pub fn cluster_name_label(meta: &ObjectMeta) -> Option<&str> {
     meta.labels.as_ref()?.get(names::CLUSTER_NAME_LABEL).map(String::as_str)
 }
 
@@ -114,34 +114,36 @@ mod tests {
     fn both_contracts_tell_of_the_network() {
         let new = cluster(&json!({"status": {"initialization": {"infrastructureProvisioned": true}}}));
         let old = cluster(&json!({"status": {"infrastructureReady": true}}));
-        assert!(ClusterView::of(&new).infrastructure_provisioned);
-        assert!(ClusterView::of(&old).infrastructure_provisioned);
-        assert!(!ClusterView::of(&cluster(&json!({}))).infrastructure_provisioned);
+        assert!(CapiClusterView::from_object(&new).infrastructure_provisioned);
+        assert!(CapiClusterView::from_object(&old).infrastructure_provisioned);
+        assert!(!CapiClusterView::from_object(&cluster(&json!({}))).infrastructure_provisioned);
     }
 
     #[test]
     fn an_endpoint_of_zeroes_is_none() {
         let empty = cluster(&json!({"spec": {"controlPlaneEndpoint": {"host": "", "port": 0}}}));
-        assert_eq!(ClusterView::of(&empty).endpoint, None);
+        assert_eq!(CapiClusterView::from_object(&empty).endpoint, None);
         let full = cluster(&json!({"spec": {"controlPlaneEndpoint": {"host": "h", "port": 443}}}));
-        assert_eq!(ClusterView::of(&full).endpoint, Some(("h".to_owned(), 443)));
+        assert_eq!(CapiClusterView::from_object(&full).endpoint, Some(("h".to_owned(), 443)));
     }
 
     #[test]
     fn only_a_control_plane_of_ours_is_followed() {
         let of = |kind: &str| cluster(&json!({"spec": {"controlPlaneRef": {"kind": kind, "name": "cp"}}}));
-        assert_eq!(control_plane_ref(&of("CAPTControlPlane")), Some("cp"));
-        assert_eq!(control_plane_ref(&of("KubeadmControlPlane")), None);
-        assert_eq!(control_plane_ref(&cluster(&json!({"spec": {}}))), None);
+        assert_eq!(control_plane_name(&of("CAPTControlPlane")), Some("cp"));
+        assert_eq!(control_plane_name(&of("KubeadmControlPlane")), None);
+        assert_eq!(control_plane_name(&cluster(&json!({"spec": {}}))), None);
     }
 
     #[test]
     fn only_a_cluster_of_cluster_api_is_an_owner() {
         for version in ["v1beta1", "v1beta2"] {
-            assert!(owner(&owned_by(&format!("cluster.x-k8s.io/{version}"), "Cluster")).is_some());
+            assert!(
+                owner_cluster_ref(&owned_by(&format!("cluster.x-k8s.io/{version}"), "Cluster")).is_some()
+            );
         }
-        assert!(owner(&owned_by("v1", "Secret")).is_none());
-        assert!(owner(&owned_by("example.com/v1", "Cluster")).is_none());
-        assert!(owner(&owned_by("cluster.x-k8s.io/v1beta2", "ClusterClass")).is_none());
+        assert!(owner_cluster_ref(&owned_by("v1", "Secret")).is_none());
+        assert!(owner_cluster_ref(&owned_by("example.com/v1", "Cluster")).is_none());
+        assert!(owner_cluster_ref(&owned_by("cluster.x-k8s.io/v1beta2", "ClusterClass")).is_none());
     }
 }

@@ -1,24 +1,24 @@
-//! What every reconcile gets: the way to the API server, the settings, the clock.
+//! Dependencies of every reconcile: API client, settings, events, clock, metrics, error backoff.
 
 use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 
-use super::{Meter, policy::Attempts};
-use crate::k8s::{Kube, events::Events};
+use super::{ControllerMetricsSink, error_policy::ErrorBackoff};
+use crate::k8s::{KubeClient, events::EventPublisher};
 
-/// What people set.
+/// Settings from the command line.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Only objects whose watch-filter label says this.
+    /// Reconcile only objects whose watch-filter label has this value.
     pub watch_filter: Option<String>,
-    /// Only objects of this namespace.
+    /// Watch only this namespace.
     pub namespace: Option<String>,
-    /// How long a VPC may take before somebody should look; a control plane may say otherwise.
+    /// Time after which a VPC that is not ready is reported as overdue; a control plane may override it.
     pub vpc_timeout: Duration,
-    /// The domain of the hosts of endpoints, if routers serve one.
+    /// DNS domain of preview endpoint hosts, if the routers serve one.
     pub preview_domain: Option<String>,
-    /// Objects of one kind that are looked at at the same time.
+    /// Concurrent reconciles per kind.
     pub concurrency: u16,
 }
 
@@ -34,22 +34,22 @@ impl Default for Settings {
     }
 }
 
-/// What every reconcile gets.
+/// Dependencies of every reconcile.
 pub struct Context {
-    /// The API server.
-    pub kube: Kube,
-    /// What people set.
+    /// Client of the API server.
+    pub kube: KubeClient,
+    /// Settings from the command line.
     pub settings: Settings,
-    /// What is told about objects.
-    pub events: Events,
-    /// The time.
+    /// Publishes Kubernetes events.
+    pub events: EventPublisher,
+    /// The clock; tests replace it.
     pub clock: fn() -> Timestamp,
     /// The version in which the API server serves Clusters.
     pub cluster_version: String,
-    /// Counts reconciles.
-    pub meter: Arc<dyn Meter>,
-    /// Failures in a row.
-    pub attempts: Attempts,
+    /// Metrics hooks.
+    pub metrics: Arc<dyn ControllerMetricsSink>,
+    /// Backoff after consecutive failures, per object.
+    pub backoff: ErrorBackoff,
 }
 
 impl std::fmt::Debug for Context {
@@ -59,27 +59,32 @@ impl std::fmt::Debug for Context {
 }
 
 impl Context {
-    /// With the clock of the process, and counted by nobody.
-    pub fn new(kube: Kube, settings: Settings, events: Events, cluster_version: impl Into<String>) -> Self {
+    /// Uses the system clock and no metrics.
+    pub fn new(
+        kube: KubeClient,
+        settings: Settings,
+        events: EventPublisher,
+        cluster_version: impl Into<String>,
+    ) -> Self {
         Self {
             kube,
             settings,
             events,
             clock: terraform_driver::clock::now,
             cluster_version: cluster_version.into(),
-            meter: Arc::new(()),
-            attempts: Attempts::default(),
+            metrics: Arc::new(()),
+            backoff: ErrorBackoff::default(),
         }
     }
 
-    /// Counted by this one.
+    /// Sets the metrics hooks.
     #[must_use]
-    pub fn with_meter(mut self, meter: Arc<dyn Meter>) -> Self {
-        self.meter = meter;
+    pub fn with_metrics(mut self, meter: Arc<dyn ControllerMetricsSink>) -> Self {
+        self.metrics = meter;
         self
     }
 
-    /// With another clock.
+    /// Sets the clock.
     #[must_use]
     pub fn with_clock(mut self, clock: fn() -> Timestamp) -> Self {
         self.clock = clock;

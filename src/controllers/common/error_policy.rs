@@ -1,4 +1,4 @@
-//! When an object is looked at again after an error. The class of the error decides, and nothing else does.
+//! Requeue delays after errors. They depend on the error class and the number of consecutive failures only.
 
 use std::{
     collections::HashMap,
@@ -9,18 +9,18 @@ use std::{
 
 use kube::runtime::controller::Action;
 
-use crate::{error::Class, k8s::K8sError};
+use crate::{error::ErrorClass, k8s::K8sError};
 
-/// An error that knows what kind of trouble it is.
-pub trait Classed: std::error::Error {
-    /// What happens next.
-    fn class(&self) -> Class;
-    /// One word for metrics.
+/// An error with a class for the error policy.
+pub trait ClassifiedError: std::error::Error {
+    /// Class that selects the requeue delay.
+    fn class(&self) -> ErrorClass;
+    /// Metric label.
     fn category(&self) -> &'static str;
 }
 
-impl Classed for K8sError {
-    fn class(&self) -> Class {
+impl ClassifiedError for K8sError {
+    fn class(&self) -> ErrorClass {
         Self::class(self)
     }
 
@@ -29,53 +29,53 @@ impl Classed for K8sError {
     }
 }
 
-/// The first pause after passing trouble; doubled each time.
-const FIRST: Duration = Duration::from_secs(1);
-/// The longest pause.
-const LONGEST: Duration = Duration::from_mins(5);
-/// A moment in which our own watch hears of what somebody else wrote.
-const AT_ONCE: Duration = Duration::from_millis(50);
-/// Conflicts in a row after which they are taken for trouble.
-const PATIENCE: u32 = 10;
-/// How often something is looked at that only others can change: events may get lost.
-const NET: Duration = Duration::from_mins(10);
+/// First delay after a transient error; doubled each time.
+const INITIAL_BACKOFF: Duration = Duration::from_secs(1);
+/// Maximum delay.
+const MAX_BACKOFF: Duration = Duration::from_mins(5);
+/// Delay after a conflict: long enough for our watch to receive the conflicting write.
+const CONFLICT_RETRY_DELAY: Duration = Duration::from_millis(50);
+/// Consecutive conflicts after which they back off like transient errors.
+const MAX_CONFLICTS: u32 = 10;
+/// Resync interval for errors that only a change elsewhere resolves, in case a watch event was missed.
+const RESYNC_INTERVAL: Duration = Duration::from_mins(10);
 
-/// How many failures in a row each object had.
+/// Consecutive failures per object.
 #[derive(Debug, Default)]
-pub struct Attempts(Mutex<HashMap<String, u32>>);
+pub struct ErrorBackoff(Mutex<HashMap<String, u32>>);
 
-impl Attempts {
-    /// Another failure of this object. When is it looked at again?
-    pub fn failed(&self, object: &str, class: Class) -> Action {
+impl ErrorBackoff {
+    /// Counts a failure of this object and returns the requeue delay.
+    pub fn record_failure(&self, object: &str, class: ErrorClass) -> Action {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let attempts = all.entry(object.to_owned()).or_insert(0);
         *attempts = attempts.saturating_add(1);
-        after(class, *attempts, jitter(object, *attempts))
+        requeue_after(class, *attempts, jitter(object, *attempts))
     }
 
-    /// It went well.
-    pub fn went_well(&self, object: &str) {
+    /// Resets the count after a success.
+    pub fn reset(&self, object: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(object);
     }
 }
 
-/// The next look after so many failures in a row; `jitter` is from 0 to 1.
-fn after(class: Class, attempts: u32, jitter: f64) -> Action {
+/// Requeue delay after `attempts` consecutive failures; `jitter` is from 0 to 1.
+fn requeue_after(class: ErrorClass, attempts: u32, jitter: f64) -> Action {
     let growing = |before: u32| {
-        let pause = FIRST.saturating_mul(2_u32.saturating_pow(before.min(16))).min(LONGEST);
+        let pause = INITIAL_BACKOFF.saturating_mul(2_u32.saturating_pow(before.min(16))).min(MAX_BACKOFF);
         Action::requeue(pause.mul_f64(1.0 + 0.25 * jitter))
     };
     match class {
-        Class::Conflict if attempts <= PATIENCE => Action::requeue(AT_ONCE),
-        Class::Conflict => growing(attempts - PATIENCE),
-        Class::Transient => growing(attempts.saturating_sub(1)),
-        Class::Waiting | Class::Invalid | Class::Terminal => {
-            Action::requeue(NET.mul_f64(1.0 + 0.25 * jitter))
+        ErrorClass::Conflict if attempts <= MAX_CONFLICTS => Action::requeue(CONFLICT_RETRY_DELAY),
+        ErrorClass::Conflict => growing(attempts - MAX_CONFLICTS),
+        ErrorClass::Transient => growing(attempts.saturating_sub(1)),
+        ErrorClass::Waiting | ErrorClass::Invalid | ErrorClass::Terminal => {
+            Action::requeue(RESYNC_INTERVAL.mul_f64(1.0 + 0.25 * jitter))
         }
     }
 }
 
-/// Different for each object and attempt, and the same in each run of a test.
+/// Jitter that differs per object and attempt but is deterministic, for tests.
 fn jitter(object: &str, attempts: u32) -> f64 {
     let mut hasher = DefaultHasher::new();
     (object, attempts).hash(&mut hasher);
@@ -86,42 +86,50 @@ fn jitter(object: &str, attempts: u32) -> f64 {
 mod tests {
     use super::*;
 
-    fn pause(class: Class, attempts: u32) -> Duration {
-        // `Action` hides its time; it prints it.
-        let whole = [Duration::ZERO, AT_ONCE, FIRST, FIRST * 2, FIRST * 4, LONGEST, NET];
-        let action = after(class, attempts, 0.0);
+    fn pause(class: ErrorClass, attempts: u32) -> Duration {
+        // `Action` does not expose its delay, so compare it with the candidates.
+        let whole = [
+            Duration::ZERO,
+            CONFLICT_RETRY_DELAY,
+            INITIAL_BACKOFF,
+            INITIAL_BACKOFF * 2,
+            INITIAL_BACKOFF * 4,
+            MAX_BACKOFF,
+            RESYNC_INTERVAL,
+        ];
+        let action = requeue_after(class, attempts, 0.0);
         whole.into_iter().find(|one| action == Action::requeue(*one)).unwrap()
     }
 
     #[test]
     fn the_class_decides() {
-        assert_eq!(pause(Class::Conflict, 1), AT_ONCE);
-        assert_eq!(pause(Class::Transient, 1), FIRST);
-        assert_eq!(pause(Class::Transient, 3), FIRST * 4);
-        assert_eq!(pause(Class::Transient, 40), LONGEST);
-        for class in [Class::Waiting, Class::Invalid, Class::Terminal] {
-            assert_eq!(pause(class, 1), NET, "{class:?}");
+        assert_eq!(pause(ErrorClass::Conflict, 1), CONFLICT_RETRY_DELAY);
+        assert_eq!(pause(ErrorClass::Transient, 1), INITIAL_BACKOFF);
+        assert_eq!(pause(ErrorClass::Transient, 3), INITIAL_BACKOFF * 4);
+        assert_eq!(pause(ErrorClass::Transient, 40), MAX_BACKOFF);
+        for class in [ErrorClass::Waiting, ErrorClass::Invalid, ErrorClass::Terminal] {
+            assert_eq!(pause(class, 1), RESYNC_INTERVAL, "{class:?}");
         }
     }
 
     #[test]
     fn conflicts_that_do_not_end_are_trouble() {
-        assert_eq!(pause(Class::Conflict, PATIENCE + 1), FIRST * 2);
+        assert_eq!(pause(ErrorClass::Conflict, MAX_CONFLICTS + 1), INITIAL_BACKOFF * 2);
     }
 
     #[test]
     fn what_went_well_begins_anew() {
-        let attempts = Attempts::default();
-        let first = attempts.failed("team/demo", Class::Transient);
-        assert_ne!(attempts.failed("team/demo", Class::Transient), first);
-        attempts.went_well("team/demo");
-        assert_eq!(attempts.failed("team/demo", Class::Transient), first);
+        let attempts = ErrorBackoff::default();
+        let first = attempts.record_failure("team/demo", ErrorClass::Transient);
+        assert_ne!(attempts.record_failure("team/demo", ErrorClass::Transient), first);
+        attempts.reset("team/demo");
+        assert_eq!(attempts.record_failure("team/demo", ErrorClass::Transient), first);
     }
 
     #[test]
     fn two_objects_do_not_come_back_together() {
-        let attempts = Attempts::default();
-        let one = attempts.failed("team/one", Class::Transient);
-        assert_ne!(one, attempts.failed("team/two", Class::Transient));
+        let attempts = ErrorBackoff::default();
+        let one = attempts.record_failure("team/one", ErrorClass::Transient);
+        assert_ne!(one, attempts.record_failure("team/two", ErrorClass::Transient));
     }
 }

@@ -1,69 +1,74 @@
-//! Whether an object is to be worked on at all. Pure.
+//! Decides whether an object is reconciled: watch filter, pause, owner, `clusterctl move`. Pure.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::cluster::{ClusterView, owner};
+use super::cluster::{CapiClusterView, owner_cluster_ref};
 use crate::api::names;
 
-/// What the gate says.
+/// Result of the gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Gate {
-    /// Go on.
-    Open,
-    /// Another operator looks after it: not even its status is touched.
-    NotOurs,
-    /// It waits for its Cluster.
+pub enum ReconcileGate {
+    /// Reconcile.
+    Proceed,
+    /// Another operator manages it: nothing is written, not even its status.
+    FilteredOut,
+    /// No Cluster owns it yet.
     WaitingForOwner,
-    /// Somebody wants it left alone.
+    /// It or its Cluster is paused.
     Paused,
-    /// It goes to another management cluster; what it made stays.
+    /// `clusterctl move` deletes it here; its cloud resources stay.
     Moving,
 }
 
-/// Whether an object that must belong to a Cluster may be worked on. `cluster` is the one that its owner reference
-/// names, if it exists and has the same uid.
-pub fn gate(meta: &ObjectMeta, cluster: Option<&ClusterView>, watch_filter: Option<&str>) -> Gate {
-    if !passes(meta, watch_filter) {
-        return Gate::NotOurs;
+/// Evaluates the gate for an object that a Cluster must own. `cluster` is the Cluster of its owner reference, if it exists with
+/// the same UID.
+pub fn evaluate(
+    meta: &ObjectMeta,
+    cluster: Option<&CapiClusterView>,
+    watch_filter: Option<&str>,
+) -> ReconcileGate {
+    if !matches_watch_filter(meta, watch_filter) {
+        return ReconcileGate::FilteredOut;
     }
     let deleting = meta.deletion_timestamp.is_some();
     if deleting && has_annotation(meta, names::DELETE_FOR_MOVE_ANNOTATION) {
-        return Gate::Moving;
+        return ReconcileGate::Moving;
     }
     if is_paused(meta, cluster) {
-        return Gate::Paused;
+        return ReconcileGate::Paused;
     }
-    // A deletion goes on without the Cluster, which may be gone already.
+    // A deletion continues without the Cluster, which may be deleted already.
     if cluster.is_none() && !deleting {
-        return Gate::WaitingForOwner;
+        return ReconcileGate::WaitingForOwner;
     }
-    Gate::Open
+    ReconcileGate::Proceed
 }
 
-/// Whether the operator was told to look after such objects.
-pub fn passes(meta: &ObjectMeta, watch_filter: Option<&str>) -> bool {
+/// Whether the object has the watch-filter label value that this operator is restricted to.
+pub fn matches_watch_filter(meta: &ObjectMeta, watch_filter: Option<&str>) -> bool {
     let label = meta.labels.as_ref().and_then(|labels| labels.get(names::WATCH_FILTER_LABEL));
     watch_filter.is_none_or(|wanted| label.is_some_and(|label| label == wanted))
 }
 
-/// Whether somebody else manages an infrastructure cluster. The contract's text says label, its code annotation.
-pub fn is_managed_elsewhere(meta: &ObjectMeta) -> bool {
+/// Whether an infrastructure cluster is externally managed. The text of the Cluster API contract says label, its code uses an
+/// annotation; both count.
+pub fn is_externally_managed(meta: &ObjectMeta) -> bool {
     let labelled =
         meta.labels.as_ref().is_some_and(|labels| labels.contains_key(names::MANAGED_BY_ANNOTATION));
     labelled || has_annotation(meta, names::MANAGED_BY_ANNOTATION)
 }
 
-/// Whether an object, or the Cluster that it belongs to, is to be left alone.
-pub fn is_paused(meta: &ObjectMeta, cluster: Option<&ClusterView>) -> bool {
+/// Whether an object or its Cluster is paused.
+pub fn is_paused(meta: &ObjectMeta, cluster: Option<&CapiClusterView>) -> bool {
     has_annotation(meta, names::PAUSED_ANNOTATION) || cluster.is_some_and(|cluster| cluster.paused)
 }
 
-/// Whether a Cluster is the one that an object's owner reference means.
-pub fn is_owner(meta: &ObjectMeta, cluster: &ClusterView) -> bool {
-    owner(meta).is_some_and(|it| it.name == cluster.name && it.uid == cluster.uid)
+/// Whether a Cluster is the owner of an object, by name and UID.
+pub fn is_owner(meta: &ObjectMeta, cluster: &CapiClusterView) -> bool {
+    owner_cluster_ref(meta).is_some_and(|it| it.name == cluster.name && it.uid == cluster.uid)
 }
 
-/// Whether an annotation is there, whatever its value.
+/// Whether an annotation is present with any value.
 pub fn has_annotation(meta: &ObjectMeta, name: &str) -> bool {
     meta.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(name))
 }
@@ -76,8 +81,8 @@ mod tests {
 
     use super::*;
 
-    fn cluster(paused: bool) -> ClusterView {
-        ClusterView {
+    fn cluster(paused: bool) -> CapiClusterView {
+        CapiClusterView {
             namespace: "team".to_owned(),
             name: "demo".to_owned(),
             uid: "u1".to_owned(),
@@ -103,32 +108,41 @@ mod tests {
 
     #[test]
     fn nothing_happens_before_a_cluster_owns_the_object() {
-        assert_eq!(gate(&ObjectMeta::default(), None, None), Gate::WaitingForOwner);
-        assert_eq!(gate(&ObjectMeta::default(), Some(&cluster(false)), None), Gate::Open);
+        assert_eq!(evaluate(&ObjectMeta::default(), None, None), ReconcileGate::WaitingForOwner);
+        assert_eq!(evaluate(&ObjectMeta::default(), Some(&cluster(false)), None), ReconcileGate::Proceed);
     }
 
     #[test]
     fn a_pause_counts_also_while_deleting() {
-        assert_eq!(gate(&ObjectMeta::default(), Some(&cluster(true)), None), Gate::Paused);
-        assert_eq!(gate(&annotated(names::PAUSED_ANNOTATION), Some(&cluster(false)), None), Gate::Paused);
-        assert_eq!(gate(&deleted(annotated(names::PAUSED_ANNOTATION)), None, None), Gate::Paused);
+        assert_eq!(evaluate(&ObjectMeta::default(), Some(&cluster(true)), None), ReconcileGate::Paused);
+        assert_eq!(
+            evaluate(&annotated(names::PAUSED_ANNOTATION), Some(&cluster(false)), None),
+            ReconcileGate::Paused
+        );
+        assert_eq!(
+            evaluate(&deleted(annotated(names::PAUSED_ANNOTATION)), None, None),
+            ReconcileGate::Paused
+        );
     }
 
     #[test]
     fn a_deletion_goes_on_without_its_cluster() {
-        assert_eq!(gate(&deleted(ObjectMeta::default()), None, None), Gate::Open);
+        assert_eq!(evaluate(&deleted(ObjectMeta::default()), None, None), ReconcileGate::Proceed);
     }
 
     #[test]
     fn what_clusterctl_moves_away_is_not_destroyed() {
-        assert_eq!(gate(&deleted(annotated(names::DELETE_FOR_MOVE_ANNOTATION)), None, None), Gate::Moving);
+        assert_eq!(
+            evaluate(&deleted(annotated(names::DELETE_FOR_MOVE_ANNOTATION)), None, None),
+            ReconcileGate::Moving
+        );
     }
 
     #[test]
     fn a_filter_lets_only_its_own_objects_through() {
         let mut meta = ObjectMeta::default();
-        assert_eq!(gate(&meta, Some(&cluster(false)), Some("blue")), Gate::NotOurs);
+        assert_eq!(evaluate(&meta, Some(&cluster(false)), Some("blue")), ReconcileGate::FilteredOut);
         meta.labels = Some(BTreeMap::from([(names::WATCH_FILTER_LABEL.to_owned(), "blue".to_owned())]));
-        assert_eq!(gate(&meta, Some(&cluster(false)), Some("blue")), Gate::Open);
+        assert_eq!(evaluate(&meta, Some(&cluster(false)), Some("blue")), ReconcileGate::Proceed);
     }
 }

@@ -1,6 +1,7 @@
-//! The `HTTPRoute` objects of a cluster, if it serves them.
+//! Watch cache of `HTTPRoute` objects.
 //!
-//! The kind is not ours and may come and go: where it is not served that is something to know, and not an error.
+//! The CRD belongs to the Gateway API and may be installed or removed at any time: a cluster that does not serve it is a valid
+//! state, not an error.
 
 use std::{
     collections::BTreeMap,
@@ -16,41 +17,41 @@ use kube::{
         watcher::{self, Event, watcher},
     },
 };
-use sandbox::mesh::{Name, Seen, concerns_services};
+use sandbox::mesh::{HttpRouteListing, NamespacedName, has_service_parent};
 use serde_json::Value;
 use tokio::sync::watch;
 
 use super::Context;
 
-/// The kind.
-pub fn kind() -> ApiResource {
+/// The `ApiResource` of `HTTPRoute`.
+pub fn http_route_resource() -> ApiResource {
     let kind = GroupVersionKind::gvk("gateway.networking.k8s.io", "v1", "HTTPRoute");
     ApiResource::from_gvk_with_plural(&kind, "httproutes")
 }
 
-/// What was seen last.
+/// Cache of the `HTTPRoute` objects that concern Services.
 #[derive(Debug, Clone, Default)]
-pub struct HttpRoutes(Arc<RwLock<Seen>>);
+pub struct HttpRouteCache(Arc<RwLock<HttpRouteListing>>);
 
-impl HttpRoutes {
-    /// What was seen last.
-    pub fn seen(&self) -> Seen {
+impl HttpRouteCache {
+    /// The current content.
+    pub fn snapshot(&self) -> HttpRouteListing {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Follows the objects for as long as it is polled, and tells whenever something is different.
-    pub fn follow(&self, ctx: &Context, tell: watch::Sender<u64>) -> impl Future<Output = ()> + use<> {
-        let (client, kind) = (ctx.kube.client().clone(), kind());
+    /// Watches the objects while the future is polled, and increments `tell` after each change.
+    pub fn watch_objects(&self, ctx: &Context, tell: watch::Sender<u64>) -> impl Future<Output = ()> + use<> {
+        let (client, kind) = (ctx.kube.client().clone(), http_route_resource());
         let api: Api<DynamicObject> = match &ctx.settings.namespace {
             Some(namespace) => Api::namespaced_with(client, namespace, &kind),
             None => Api::all_with(client, &kind),
         };
         let events = watcher(api, watcher::Config::default()).default_backoff();
         let routes = self.clone();
-        async move { routes.hear(events, &tell).await }
+        async move { routes.handle_events(events, &tell).await }
     }
 
-    async fn hear(
+    async fn handle_events(
         &self,
         events: impl Stream<Item = Result<Event<DynamicObject>, watcher::Error>>,
         tell: &watch::Sender<u64>,
@@ -60,17 +61,21 @@ impl HttpRoutes {
         while let Some(event) = events.next().await {
             match event {
                 Ok(Event::Init) => listed.clear(),
-                Ok(Event::InitApply(object)) => drop(insert(&mut listed, object)),
-                Ok(Event::InitDone) => self.become_(Seen::All(Arc::new(std::mem::take(&mut listed))), tell),
-                Ok(Event::Apply(object)) => self.change(tell, |all| insert(all, object)),
-                Ok(Event::Delete(object)) => self.change(tell, |all| all.remove(&name(&object)).is_some()),
-                Err(error) if is_not_served(&error) => self.become_(Seen::NotServed, tell),
-                Err(error) => tracing::debug!(%error, "the watch of HTTPRoute objects stumbled"),
+                Ok(Event::InitApply(object)) => drop(upsert_relevant(&mut listed, object)),
+                Ok(Event::InitDone) => {
+                    self.replace(HttpRouteListing::Listed(Arc::new(std::mem::take(&mut listed))), tell);
+                }
+                Ok(Event::Apply(object)) => self.update(tell, |all| upsert_relevant(all, object)),
+                Ok(Event::Delete(object)) => {
+                    self.update(tell, |all| all.remove(&namespaced_name(&object)).is_some());
+                }
+                Err(error) if is_not_served(&error) => self.replace(HttpRouteListing::NotServed, tell),
+                Err(error) => tracing::debug!(%error, "HTTPRoute watch error, restarting"),
             }
         }
     }
 
-    fn become_(&self, now: Seen, tell: &watch::Sender<u64>) {
+    fn replace(&self, now: HttpRouteListing, tell: &watch::Sender<u64>) {
         let mut seen = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if *seen != now {
             *seen = now;
@@ -78,9 +83,13 @@ impl HttpRoutes {
         }
     }
 
-    fn change(&self, tell: &watch::Sender<u64>, change: impl FnOnce(&mut BTreeMap<Name, Value>) -> bool) {
+    fn update(
+        &self,
+        tell: &watch::Sender<u64>,
+        change: impl FnOnce(&mut BTreeMap<NamespacedName, Value>) -> bool,
+    ) {
         let mut seen = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if let Seen::All(all) = &mut *seen
+        if let HttpRouteListing::Listed(all) = &mut *seen
             && change(Arc::make_mut(all))
         {
             tell.send_modify(|count| *count += 1);
@@ -88,19 +97,19 @@ impl HttpRoutes {
     }
 }
 
-/// Keeps an object if it is of any concern; whether anything is different.
-fn insert(all: &mut BTreeMap<Name, Value>, mut object: DynamicObject) -> bool {
+/// Stores an object that references Services and removes any other; returns whether the content changed.
+fn upsert_relevant(all: &mut BTreeMap<NamespacedName, Value>, mut object: DynamicObject) -> bool {
     object.metadata.managed_fields = None;
-    let name = name(&object);
+    let name = namespaced_name(&object);
     match serde_json::to_value(&object) {
-        Ok(value) if concerns_services(&value) => {
+        Ok(value) if has_service_parent(&value) => {
             all.insert(name, value.clone()).is_none_or(|before| before != value)
         }
         _ => all.remove(&name).is_some(),
     }
 }
 
-fn name(object: &DynamicObject) -> Name {
+fn namespaced_name(object: &DynamicObject) -> NamespacedName {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 

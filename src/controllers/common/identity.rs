@@ -1,6 +1,6 @@
-//! Who acts for an object: from a `CAPTIdentity` and its Secret to a principal of AWS.
+//! Resolves a `CAPTIdentity` and its Secret to an AWS principal.
 //!
-//! Contract: an identity serves only the namespaces that it allows, and no error repeats a credential.
+//! Contract: an identity is usable only in the namespaces that it allows, and no error contains a credential.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -13,16 +13,19 @@ use thiserror::Error;
 
 use crate::{
     api::{AllowedNamespaces, CaptIdentity, CaptIdentitySpec},
-    aws::{Hop, KeysError, Principal, Source, keys, parse_ini, session_name},
-    error::Class,
-    k8s::{K8sError, Kube},
+    aws::{
+        Principal, PrincipalSource, RoleHop, StaticCredentialsError, parse_credentials_file, parse_keys,
+        session_name,
+    },
+    error::ErrorClass,
+    k8s::{K8sError, KubeClient},
     model::{
         ObjectKey, Problem,
         identity::{CredentialSource, ValidatedIdentity, validate},
     },
 };
 
-/// The keys of a Secret with credentials.
+/// Data keys of a credentials Secret.
 const ACCESS_KEY_ID: &str = "accessKeyID";
 const SECRET_ACCESS_KEY: &str = "secretAccessKey";
 const SESSION_TOKEN: &str = "sessionToken";
@@ -31,13 +34,13 @@ const CREDENTIALS_FILE: &str = "credentials";
 /// Why an identity cannot be used.
 #[derive(Debug, Error)]
 pub enum IdentityError {
-    /// There is none of this name.
-    #[error("CAPTIdentity {identity} does not exist; make it, or correct the reference")]
-    Missing {
+    /// It does not exist.
+    #[error("CAPTIdentity {identity} does not exist; create it or correct the reference")]
+    NotFound {
         /// Its name.
         identity: String,
     },
-    /// It does not serve this namespace.
+    /// It does not allow this namespace.
     #[error("CAPTIdentity {identity} does not allow namespace {namespace}; add it to its allowedNamespaces")]
     NotAllowed {
         /// Its name.
@@ -45,7 +48,7 @@ pub enum IdentityError {
         /// The namespace.
         namespace: String,
     },
-    /// It says something that cannot be.
+    /// Its spec is invalid.
     #[error("CAPTIdentity {identity} is not valid: {problem}")]
     Invalid {
         /// Its name.
@@ -53,28 +56,28 @@ pub enum IdentityError {
         /// The first of the problems.
         problem: String,
     },
-    /// Its Secret is not there.
-    #[error("Secret {secret} of CAPTIdentity {identity} does not exist; make it")]
-    NoSecret {
+    /// Its Secret does not exist.
+    #[error("Secret {secret} of CAPTIdentity {identity} does not exist; create it")]
+    SecretNotFound {
         /// Its name.
         identity: String,
         /// The Secret.
         secret: String,
     },
-    /// Its Secret holds no credentials.
+    /// Its Secret holds no valid credentials.
     #[error("Secret {secret} of CAPTIdentity {identity} holds no credentials")]
-    Keys {
+    InvalidCredentials {
         /// Its name.
         identity: String,
         /// The Secret.
         secret: String,
         /// What is wrong with it.
         #[source]
-        source: KeysError,
+        source: StaticCredentialsError,
     },
-    /// The API server did not tell.
+    /// The API server request failed.
     #[error("cannot read CAPTIdentity {identity}")]
-    Unread {
+    ReadFailed {
         /// Its name.
         identity: String,
         /// Why.
@@ -84,45 +87,51 @@ pub enum IdentityError {
 }
 
 impl IdentityError {
-    /// What it means for the next attempt.
-    pub fn class(&self) -> Class {
+    /// Error class for the error policy.
+    pub fn class(&self) -> ErrorClass {
         match self {
-            Self::Missing { .. } | Self::NoSecret { .. } => Class::Waiting,
-            Self::NotAllowed { .. } | Self::Invalid { .. } | Self::Keys { .. } => Class::Invalid,
-            Self::Unread { source, .. } => source.class(),
+            Self::NotFound { .. } | Self::SecretNotFound { .. } => ErrorClass::Waiting,
+            Self::NotAllowed { .. } | Self::Invalid { .. } | Self::InvalidCredentials { .. } => {
+                ErrorClass::Invalid
+            }
+            Self::ReadFailed { source, .. } => source.class(),
         }
     }
 
-    /// With its causes, in one line.
-    pub fn whole(&self) -> String {
+    /// The message with its sources, in one line.
+    pub fn full_message(&self) -> String {
         match self {
-            Self::Keys { source, .. } => format!("{self}: {source}"),
-            Self::Unread { source, .. } => format!("{self}: {source}"),
+            Self::InvalidCredentials { source, .. } => format!("{self}: {source}"),
+            Self::ReadFailed { source, .. } => format!("{self}: {source}"),
             other => other.to_string(),
         }
     }
 }
 
-/// Whether an identity may be used in a namespace with these labels. An identity that says nothing serves nobody.
-pub fn allowed(spec: &CaptIdentitySpec, namespace: &str, labels: &BTreeMap<String, String>) -> bool {
+/// Whether an identity may be used in a namespace with these labels. Without `allowedNamespaces` it is allowed nowhere.
+pub fn is_namespace_allowed(
+    spec: &CaptIdentitySpec,
+    namespace: &str,
+    labels: &BTreeMap<String, String>,
+) -> bool {
     let Some(AllowedNamespaces { list, selector }) = &spec.allowed_namespaces else { return false };
     if list.is_empty() && selector.is_none() {
         return true;
     }
     let selects = |selector: &k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector| {
-        // One that cannot be read selects nothing.
+        // An invalid selector selects nothing.
         Selector::try_from(selector.clone()).is_ok_and(|selector| selector.matches(labels))
     };
     list.iter().any(|one| one == namespace) || selector.as_ref().is_some_and(selects)
 }
 
-/// The Secret that an identity's credentials are in, if they are in one.
-pub fn secret_of(spec: &CaptIdentitySpec) -> Option<&crate::api::SecretRef> {
+/// Reference to the Secret with the credentials of an identity, if it uses one.
+pub fn credentials_secret_ref(spec: &CaptIdentitySpec) -> Option<&crate::api::SecretRef> {
     spec.secret_ref.as_ref()
 }
 
-/// The principal of an identity, whose name is `identity`, for objects in a namespace. `secret` is the data of its Secret.
-pub fn principal(
+/// The principal of the identity named `identity` for objects in a namespace. `secret` is the data of its Secret.
+pub fn build_principal(
     (identity, namespace): (&str, &str),
     spec: &CaptIdentitySpec,
     secret: Option<&BTreeMap<String, ByteString>>,
@@ -134,68 +143,75 @@ pub fn principal(
     let ValidatedIdentity { source, roles, allowed: _, configuration: _, backend: _, files: _ } =
         validate(spec).map_err(invalid)?;
     let source = match source {
-        CredentialSource::Default => Source::Default,
-        CredentialSource::Secret(key) => credentials(identity, &key, secret)?,
+        CredentialSource::Default => PrincipalSource::Default,
+        CredentialSource::Secret(key) => parse_credentials(identity, &key, secret)?,
         CredentialSource::WebIdentity { role, token_file } => {
-            Source::WebIdentity { role_arn: role.to_string(), token_file: PathBuf::from(token_file) }
+            PrincipalSource::WebIdentity { role_arn: role.to_string(), token_file: PathBuf::from(token_file) }
         }
     };
     let seconds = |seconds: i32| u64::try_from(seconds).ok().map(Duration::from_secs);
     let hops = roles
         .into_iter()
-        .map(|role| Hop {
+        .map(|role| RoleHop {
             role_arn: role.role.to_string(),
             external_id: role.external_id,
             duration: seconds(role.duration_seconds),
             tags: role.tags.into_iter().collect(),
         })
         .collect();
-    Ok(Principal { source, hops, session_name: session_name(identity, namespace) })
+    Ok(Principal { source, role_chain: hops, session_name: session_name(identity, namespace) })
 }
 
-fn credentials(
+fn parse_credentials(
     identity: &str,
     key: &ObjectKey,
     secret: Option<&BTreeMap<String, ByteString>>,
-) -> Result<Source, IdentityError> {
-    let data = secret
-        .ok_or_else(|| IdentityError::NoSecret { identity: identity.to_owned(), secret: key.to_string() })?;
+) -> Result<PrincipalSource, IdentityError> {
+    let data = secret.ok_or_else(|| IdentityError::SecretNotFound {
+        identity: identity.to_owned(),
+        secret: key.to_string(),
+    })?;
     let text = |name: &str| data.get(name).map(|ByteString(bytes)| String::from_utf8_lossy(bytes));
     let found = match text(CREDENTIALS_FILE) {
-        Some(file) if !data.contains_key(ACCESS_KEY_ID) => parse_ini(&file),
-        _ => keys(
+        Some(file) if !data.contains_key(ACCESS_KEY_ID) => parse_credentials_file(&file),
+        _ => parse_keys(
             &text(ACCESS_KEY_ID).unwrap_or_default(),
             &text(SECRET_ACCESS_KEY).unwrap_or_default(),
             text(SESSION_TOKEN).as_deref(),
         ),
     };
-    found.map_err(|source| IdentityError::Keys {
+    found.map_err(|source| IdentityError::InvalidCredentials {
         identity: identity.to_owned(),
         secret: key.to_string(),
         source,
     })
 }
 
-/// Reads an identity and what belongs to it, and gives the principal for objects in a namespace. `None`: ourselves.
-pub async fn find(kube: &Kube, identity: Option<&str>, namespace: &str) -> Result<Principal, IdentityError> {
-    let Some(identity) = identity else { return Ok(Principal::own()) };
-    let unread = |source| IdentityError::Unread { identity: identity.to_owned(), source };
+/// Reads an identity, its namespace rules and its Secret, and returns the principal for objects in a namespace. Without an
+/// identity this is the operator's own principal.
+pub async fn resolve_principal(
+    kube: &KubeClient,
+    identity: Option<&str>,
+    namespace: &str,
+) -> Result<Principal, IdentityError> {
+    let Some(identity) = identity else { return Ok(Principal::from_default_chain()) };
+    let unread = |source| IdentityError::ReadFailed { identity: identity.to_owned(), source };
     let found: Option<CaptIdentity> = kube.get(None, identity).await.map_err(unread)?;
-    let spec = found.ok_or_else(|| IdentityError::Missing { identity: identity.to_owned() })?.spec;
+    let spec = found.ok_or_else(|| IdentityError::NotFound { identity: identity.to_owned() })?.spec;
     let home: Option<Namespace> = kube.get(None, namespace).await.map_err(unread)?;
     let labels = home.and_then(|home| home.metadata.labels).unwrap_or_default();
-    if !allowed(&spec, namespace, &labels) {
+    if !is_namespace_allowed(&spec, namespace, &labels) {
         return Err(IdentityError::NotAllowed {
             identity: identity.to_owned(),
             namespace: namespace.to_owned(),
         });
     }
-    let secret: Option<Secret> = match secret_of(&spec) {
+    let secret: Option<Secret> = match credentials_secret_ref(&spec) {
         Some(at) => kube.get(Some(&at.namespace), &at.name).await.map_err(unread)?,
         None => None,
     };
     let data = secret.map(|secret| secret.data.unwrap_or_default());
-    principal((identity, namespace), &spec, data.as_ref())
+    build_principal((identity, namespace), &spec, data.as_ref())
 }
 
 #[cfg(test)]
@@ -243,7 +259,11 @@ mod tests {
             (json!({"allowedNamespaces": {"selector": {}}}), "bank", &none, true),
         ];
         for (value, namespace, labels, expected) in table {
-            assert_eq!(allowed(&spec(value.clone()), namespace, labels), expected, "{value} {namespace}");
+            assert_eq!(
+                is_namespace_allowed(&spec(value.clone()), namespace, labels),
+                expected,
+                "{value} {namespace}"
+            );
         }
     }
 
@@ -255,49 +275,55 @@ mod tests {
                 "durationSeconds": 900, "sessionTags": {"a": "b"}}],
         }));
         let keys = data(&[("accessKeyID", "AKID\n"), ("secretAccessKey", "S")]);
-        let found = principal(("prod", "shop"), &spec, Some(&keys)).unwrap();
-        let expected = Source::Static {
+        let found = build_principal(("prod", "shop"), &spec, Some(&keys)).unwrap();
+        let expected = PrincipalSource::Static {
             access_key_id: "AKID".to_owned(),
             secret_access_key: "S".to_owned(),
             session_token: None,
         };
         assert_eq!((found.source, found.session_name.as_str()), (expected, "capt-prod@shop"));
-        assert_eq!(found.hops.len(), 1);
-        assert_eq!(found.hops[0].duration, Some(Duration::from_mins(15)));
-        assert_eq!(found.hops[0].external_id.as_deref(), Some("word"));
+        assert_eq!(found.role_chain.len(), 1);
+        assert_eq!(found.role_chain[0].duration, Some(Duration::from_mins(15)));
+        assert_eq!(found.role_chain[0].external_id.as_deref(), Some("word"));
     }
 
     #[test]
     fn a_credentials_file_serves_too() {
         let spec = spec(json!({"source": "Secret", "secretRef": {"name": "keys", "namespace": "ops"}}));
         let file = data(&[("credentials", "[default]\naws_access_key_id = A\naws_secret_access_key = S\n")]);
-        let found = principal(("prod", "shop"), &spec, Some(&file)).unwrap();
-        assert!(matches!(found.source, Source::Static { ref access_key_id, .. } if access_key_id == "A"));
+        let found = build_principal(("prod", "shop"), &spec, Some(&file)).unwrap();
+        assert!(
+            matches!(found.source, PrincipalSource::Static { ref access_key_id, .. } if access_key_id == "A")
+        );
     }
 
     #[test]
     fn what_is_wrong_is_told_by_name_and_without_a_credential() {
         let secret = spec(json!({"source": "Secret", "secretRef": {"name": "keys", "namespace": "ops"}}));
-        let missing = principal(("prod", "shop"), &secret, None).unwrap_err();
-        assert_eq!(missing.class(), Class::Waiting);
-        assert!(missing.whole().contains("Secret ops/keys of CAPTIdentity prod does not exist"), "{missing}");
-        let half =
-            principal(("prod", "shop"), &secret, Some(&data(&[("accessKeyID", "hunter2")]))).unwrap_err();
-        assert_eq!(half.class(), Class::Invalid);
-        let said = half.whole();
+        let missing = build_principal(("prod", "shop"), &secret, None).unwrap_err();
+        assert_eq!(missing.class(), ErrorClass::Waiting);
+        assert!(
+            missing.full_message().contains("Secret ops/keys of CAPTIdentity prod does not exist"),
+            "{missing}"
+        );
+        let half = build_principal(("prod", "shop"), &secret, Some(&data(&[("accessKeyID", "hunter2")])))
+            .unwrap_err();
+        assert_eq!(half.class(), ErrorClass::Invalid);
+        let said = half.full_message();
         assert!(
             said.contains("ops/keys") && said.contains("secret access key") && !said.contains("hunter2"),
             "{said}"
         );
-        let broken = principal(("prod", "shop"), &spec(json!({"source": "Secret"})), None).unwrap_err();
-        assert!(broken.whole().contains("spec.secretRef"), "{}", broken.whole());
+        let broken = build_principal(("prod", "shop"), &spec(json!({"source": "Secret"})), None).unwrap_err();
+        assert!(broken.full_message().contains("spec.secretRef"), "{}", broken.full_message());
     }
 
     #[test]
     fn a_web_identity_needs_no_secret() {
         let web = json!({"roleArn": "arn:aws:iam::111122223333:role/web", "tokenFile": "/var/run/token"});
         let found =
-            principal(("w", "n"), &spec(json!({"source": "WebIdentity", "webIdentity": web})), None).unwrap();
-        assert!(matches!(found.source, Source::WebIdentity { .. }) && found.hops.is_empty());
+            build_principal(("w", "n"), &spec(json!({"source": "WebIdentity", "webIdentity": web})), None)
+                .unwrap();
+        assert!(matches!(found.source, PrincipalSource::WebIdentity { .. }) && found.role_chain.is_empty());
     }
 }

@@ -1,7 +1,7 @@
-//! Objects that cannot be read into our types: an older release wrote them, or somebody edited their status by hand.
+//! Objects that do not deserialize into our types: written by an older release, or edited by hand.
 //!
-//! A status that makes no sense is thrown away but for its latches; it is worked out anew from what is there. A spec that
-//! makes no sense is told in a condition, and the object is left alone until it is changed.
+//! An invalid status is replaced, except for its latches, and recomputed by the next reconcile. An invalid spec is reported in
+//! a condition, and the object is not reconciled until it changes.
 
 use kube::{
     Resource,
@@ -15,12 +15,12 @@ use crate::{
     api::conditions::{reasons, types},
     k8s::{
         K8sError,
-        conditions::{self, Said},
+        conditions::{self, ConditionUpdate},
     },
 };
 
-/// Heals the status of an object that cannot be read, or says in it what is wrong.
-pub async fn tell<K>(invalid: &InvalidObject, ctx: &Context) -> Result<(), K8sError>
+/// Repairs the status of an object that cannot be decoded, or reports the invalid spec in it.
+pub async fn report_invalid<K>(invalid: &InvalidObject, ctx: &Context) -> Result<(), K8sError>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned + Clone,
 {
@@ -36,8 +36,8 @@ where
         fields.shift_remove("status");
     }
     let new = match serde_json::from_value::<K>(bare) {
-        Ok(_) => latches(old.as_ref()),
-        Err(error) => told(old.as_ref(), &raw.metadata, &error.to_string(), ctx),
+        Ok(_) => retained_latches(old.as_ref()),
+        Err(error) => with_invalid_spec_condition(old.as_ref(), &raw.metadata, &error.to_string(), ctx),
     };
     let object =
         PartialObjectMeta::<K> { types: None, metadata: raw.metadata, _phantom: std::marker::PhantomData };
@@ -45,25 +45,25 @@ where
     Ok(())
 }
 
-/// Those of a list that can be read: one that cannot must not keep us from the others. It is told by itself.
-pub fn readable<K>(all: Vec<DeserializeGuard<K>>) -> Vec<K> {
+/// Drops the objects of a list that cannot be decoded: they must not block the others. Their own reconcile reports them.
+pub fn filter_valid<K>(all: Vec<DeserializeGuard<K>>) -> Vec<K> {
     all.into_iter().filter_map(|it| it.0.ok()).collect()
 }
 
-/// What must not be lost of a status that makes no sense.
-fn latches(old: Option<&Value>) -> Value {
+/// The latches of an invalid status, which must survive its replacement.
+fn retained_latches(old: Option<&Value>) -> Value {
     let all = old.and_then(|old| old.get("initialization")).and_then(Value::as_object);
     let closed = all.into_iter().flatten().filter(|(_, value)| value.as_bool() == Some(true));
     let kept: Map<String, Value> = closed.map(|(name, value)| (name.clone(), value.clone())).collect();
     if kept.is_empty() { json!({}) } else { json!({ "initialization": kept }) }
 }
 
-/// The status with a condition about its spec.
-fn told(old: Option<&Value>, meta: &ObjectMeta, error: &str, ctx: &Context) -> Value {
+/// The status with a condition that reports the invalid spec.
+fn with_invalid_spec_condition(old: Option<&Value>, meta: &ObjectMeta, error: &str, ctx: &Context) -> Value {
     let mut new = old.filter(|old| old.is_object()).cloned().unwrap_or_else(|| json!({}));
     let mut all = serde_json::from_value(new["conditions"].clone()).unwrap_or_default();
-    let why = format!("the object cannot be read: {error}; correct it");
-    let said = Said::no(types::READY, reasons::INVALID_SPEC, why);
+    let why = format!("the object cannot be decoded: {error}; correct its spec");
+    let said = ConditionUpdate::status_false(types::READY, reasons::INVALID_SPEC, why);
     let _ = conditions::set(&mut all, said, meta.generation, (ctx.clock)());
     new["conditions"] = serde_json::to_value(all).unwrap_or_default();
     new

@@ -1,68 +1,72 @@
-//! What the controllers tell whoever measures them.
+//! Metrics hooks of the controllers. Implemented in `operator`, so that controllers do not depend on the metrics registry.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::error::Class;
+use crate::error::ErrorClass;
 
 /// How a reconcile ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// Nothing is left to do.
-    Done,
+pub enum ReconcileOutcome {
+    /// Without error.
+    Succeeded,
     /// With an error of this class.
-    Failed(Class),
+    Failed(ErrorClass),
 }
 
-/// What is made and removed, and takes long.
+/// Cloud resources whose creation and deletion times are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Thing {
-    /// An EKS cluster with everything that was asked for.
+pub enum ProvisionedResource {
+    /// An EKS cluster with all requested resources.
     Cluster,
     /// A Fargate profile.
     FargateProfile,
 }
 
-/// Hears what the controllers do. Implemented by whoever makes metrics of it; by default nobody listens.
-pub trait Meter: Send + Sync {
-    /// An object of this kind shall be looked at.
-    fn told(&self, _kind: &'static str, _object: &str) {}
+/// Receives measurements from the controllers. All default implementations do nothing.
+pub trait ControllerMetricsSink: Send + Sync {
+    /// An object was enqueued.
+    fn enqueued(&self, _kind: &'static str, _object: &str) {}
 
-    /// An object that should have been looked at is gone.
-    fn vanished(&self, _kind: &'static str, _object: &str) {}
+    /// An enqueued object no longer exists.
+    fn object_gone(&self, _kind: &'static str, _object: &str) {}
 
-    /// A reconcile began. The answer is told how it ended, or dropped if it never did.
-    fn begin(&self, _kind: &'static str, _object: &str) -> Box<dyn FnOnce(End) + Send> {
+    /// A reconcile started. The returned callback receives its outcome, or is dropped if the reconcile is cancelled.
+    fn reconcile_started(
+        &self,
+        _kind: &'static str,
+        _object: &str,
+    ) -> Box<dyn FnOnce(ReconcileOutcome) + Send> {
         Box::new(|_| {})
     }
 
-    /// Something is there, so long after it was asked for.
-    fn made(&self, _thing: Thing, _took: Duration) {}
+    /// A resource is complete; `_took` counts from the creation of its object.
+    fn resource_created(&self, _thing: ProvisionedResource, _took: Duration) {}
 
-    /// Something is gone, so long after its deletion.
-    fn removed(&self, _thing: Thing, _took: Duration) {}
+    /// A resource is deleted; `_took` counts from the deletion timestamp.
+    fn resource_deleted(&self, _thing: ProvisionedResource, _took: Duration) {}
 
-    /// The states of the Fargate profiles of a control plane, as EKS says them.
-    fn profiles(&self, _control_plane: &str, _states: &[&str]) {}
+    /// The EKS states of the Fargate profiles of a control plane.
+    fn fargate_profile_states(&self, _control_plane: &str, _states: &[&str]) {}
 
-    /// Whether a workspace differs from reality.
-    fn drifted(&self, _workspace: &str, _is: bool) {}
+    /// Whether a workspace has drifted.
+    fn set_drift(&self, _workspace: &str, _is: bool) {}
 
-    /// The phase of a Sandbox; none if it is gone.
-    fn sandbox(&self, _sandbox: &str, _phase: Option<&'static str>) {}
+    /// The phase of a Sandbox; `None` after its deletion.
+    fn sandbox_phase(&self, _sandbox: &str, _phase: Option<&'static str>) {}
 
-    /// All routers of a namespace have routes, so long after the first of them should have had them.
-    fn propagated(&self, _took: Duration) {}
+    /// All routers of a namespace have programmed a change; `_took` counts from the change of the desired routes.
+    fn routes_propagated(&self, _took: Duration) {}
 
-    /// A state was copied to the API server.
-    fn replicated(&self, _took: Duration) {}
+    /// A Terraform state was backed up to Secrets.
+    fn state_backed_up(&self, _took: Duration) {}
 }
 
-impl Meter for () {}
+impl ControllerMetricsSink for () {}
 
-/// How long something has been going on; nothing if clocks disagree.
-pub fn since(then: Option<&Time>, now: Timestamp) -> Option<Duration> {
+/// Time since `then`; `None` if `then` is unset or in the future.
+pub fn elapsed_since(then: Option<&Time>, now: Timestamp) -> Option<Duration> {
     Duration::try_from(now.duration_since(then?.0)).ok()
 }

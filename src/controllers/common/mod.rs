@@ -1,22 +1,22 @@
-//! What all controllers need before they look at an object: whose it is, and whether it is to be left alone; and after:
-//! when it is looked at again.
+//! Shared controller code: the reconcile gate (ownership, pause, watch filter), controller wiring, error policy, metrics hooks,
+//! and reads that several kinds need.
 
-pub mod applied;
-pub mod board;
+pub mod apply_diff;
 pub mod cluster;
 pub mod context;
-pub mod drive;
-pub mod family;
+pub mod error_policy;
 pub mod gate;
-pub mod httproutes;
+pub mod http_routes;
 pub mod identity;
-pub mod meter;
-pub mod outpost;
-pub mod policy;
+pub mod invalid_object;
+pub mod metrics;
+pub mod owning_cluster;
 pub mod propagation;
-pub mod step;
-pub mod unreadable;
-pub mod workspace;
+pub mod reconcile_error;
+pub mod remote_target;
+pub mod route_snapshot;
+pub mod runner;
+pub mod workspace_summary;
 
 pub use context::{Context, Settings};
-pub use meter::{End, Meter, Thing};
+pub use metrics::{ControllerMetricsSink, ProvisionedResource, ReconcileOutcome};

@@ -1,18 +1,18 @@
-//! How long routes take to every router of a namespace. Pure.
+//! Measures how long the routers of a namespace take to program a change. Pure.
 
 use std::{
     collections::BTreeMap,
     time::{Duration, Instant},
 };
 
-/// Since when routers of a namespace do not have what they should have.
+/// Start time of the unfinished change, per namespace.
 #[derive(Debug, Default)]
-pub struct Propagation(BTreeMap<String, Instant>);
+pub struct PropagationTimer(BTreeMap<String, Instant>);
 
-impl Propagation {
-    /// Takes note of which namespaces have routers, and whether all of these have their routes. Says how long it took, for
-    /// each namespace whose routers have them again.
-    pub fn note<'a>(
+impl PropagationTimer {
+    /// Records for each namespace with routers whether all of them have programmed the desired routes. Returns the duration
+    /// of each change that completed.
+    pub fn observe<'a>(
         &mut self,
         now: Instant,
         all: impl IntoIterator<Item = (&'a str, bool)>,
@@ -36,12 +36,15 @@ mod tests {
 
     #[test]
     fn it_takes_from_the_first_change_until_the_last_router_has_them() {
-        let (mut all, start) = (Propagation::default(), Instant::now());
+        let (mut all, start) = (PropagationTimer::default(), Instant::now());
         let at = |millis: u64| start + Duration::from_millis(millis);
-        assert!(all.note(at(0), [("shop", true), ("other", false)]).is_empty());
-        assert!(all.note(at(10), [("shop", false), ("other", false)]).is_empty());
-        assert!(all.note(at(50), [("shop", false)]).is_empty(), "a second change does not begin anew");
-        assert_eq!(all.note(at(110), [("shop", true)]), [Duration::from_millis(100)]);
-        assert!(all.note(at(200), [("shop", true), ("other", true)]).is_empty(), "its routers had gone");
+        assert!(all.observe(at(0), [("shop", true), ("other", false)]).is_empty());
+        assert!(all.observe(at(10), [("shop", false), ("other", false)]).is_empty());
+        assert!(
+            all.observe(at(50), [("shop", false)]).is_empty(),
+            "a second change does not restart the delay"
+        );
+        assert_eq!(all.observe(at(110), [("shop", true)]), [Duration::from_millis(100)]);
+        assert!(all.observe(at(200), [("shop", true), ("other", true)]).is_empty(), "its routers had gone");
     }
 }

@@ -1,71 +1,71 @@
-//! Where a reconcile stopped.
+//! The error of a reconcile, with the step that failed.
 
 use strum::IntoStaticStr;
 use thiserror::Error;
 
-use super::policy::Classed;
-use crate::{error::Class, k8s::K8sError};
+use super::error_policy::ClassifiedError;
+use crate::{error::ErrorClass, k8s::K8sError};
 
-/// The steps of a reconcile that need the API server.
+/// Steps of a reconcile that call the API server. The names are values of the error category in logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
-pub enum Step {
-    /// Reading what the object refers to.
+pub enum ReconcileStep {
+    /// Reading referenced and owned objects.
     Dereference,
-    /// Setting the finalizer, or taking it off.
+    /// Adding or removing the finalizer.
     Hold,
-    /// Claiming what the object refers to.
+    /// Setting owner references on referenced objects.
     Claim,
-    /// Looking after what belongs to the object.
+    /// Applying owned objects.
     Act,
-    /// Writing the endpoint.
+    /// Writing the control plane endpoint.
     Endpoint,
-    /// Removing what belongs to the object.
+    /// Deleting owned objects.
     Remove,
     /// Writing the status.
     Status,
-    /// Telling what is wrong with an object that cannot be read.
+    /// Reporting an object that cannot be decoded.
     Unreadable,
 }
 
-impl Step {
-    const fn sentence(self) -> &'static str {
+impl ReconcileStep {
+    const fn message(self) -> &'static str {
         match self {
-            Self::Dereference => "cannot read what belongs to the object",
-            Self::Hold => "cannot hold or release the object",
-            Self::Claim => "cannot claim what the object refers to",
-            Self::Act => "cannot look after what belongs to the object",
-            Self::Endpoint => "cannot write the endpoint of the object",
-            Self::Remove => "cannot remove what belongs to the object",
-            Self::Status => "cannot write the status of the object",
-            Self::Unreadable => "cannot tell what is wrong with the object",
+            Self::Dereference => "cannot read referenced or owned objects",
+            Self::Hold => "cannot add or remove the finalizer",
+            Self::Claim => "cannot set owner references on referenced objects",
+            Self::Act => "cannot apply owned objects",
+            Self::Endpoint => "cannot write the control plane endpoint",
+            Self::Remove => "cannot delete owned objects",
+            Self::Status => "cannot write the status",
+            Self::Unreadable => "cannot report the invalid object in its status",
         }
     }
 
-    /// For `map_err`: what the API server said in this step.
-    pub fn stopped(self) -> impl Fn(K8sError) -> Stopped {
-        move |source| Stopped { step: self, source }
+    /// For `map_err`: wraps an API error with this step.
+    pub fn wrap_error(self) -> impl Fn(K8sError) -> ReconcileError {
+        move |source| ReconcileError { step: self, source }
     }
 }
 
-/// Why a reconcile stopped. Whose it is stands in the log beside it.
+/// Why a reconcile failed. The log line adds the object.
 #[derive(Debug, Error)]
-#[error("{}", step.sentence())]
-pub struct Stopped {
-    /// Where.
-    pub step: Step,
+#[error("{}", step.message())]
+pub struct ReconcileError {
+    /// The failed step.
+    pub step: ReconcileStep,
     #[source]
     source: K8sError,
 }
 
-impl From<K8sError> for Stopped {
+impl From<K8sError> for ReconcileError {
     fn from(source: K8sError) -> Self {
-        Self { step: Step::Unreadable, source }
+        Self { step: ReconcileStep::Unreadable, source }
     }
 }
 
-impl Classed for Stopped {
-    fn class(&self) -> Class {
+impl ClassifiedError for ReconcileError {
+    fn class(&self) -> ErrorClass {
         self.source.class()
     }
 

@@ -1,5 +1,5 @@
-//! Sandboxes in a cluster that this operator made. Their controllers run in this process and work on that cluster; what is
-//! said of a Sandbox here is what they say of its likeness there.
+//! Sandboxes in workload clusters that this operator created. Their controllers run in this process against the API server of
+//! the workload cluster; the status of a Sandbox here mirrors the status of its mirror object there.
 
 use std::sync::Arc;
 
@@ -7,42 +7,42 @@ use sandbox::fargate::Profile;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::k8s::Kube;
+use crate::k8s::KubeClient;
 
-/// The Fargate profiles of a cluster, as they change.
-pub type Profiles = watch::Receiver<Vec<Profile>>;
+/// Current Fargate profiles of a workload cluster.
+pub type FargateProfileReceiver = watch::Receiver<Vec<Profile>>;
 
-/// Another cluster, for the controllers of sandboxes.
+/// A workload cluster in which Sandbox controllers run.
 #[derive(Debug, Clone)]
-pub struct Outpost {
-    /// Its API server.
-    pub kube: Kube,
-    /// The namespace there.
+pub struct RemoteTarget {
+    /// Client of its API server.
+    pub kube: KubeClient,
+    /// The namespace in it.
     pub namespace: String,
-    /// Where pods find a place.
-    pub profiles: Profiles,
-    /// Ends the controllers; cancelled by them if they end by themselves.
+    /// Its Fargate profiles, which decide where pods can be scheduled.
+    pub fargate_profiles: FargateProfileReceiver,
+    /// Stops the controllers. They cancel it themselves when they end early.
     pub stop: CancellationToken,
 }
 
-/// Starts the controllers of sandboxes in another cluster. What goes wrong with them they say themselves.
-pub type Open = Arc<dyn Fn(Outpost) + Send + Sync>;
+/// Starts the Sandbox controllers for a workload cluster. They report their own errors.
+pub type StartRemoteControllers = Arc<dyn Fn(RemoteTarget) + Send + Sync>;
 
-/// Where the controller of Sandboxes works.
+/// The cluster that a Sandbox controller works in.
 #[derive(Clone)]
-pub enum Ground {
-    /// In the cluster of the operator, which opens others.
-    Home(Open),
-    /// In one that was opened.
-    Outpost(Profiles),
+pub enum SandboxScope {
+    /// The management cluster; starts controllers for workload clusters.
+    ManagementCluster(StartRemoteControllers),
+    /// A workload cluster.
+    WorkloadCluster(FargateProfileReceiver),
 }
 
-impl Ground {
-    /// The Fargate profiles, if they are known; nobody asks the operator's own cluster what it runs on.
-    pub fn profiles(&self) -> Option<Vec<Profile>> {
+impl SandboxScope {
+    /// The Fargate profiles; `None` in the management cluster, which is not checked for them.
+    pub fn fargate_profiles(&self) -> Option<Vec<Profile>> {
         match self {
-            Self::Home(_) => None,
-            Self::Outpost(profiles) => Some(profiles.borrow().clone()),
+            Self::ManagementCluster(_) => None,
+            Self::WorkloadCluster(profiles) => Some(profiles.borrow().clone()),
         }
     }
 }

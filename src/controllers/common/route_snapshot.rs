@@ -1,7 +1,7 @@
-//! All routes of the cluster as they should be, and the routers that should have them.
+//! The desired route table of the cluster and the routers that serve it, recomputed from watches.
 //!
-//! Each router makes its table from its own watches, by the same function. Here it is made once for all namespaces, so that
-//! it can be said of a Sandbox whether the routers have what they should have.
+//! Each router computes its own table from its own watches with the same function. The controllers compute it once for all
+//! namespaces, to report in the status of a Sandbox or `RouteGroup` whether the routers have programmed it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,228 +18,246 @@ use kube::{
 };
 use sandbox::{
     api::{ForkStatus, Phase, RouteGroup, Sandbox, names},
-    mesh::Plan,
-    routes::{History, Own, Owner, RouterSeen, Routes, key_of, programmed},
+    mesh::MeshPlan,
+    routes::{
+        OwnerRoutes, RouteOwner, RouterObservation, Routes, TableHistory, effective_key, programming_status,
+    },
 };
 use tokio::sync::watch;
 
-use super::{Context, Meter, drive, httproutes::HttpRoutes, propagation::Propagation};
-use crate::sandbox::watched::{View, Watched, Watches, readable};
+use super::{
+    Context, ControllerMetricsSink, http_routes::HttpRouteCache, propagation::PropagationTimer, runner,
+};
+use crate::dataplane::route_inputs::{RouteInputs, TableScope, WatchSet, readable};
 
-/// Changes within this time make one table.
-const TOGETHER: Duration = Duration::from_millis(50);
+/// Debounce: changes within this time lead to one recomputation.
+const DEBOUNCE: Duration = Duration::from_millis(50);
 
-/// The routes at one moment.
+/// The desired routes and the observed routers at one moment.
 #[derive(Debug)]
-pub struct Picture {
-    /// As they should be.
+pub struct RouteSnapshot {
+    /// The desired route table.
     pub routes: Routes,
-    /// The routers.
-    pub routers: Vec<RouterSeen>,
-    /// Sandboxes that were going then, by uid: their routes are not in it.
-    pub going: BTreeSet<String>,
-    /// Sandboxes that were ready then, as `namespace/name`.
+    /// The router pods and the revisions they serve.
+    pub routers: Vec<RouterObservation>,
+    /// UIDs of Sandboxes that are being deleted: the table has no routes for them.
+    pub deleting: BTreeSet<String>,
+    /// Sandboxes that are ready, as `namespace/name`.
     pub ready: BTreeSet<String>,
-    /// The generations of the groups whose specs are in it.
-    pub generations: BTreeMap<Owner, i64>,
-    /// What a mesh shall have.
-    pub mesh: Plan,
-    /// The groups by the keys that they ask for; those that go do not.
+    /// The generation of each `RouteGroup` that the table was computed from.
+    pub generations: BTreeMap<RouteOwner, i64>,
+    /// The desired `HTTPRoute` objects of a service mesh.
+    pub mesh: MeshPlan,
+    /// `RouteGroup` metadata by requested routing key, without those that are being deleted.
     pub groups: BTreeMap<String, Vec<ObjectMeta>>,
-    /// What was known of the forks of each Sandbox then, by its uid.
-    made_from: BTreeMap<String, Vec<ForkStatus>>,
+    /// The fork statuses that the table was computed from, by Sandbox UID.
+    fork_statuses: BTreeMap<String, Vec<ForkStatus>>,
 }
 
-impl Picture {
-    /// Whether the routes of a Sandbox are made from forks that are as these are.
-    pub fn knows(&self, uid: &str, forks: &[ForkStatus]) -> bool {
+impl RouteSnapshot {
+    /// Whether the routes of a Sandbox were computed from these fork statuses.
+    pub fn has_current_forks(&self, uid: &str, forks: &[ForkStatus]) -> bool {
         let is_same = |one: &ForkStatus, other: &ForkStatus| {
             (&one.workload, &one.services, one.message.is_empty())
                 == (&other.workload, &other.services, other.message.is_empty())
         };
-        let known = self.made_from.get(uid).map(Vec::as_slice).unwrap_or_default();
+        let known = self.fork_statuses.get(uid).map(Vec::as_slice).unwrap_or_default();
         known.len() == forks.len() && known.iter().zip(forks).all(|(one, other)| is_same(one, other))
     }
 
-    /// What is to be said of a group, in a form that can be compared.
-    pub fn of_group(&self, owner: &Owner) -> Option<(Own, usize, String)> {
+    /// Summary of a `RouteGroup` for change detection: its routes, ready members, and router and mesh messages.
+    pub fn group_summary(&self, owner: &RouteOwner) -> Option<(OwnerRoutes, usize, String)> {
         let own = self.routes.owners.get(owner)?;
         let done = own.members.iter().filter(|it| self.ready.contains(*it)).count();
-        let said = programmed(own, &self.routes, &self.routers, None);
-        let mesh = self.mesh.said(owner, own).map(|it| it.message);
-        Some((own.clone(), done, format!("{} {} {mesh:?}", said.routers, said.finding.message)))
+        let said = programming_status(own, &self.routes, &self.routers, None);
+        let mesh = self.mesh.condition_for(owner, own).map(|it| it.message);
+        Some((own.clone(), done, format!("{} {} {mesh:?}", said.routers, said.condition.message)))
     }
 
-    /// The same picture with this in it; for tests.
+    /// Test constructor.
     #[cfg(test)]
-    pub fn of(
+    pub fn from_parts(
         routes: Routes,
-        seen: Vec<RouterSeen>,
+        seen: Vec<RouterObservation>,
         ready: BTreeSet<String>,
-        generations: BTreeMap<Owner, i64>,
+        generations: BTreeMap<RouteOwner, i64>,
     ) -> Self {
-        let (going, made_from, mesh) = (BTreeSet::new(), BTreeMap::new(), Plan::default());
+        let (deleting, fork_statuses, mesh) = (BTreeSet::new(), BTreeMap::new(), MeshPlan::default());
         let groups = BTreeMap::new();
-        Self { routes, routers: seen, going, ready, generations, mesh, groups, made_from }
+        Self { routes, routers: seen, deleting, ready, generations, mesh, groups, fork_statuses }
     }
 
-    /// The namespaces that have ready routers, each with whether all of these have the routes that they should have.
-    fn in_force(&self) -> BTreeMap<&str, bool> {
+    /// Each namespace with ready routers, and whether all of them have programmed the desired revision.
+    fn programmed_namespaces(&self) -> BTreeMap<&str, bool> {
         let ready = self.routers.iter().filter(|it| it.ready).map(|it| it.namespace.as_str());
-        ready.map(|it| (it, self.is_in_force(it))).collect()
+        ready.map(|it| (it, self.is_programmed(it))).collect()
     }
 
-    /// Whether every ready router of a namespace has the routes that it should have.
-    pub fn is_in_force(&self, namespace: &str) -> bool {
-        let here = |it: &&RouterSeen| it.ready && it.namespace == namespace;
+    /// Whether every ready router of a namespace has programmed the desired revision.
+    pub fn is_programmed(&self, namespace: &str) -> bool {
+        let here = |it: &&RouterObservation| it.ready && it.namespace == namespace;
         let wanted = self.routes.revisions.get(namespace);
         self.routers.iter().filter(here).all(|it| it.revision.is_some() && it.revision.as_ref() == wanted)
     }
 }
 
-/// The routes, made anew whenever something changes.
-pub struct Board {
-    latest: Arc<RwLock<Option<Arc<Picture>>>>,
-    told: watch::Receiver<u64>,
-    /// Everything that goes on behind it ends with it.
-    _watches: Watches,
+/// Recomputes the route snapshot whenever a watched object changes.
+pub struct RouteSnapshotter {
+    latest: Arc<RwLock<Option<Arc<RouteSnapshot>>>>,
+    changes: watch::Receiver<u64>,
+    /// Dropping this aborts the watch tasks.
+    _watches: WatchSet,
 }
 
-impl Debug for Board {
+impl Debug for RouteSnapshotter {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Board").finish_non_exhaustive()
+        out.debug_struct("RouteSnapshotter").finish_non_exhaustive()
     }
 }
 
-impl Board {
-    /// Starts to watch.
+impl RouteSnapshotter {
+    /// Starts the watches and the recomputation task.
     pub fn start(ctx: &Context) -> Self {
-        let (mut watches, changes) = Watches::new(stumbled);
-        let seen = Seen::watch(ctx, &mut watches);
-        let latest = Arc::<RwLock<Option<Arc<Picture>>>>::default();
-        let (made, told) = watch::channel(0);
-        let work = keep_up(seen, changes, Arc::clone(&latest), (made, Arc::clone(&ctx.meter)));
-        watches.also(tokio::spawn(work).abort_handle());
-        Self { latest, told, _watches: watches }
+        let (mut watches, watch_events) = WatchSet::new(log_watch_error);
+        let seen = RouteWatches::start(ctx, &mut watches);
+        let latest = Arc::<RwLock<Option<Arc<RouteSnapshot>>>>::default();
+        let (made, changes) = watch::channel(0);
+        let work =
+            rebuild_on_change(seen, watch_events, Arc::clone(&latest), (made, Arc::clone(&ctx.metrics)));
+        watches.add_task(tokio::spawn(work).abort_handle());
+        Self { latest, changes, _watches: watches }
     }
 
-    /// The routes as they should be now; none before everything was seen once.
-    pub fn picture(&self) -> Option<Arc<Picture>> {
+    /// The latest snapshot; none before all watches have completed their initial list.
+    pub fn latest_snapshot(&self) -> Option<Arc<RouteSnapshot>> {
         self.latest.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reads the newest picture, also when the board itself is elsewhere.
-    pub fn reader(&self) -> impl Fn() -> Option<Arc<Picture>> + Send + use<> {
+    /// A handle that reads the latest snapshot without borrowing the snapshotter.
+    pub fn snapshot_reader(&self) -> impl Fn() -> Option<Arc<RouteSnapshot>> + Send + use<> {
         let latest = Arc::clone(&self.latest);
         move || latest.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Is told whenever there is another picture.
-    pub fn told(&self) -> watch::Receiver<u64> {
-        self.told.clone()
+    /// A receiver that changes with every new snapshot.
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
+        self.changes.clone()
     }
 }
 
-/// Makes a picture of what was seen, again and again.
-async fn keep_up(
-    seen: Seen,
+/// Recomputes the snapshot after each change, until all senders are gone.
+async fn rebuild_on_change(
+    seen: RouteWatches,
     mut changes: watch::Receiver<u64>,
-    latest: Arc<RwLock<Option<Arc<Picture>>>>,
-    (made, meter): (watch::Sender<u64>, Arc<dyn Meter>),
+    latest: Arc<RwLock<Option<Arc<RouteSnapshot>>>>,
+    (made, meter): (watch::Sender<u64>, Arc<dyn ControllerMetricsSink>),
 ) {
-    seen.ready().await;
-    let mut propagation = Propagation::default();
-    let mut before: Option<Arc<Picture>> = None;
+    seen.wait_until_ready().await;
+    let mut propagation = PropagationTimer::default();
+    let mut before: Option<Arc<RouteSnapshot>> = None;
     loop {
         changes.mark_unchanged();
-        let picture = Arc::new(seen.picture(before.as_deref()));
+        let picture = Arc::new(seen.build_snapshot(before.as_deref()));
         before = Some(Arc::clone(&picture));
-        for took in propagation.note(Instant::now(), picture.in_force()) {
-            meter.propagated(took);
+        for took in propagation.observe(Instant::now(), picture.programmed_namespaces()) {
+            meter.routes_propagated(took);
         }
         *latest.write().unwrap_or_else(PoisonError::into_inner) = Some(picture);
         made.send_modify(|count| *count += 1);
         if changes.changed().await.is_err() {
             return;
         }
-        tokio::time::sleep(TOGETHER).await;
+        tokio::time::sleep(DEBOUNCE).await;
     }
 }
 
-/// What was seen last of everything.
-struct Seen {
-    objects: Watched,
+/// The watch stores that a snapshot is computed from.
+struct RouteWatches {
+    objects: RouteInputs,
     leases: Store<Lease>,
     pods: Store<Pod>,
-    mesh: HttpRoutes,
-    domain: Option<String>,
-    /// The namespace whose Services and routers these are; all otherwise.
-    scope: Option<String>,
+    http_routes: HttpRouteCache,
+    preview_domain: Option<String>,
+    /// Restricts Services and routers to one namespace; `None` means all.
+    namespace: Option<String>,
 }
 
-/// A watch that is refused never begins, and then there is no picture: somebody has to know.
-fn stumbled(error: &watcher::Error) {
+/// A forbidden watch never becomes ready, and without it there is no snapshot: this is logged as a warning.
+fn log_watch_error(error: &watcher::Error) {
     let refused = match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.code == 403,
         _ => false,
     };
     if refused {
-        tracing::warn!(%error, "the routes cannot be watched; see `--namespace` in docs/deploying.md");
+        tracing::warn!(%error, "not permitted to watch route objects; see `--namespace` in docs/deploying.md");
     } else {
-        tracing::debug!(%error, "a watch of the routes stumbled");
+        tracing::debug!(%error, "route watch error, restarting");
     }
 }
 
-impl Seen {
-    fn watch(ctx: &Context, watches: &mut Watches) -> Self {
+impl RouteWatches {
+    fn start(ctx: &Context, watches: &mut WatchSet) -> Self {
         let routers = || watcher::Config::default().labels(names::ROUTER_LABEL);
-        let (mesh, namespace) = (HttpRoutes::default(), ctx.settings.namespace.as_deref());
-        watches.also(tokio::spawn(mesh.follow(ctx, watches.teller())).abort_handle());
+        let (http_routes, namespace) = (HttpRouteCache::default(), ctx.settings.namespace.as_deref());
+        watches
+            .add_task(tokio::spawn(http_routes.watch_objects(ctx, watches.change_sender())).abort_handle());
         Self {
-            mesh,
-            domain: ctx.settings.preview_domain.clone(),
-            scope: ctx.settings.namespace.clone(),
-            // As a router does it: groups may have members in other namespaces, and older objects there may have a key.
-            objects: Watched::new(watches, ctx.kube.client(), None, namespace),
-            leases: watches.keep(drive::api(ctx), routers()),
-            pods: watches.keep(drive::api(ctx), routers()),
+            http_routes,
+            preview_domain: ctx.settings.preview_domain.clone(),
+            namespace: ctx.settings.namespace.clone(),
+            // Sandboxes and groups of all namespaces, as in a router: a group may have members in other namespaces, and an older
+            // object there may hold a routing key.
+            objects: RouteInputs::new(watches, ctx.kube.client(), None, namespace),
+            leases: watches.watch_store(runner::scoped_api(ctx), routers()),
+            pods: watches.watch_store(runner::scoped_api(ctx), routers()),
         }
     }
 
-    /// Waits until everything was seen once. A watch that never begins leaves us without a picture.
-    async fn ready(&self) {
-        // One that ends before it is ready ends with us.
-        let _all_or_over =
-            tokio::join!(self.objects.ready(), self.leases.wait_until_ready(), self.pods.wait_until_ready());
+    /// Waits for the initial list of every watch. A watch that never starts blocks the first snapshot.
+    async fn wait_until_ready(&self) {
+        // An error means that the writer was dropped, which happens only when this task is aborted too.
+        let _all_or_over = tokio::join!(
+            self.objects.wait_ready(),
+            self.leases.wait_until_ready(),
+            self.pods.wait_until_ready()
+        );
     }
 
-    /// What is there now; `before` is the last picture.
-    fn picture(&self, before: Option<&Picture>) -> Picture {
+    /// Computes the snapshot of the current stores; `before` is the previous one.
+    fn build_snapshot(&self, before: Option<&RouteSnapshot>) -> RouteSnapshot {
         let (sandboxes, groups) = (self.objects.sandboxes.state(), self.objects.groups.state());
-        let view = View { domain: self.domain.as_deref(), scope: self.scope.as_deref() };
-        let mut made = self.objects.routes(view);
+        let view =
+            TableScope { domain: self.preview_domain.as_deref(), namespace: self.namespace.as_deref() };
+        let mut made = self.objects.build_routes(view);
         made.history =
-            Arc::new(before.map_or_else(History::default, |it| it.routes.history.with(&it.routes)));
+            Arc::new(before.map_or_else(TableHistory::default, |it| it.routes.history.with(&it.routes)));
         let going = readable(&sandboxes).into_iter().filter(|it| it.metadata.deletion_timestamp.is_some());
         let forks = |it: &Sandbox| Some((it.uid()?, it.status.clone().unwrap_or_default().forks));
-        let ready = readable(&sandboxes).into_iter().filter(|it| is_done(it));
-        let generation = |it: &&RouteGroup| (Owner::group(it), it.metadata.generation.unwrap_or_default());
+        let ready = readable(&sandboxes).into_iter().filter(|it| is_sandbox_ready(it));
+        let generation =
+            |it: &&RouteGroup| (RouteOwner::group(it), it.metadata.generation.unwrap_or_default());
         let routers = self.routers();
-        Picture {
-            mesh: Plan::new(&made, &readable(&groups), &routers, self.mesh.seen(), before.map(|it| &it.mesh)),
-            ready: ready.map(|it| drive::path(&it.metadata)).collect(),
+        RouteSnapshot {
+            mesh: MeshPlan::new(
+                &made,
+                &readable(&groups),
+                &routers,
+                self.http_routes.snapshot(),
+                before.map(|it| &it.mesh),
+            ),
+            ready: ready.map(|it| runner::namespaced_name(&it.metadata)).collect(),
             generations: readable(&groups).iter().map(generation).collect(),
-            going: going.filter_map(ResourceExt::uid).collect(),
-            groups: by_key(&readable(&groups)),
-            made_from: readable(&sandboxes).into_iter().filter_map(forks).collect(),
+            deleting: going.filter_map(ResourceExt::uid).collect(),
+            groups: groups_by_key(&readable(&groups)),
+            fork_statuses: readable(&sandboxes).into_iter().filter_map(forks).collect(),
             routers,
             routes: made,
         }
     }
 
-    /// Each pod of a router, with what its Lease says.
-    fn routers(&self) -> Vec<RouterSeen> {
+    /// Each router pod, with the revision from its Lease.
+    fn routers(&self) -> Vec<RouterObservation> {
         let leases = self.leases.state();
         let one = |pod: &Arc<Pod>| {
             let (namespace, name) = (pod.namespace().unwrap_or_default(), pod.name_any());
@@ -247,14 +265,14 @@ impl Seen {
                 |it: &&Arc<Lease>| it.name_any() == name && it.namespace().as_ref() == Some(&namespace);
             let lease = leases.iter().find(is_its);
             let revision = lease.and_then(|it| it.annotations().get(names::REVISION_ANNOTATION).cloned());
-            RouterSeen { ready: is_ready(pod), revision, namespace, name }
+            RouterObservation { ready: is_pod_ready(pod), revision, namespace, name }
         };
         self.pods.state().iter().map(one).collect()
     }
 }
 
-/// The groups by their keys, with as much of them as tells who is older.
-fn by_key(groups: &[&RouteGroup]) -> BTreeMap<String, Vec<ObjectMeta>> {
+/// Groups by routing key, reduced to the metadata that decides which one is older.
+fn groups_by_key(groups: &[&RouteGroup]) -> BTreeMap<String, Vec<ObjectMeta>> {
     let mut all: BTreeMap<String, Vec<ObjectMeta>> = BTreeMap::new();
     for group in groups.iter().filter(|it| it.metadata.deletion_timestamp.is_none()) {
         let meta = &group.metadata;
@@ -265,17 +283,17 @@ fn by_key(groups: &[&RouteGroup]) -> BTreeMap<String, Vec<ObjectMeta>> {
             creation_timestamp: meta.creation_timestamp.clone(),
             ..ObjectMeta::default()
         };
-        let key = key_of(group.spec.routing_key.as_deref(), meta.uid.as_deref());
+        let key = effective_key(group.spec.routing_key.as_deref(), meta.uid.as_deref());
         all.entry(key).or_default().push(age);
     }
     all
 }
 
-fn is_done(sandbox: &Sandbox) -> bool {
+fn is_sandbox_ready(sandbox: &Sandbox) -> bool {
     sandbox.status.as_ref().is_some_and(|it| it.phase == Some(Phase::Ready))
 }
 
-fn is_ready(pod: &Pod) -> bool {
+fn is_pod_ready(pod: &Pod) -> bool {
     let conditions = pod.status.as_ref().and_then(|it| it.conditions.as_ref());
     let ready = conditions.into_iter().flatten().any(|it| it.type_ == "Ready" && it.status == "True");
     ready && pod.metadata.deletion_timestamp.is_none()

@@ -1,4 +1,4 @@
-//! One reconcile from outside: counted, logged, and tried again as its error says.
+//! Controller wiring shared by all kinds: watches, queue metrics, logging, and the error policy around each reconcile.
 
 use std::{error::Error, fmt::Debug, future::Ready, sync::Arc};
 
@@ -15,11 +15,11 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 
-use super::{Context, End, policy::Classed, unreadable};
-use crate::{api::names, error::Class, k8s::K8sError};
+use super::{Context, ReconcileOutcome, error_policy::ClassifiedError, invalid_object};
+use crate::{api::names, error::ErrorClass, k8s::K8sError};
 
-/// Objects of a kind as the settings want them: of one namespace, or of all.
-pub fn api<K>(ctx: &Context) -> Api<K>
+/// The API of a kind, restricted to the namespace of the settings if one is set.
+pub fn scoped_api<K>(ctx: &Context) -> Api<K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
 {
@@ -30,16 +30,16 @@ where
     }
 }
 
-/// Which objects of a controller's own kind are watched.
-pub fn own(ctx: &Context) -> watcher::Config {
+/// Watch config of a controller's own kind: applies the watch-filter label.
+pub fn own_watch_config(ctx: &Context) -> watcher::Config {
     match &ctx.settings.watch_filter {
         Some(filter) => watcher::Config::default().labels(&format!("{}={filter}", names::WATCH_FILTER_LABEL)),
         None => watcher::Config::default(),
     }
 }
 
-/// A controller of these objects that says what waits in its queue.
-pub fn controller<K>(
+/// A controller for these objects that counts queued objects.
+pub fn build_controller<K>(
     kind: &'static str,
     ctx: &Context,
     objects: Api<K>,
@@ -48,15 +48,21 @@ pub fn controller<K>(
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
-    let ((reader, writer), meter) = (reflector::store(), Arc::clone(&ctx.meter));
+    let ((reader, writer), meter) = (reflector::store(), Arc::clone(&ctx.metrics));
     let changes = reflector(writer, watcher(objects, which)).applied_objects();
-    Controller::for_stream(changes.inspect_ok(move |it| meter.told(kind, &path(it.meta()))), reader)
+    Controller::for_stream(
+        changes.inspect_ok(move |it| meter.enqueued(kind, &namespaced_name(it.meta()))),
+        reader,
+    )
 }
 
-/// A controller's work until its end, after `stop`. One that is told to stop before it has seen its objects would wait for
-/// them for ever, with the lease in its hands; but it has begun nothing, so it can be left where it is.
-pub async fn finish<K>(work: impl Future<Output = ()>, objects: Store<K>, stop: impl Future<Output = ()>)
-where
+/// Runs a controller until it has shut down after `stop`. A controller whose initial list has not completed would wait for it
+/// forever and keep the leader lease; it has started no reconcile, so it is dropped instead.
+pub async fn run_until_stopped<K>(
+    work: impl Future<Output = ()>,
+    objects: Store<K>,
+    stop: impl Future<Output = ()>,
+) where
     K: Resource<DynamicType = ()> + Clone + 'static,
 {
     let unseen = async {
@@ -71,8 +77,8 @@ where
     }
 }
 
-/// A mapping from something that changed to the objects it concerns, which then wait in the queue.
-pub fn concerning<K, O>(
+/// Wraps a watch mapper so that the objects it enqueues are counted.
+pub fn counted_mapper<K, O>(
     kind: &'static str,
     ctx: &Context,
     of: impl Fn(O) -> Vec<ObjectRef<K>> + Send + Sync + 'static,
@@ -80,18 +86,18 @@ pub fn concerning<K, O>(
 where
     K: Resource,
 {
-    let meter = Arc::clone(&ctx.meter);
+    let meter = Arc::clone(&ctx.metrics);
     move |changed| {
         let concerned = of(changed);
         for it in &concerned {
-            meter.told(kind, &joined(it.namespace.as_deref(), &it.name));
+            meter.enqueued(kind, &join_namespaced_name(it.namespace.as_deref(), &it.name));
         }
         concerned
     }
 }
 
-/// Reconciles an object, if it can be read.
-pub async fn drive<K, E, F>(
+/// Runs one reconcile and records its outcome. An object that cannot be decoded is reported in its status instead.
+pub async fn run_reconcile<K, E, F>(
     kind: &'static str,
     object: Arc<DeserializeGuard<K>>,
     ctx: Arc<Context>,
@@ -99,66 +105,77 @@ pub async fn drive<K, E, F>(
 ) -> Result<Action, E>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned + Clone,
-    E: Classed + From<K8sError>,
+    E: ClassifiedError + From<K8sError>,
     F: Future<Output = Result<Action, E>>,
 {
-    let finish = ctx.meter.begin(kind, &path(object.meta()));
+    let finish = ctx.metrics.reconcile_started(kind, &namespaced_name(object.meta()));
     let outcome = match &object.0 {
         Ok(readable) => reconcile(Arc::new(readable.clone()), ctx.clone()).await,
-        Err(invalid) => match unreadable::tell::<K>(invalid, &ctx).await {
+        Err(invalid) => match invalid_object::report_invalid::<K>(invalid, &ctx).await {
             Ok(()) => Ok(Action::await_change()),
             Err(error) => Err(error.into()),
         },
     };
     match &outcome {
         Ok(_) => {
-            ctx.attempts.went_well(&key(kind, object.meta()));
-            finish(End::Done);
+            ctx.backoff.reset(&backoff_key(kind, object.meta()));
+            finish(ReconcileOutcome::Succeeded);
         }
-        Err(error) => finish(End::Failed(error.class())),
+        Err(error) => finish(ReconcileOutcome::Failed(error.class())),
     }
     outcome
 }
 
-/// When an object is looked at again after an error.
-pub fn policy<K, E>(kind: &'static str, object: &DeserializeGuard<K>, error: &E, ctx: &Context) -> Action
+/// The error policy: logs the error by its class and returns the requeue delay.
+pub fn error_policy<K, E>(
+    kind: &'static str,
+    object: &DeserializeGuard<K>,
+    error: &E,
+    ctx: &Context,
+) -> Action
 where
     K: Resource<DynamicType = ()>,
-    E: Classed,
+    E: ClassifiedError,
 {
-    let key = key(kind, object.meta());
+    let key = backoff_key(kind, object.meta());
     let (class, category) = (error.class(), error.category());
-    let why = whole(error);
+    let why = error_chain(error);
     match class {
-        Class::Waiting | Class::Conflict => tracing::debug!(object = key, category, why, "later"),
-        Class::Invalid | Class::Transient => tracing::warn!(object = key, category, why, "did not work"),
-        Class::Terminal => tracing::error!(object = key, category, why, "needs a person"),
+        ErrorClass::Waiting | ErrorClass::Conflict => {
+            tracing::debug!(object = key, category, why, "reconcile requeued");
+        }
+        ErrorClass::Invalid | ErrorClass::Transient => {
+            tracing::warn!(object = key, category, why, "reconcile failed, retrying");
+        }
+        ErrorClass::Terminal => {
+            tracing::error!(object = key, category, why, "reconcile failed, manual action required");
+        }
     }
-    ctx.attempts.failed(&key, class)
+    ctx.backoff.record_failure(&key, class)
 }
 
-/// What a controller says of one reconcile.
-type Told<K, E, W> = Result<(ObjectRef<K>, Action), ControllerError<E, W>>;
+/// An item of the stream that a controller yields.
+type ControllerResult<K, E, W> = Result<(ObjectRef<K>, Action), ControllerError<E, W>>;
 
-/// Logs what a controller says of itself; the outcome of each reconcile was logged already.
-pub fn log<K, E, W>(
+/// Logs watch and queue errors of a controller; the outcome of each reconcile is logged by the error policy.
+pub fn event_logger<K, E, W>(
     kind: &'static str,
     ctx: &Context,
-) -> impl FnMut(Told<K, E, W>) -> Ready<()> + use<K, E, W>
+) -> impl FnMut(ControllerResult<K, E, W>) -> Ready<()> + use<K, E, W>
 where
     K: Resource,
     K::DynamicType: Debug,
     E: Error + 'static,
     W: Error + 'static,
 {
-    let meter = Arc::clone(&ctx.meter);
+    let meter = Arc::clone(&ctx.metrics);
     move |event| {
         match event {
             Err(ControllerError::ObjectNotFound(gone)) => {
-                meter.vanished(kind, &joined(gone.namespace.as_deref(), &gone.name));
+                meter.object_gone(kind, &join_namespaced_name(gone.namespace.as_deref(), &gone.name));
             }
             Err(error @ (ControllerError::QueueError(_) | ControllerError::RunnerError(_))) => {
-                tracing::warn!(kind, why = whole(&error), "the watch stumbled");
+                tracing::warn!(kind, why = error_chain(&error), "watch error, restarting");
             }
             _ => {}
         }
@@ -166,21 +183,21 @@ where
     }
 }
 
-fn key(kind: &str, meta: &kube::core::ObjectMeta) -> String {
-    format!("{kind} {}", path(meta))
+fn backoff_key(kind: &str, meta: &kube::core::ObjectMeta) -> String {
+    format!("{kind} {}", namespaced_name(meta))
 }
 
-/// Namespace and name of an object.
-pub fn path(meta: &kube::core::ObjectMeta) -> String {
-    joined(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default())
+/// `namespace/name` of an object.
+pub fn namespaced_name(meta: &kube::core::ObjectMeta) -> String {
+    join_namespaced_name(meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default())
 }
 
-fn joined(namespace: Option<&str>, name: &str) -> String {
+fn join_namespaced_name(namespace: Option<&str>, name: &str) -> String {
     format!("{}/{name}", namespace.unwrap_or_default())
 }
 
-/// An error with its causes.
-fn whole(error: &dyn Error) -> String {
+/// An error and its sources, joined by `: `.
+fn error_chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
@@ -204,11 +221,13 @@ mod tests {
         let (objects, mut writer) = reflector::store::<ConfigMap>();
         let told = || async {};
         let forever = std::future::pending;
-        timeout(Duration::from_secs(1), finish(forever(), objects.clone(), told())).await.unwrap();
-        // Whoever has seen its objects may be in the middle of something, and ends by itself.
+        timeout(Duration::from_secs(1), run_until_stopped(forever(), objects.clone(), told())).await.unwrap();
+        // After the initial list a reconcile may be running, so that the controller ends by itself.
         writer.apply_watcher_event(&watcher::Event::Init);
         writer.apply_watcher_event(&watcher::Event::InitDone);
-        timeout(Duration::from_secs(1), finish(forever(), objects.clone(), told())).await.unwrap_err();
-        finish(std::future::ready(()), objects, forever()).await;
+        timeout(Duration::from_secs(1), run_until_stopped(forever(), objects.clone(), told()))
+            .await
+            .unwrap_err();
+        run_until_stopped(std::future::ready(()), objects, forever()).await;
     }
 }

@@ -1,102 +1,116 @@
-//! Does what was decided. No branch on the spec.
+//! Carries out a decision through the API server. Makes no decision of its own and does not read the spec.
 
 use kube::ResourceExt as _;
 use sandbox::api::{Sandbox, SandboxSpec};
 use serde_json::json;
 
-use super::{Context, balancers, decide::Decision, delete::Teardown, dereference::Remains};
+use super::{
+    Context, decide::Decision, deletion::DeletionStep, dereference::RemainingObjects, load_balancers,
+};
 use crate::{
     api::{CaptControlPlane, WorkspaceTemplateApply, conditions::reasons, names},
-    controllers::common::{Thing, drive, meter::since},
-    k8s::{self, Deleted, K8sError, events::News},
+    controllers::common::{ProvisionedResource, metrics::elapsed_since, runner},
+    k8s::{self, DeleteOutcome, K8sError, events::EventSpec},
 };
 
-/// What we do when we tell.
+/// `action` field of events.
 const ACTION: &str = "Act";
 
-/// What came of a decision.
+/// Outcome of a decision.
 #[derive(Debug)]
-pub(super) struct Acted {
-    /// The object as it is now.
+pub(super) struct ApplyOutcome {
+    /// The object after the writes.
     pub object: CaptControlPlane,
-    /// Workspaces that the API server refused, by name, and why.
-    pub refused: Vec<(String, String)>,
-    /// The first thing that went wrong. The others were done all the same.
-    pub trouble: Option<K8sError>,
+    /// Workspaces that the API server rejected: name and message.
+    pub rejected: Vec<(String, String)>,
+    /// The first error. The remaining writes were still attempted.
+    pub first_error: Option<K8sError>,
 }
 
-/// Carries a decision out. One workspace that cannot be written does not stop the others.
-pub(super) async fn carry_out(
+/// Carries out a decision. A failed write does not prevent the others.
+pub(super) async fn apply_decision(
     object: CaptControlPlane,
     decision: Decision,
     ctx: &Context,
-) -> Result<Acted, K8sError> {
-    let Decision { spec, eks, takes_over, profiles, removals, pokes, calm, secrets } = decision;
+) -> Result<ApplyOutcome, K8sError> {
+    let Decision {
+        spec_patch: spec,
+        eks_workspace: eks,
+        is_takeover: takes_over,
+        profile_workspaces: profiles,
+        profile_removals: removals,
+        reruns: pokes,
+        recovered: calm,
+        secrets,
+    } = decision;
     let kube = &ctx.common.kube;
-    let mut acted = Acted { object, refused: Vec::new(), trouble: None };
+    let mut acted = ApplyOutcome { object, rejected: Vec::new(), first_error: None };
     if takes_over {
-        keep_account_wide(&acted.object, ctx).await?;
+        retain_spot_role(&acted.object, ctx).await?;
     }
     for wanted in eks.into_iter().map(|it| *it).chain(profiles) {
-        let applied = apply(&acted.object, &wanted, ctx).await;
-        acted.note(&wanted, applied);
+        let applied = apply_workspace(&acted.object, &wanted, ctx).await;
+        acted.record_result(&wanted, applied);
     }
     for secret in &secrets {
         let written = kube.apply(secret).await.map(|_| ());
-        acted.trouble = acted.trouble.or_else(|| written.err());
+        acted.first_error = acted.first_error.or_else(|| written.err());
     }
     for dropped in &removals {
-        let gone = kube.delete(dropped, k8s::Removal::Background).await;
+        let gone = kube.delete(dropped, k8s::DeletionPropagation::Background).await;
         let note =
-            format!("WorkspaceTemplateApply {} goes: the spec does not name its profile", dropped.name_any());
-        ctx.common.events.tell(&acted.object, News::normal(ACTION, "RemovingFargateProfile", note)).await;
-        acted.trouble = acted.trouble.or_else(|| gone.err());
+            format!("deleting WorkspaceTemplateApply {}: profile removed from spec", dropped.name_any());
+        ctx.common
+            .events
+            .publish(&acted.object, EventSpec::normal(ACTION, "RemovingFargateProfile", note))
+            .await;
+        acted.first_error = acted.first_error.or_else(|| gone.err());
     }
     let uid = acted.object.uid().unwrap_or_default();
     for name in &calm {
-        ctx.looks.poked(&uid, name, None);
+        ctx.eks_poller.record_rerun(&uid, name, None);
     }
     for lost in &pokes {
-        let asked = poke(&acted.object, lost, ctx).await;
-        acted.trouble = acted.trouble.or_else(|| asked.err());
+        let asked = request_rerun(&acted.object, lost, ctx).await;
+        acted.first_error = acted.first_error.or_else(|| asked.err());
     }
     if let Some(fields) = spec {
-        acted.object = kube.merge(&acted.object, json!({ "spec": fields })).await?;
+        acted.object = kube.merge_patch(&acted.object, json!({ "spec": fields })).await?;
     }
     Ok(acted)
 }
 
-impl Acted {
-    fn note(&mut self, wanted: &WorkspaceTemplateApply, applied: Result<(), K8sError>) {
+impl ApplyOutcome {
+    fn record_result(&mut self, wanted: &WorkspaceTemplateApply, applied: Result<(), K8sError>) {
         match applied {
             Ok(()) => {}
             Err(K8sError::Invalid { source, .. }) => {
-                self.refused
-                    .push((wanted.name_any(), format!("the API server refuses it: {}", source.message)));
+                self.rejected
+                    .push((wanted.name_any(), format!("rejected by the API server: {}", source.message)));
             }
             Err(error) => {
-                self.trouble.get_or_insert(error);
+                self.first_error.get_or_insert(error);
             }
         }
     }
 }
 
-async fn apply(
+async fn apply_workspace(
     object: &CaptControlPlane,
     wanted: &WorkspaceTemplateApply,
     ctx: &Context,
 ) -> Result<(), K8sError> {
     let applied = ctx.common.kube.apply(wanted).await?;
-    // A generation of one is a new object.
+    // Generation 1 means that the apply created the object.
     if applied.metadata.generation == Some(1) {
-        let note = format!("made WorkspaceTemplateApply {}", wanted.name_any());
-        ctx.common.events.tell(object, News::normal(ACTION, "CreatedWorkspace", note)).await;
+        let note = format!("created WorkspaceTemplateApply {}", wanted.name_any());
+        ctx.common.events.publish(object, EventSpec::normal(ACTION, "CreatedWorkspace", note)).await;
     }
     Ok(())
 }
 
-/// Asks a workspace to run again.
-async fn poke(
+/// Requests another run of a workspace.
+async fn request_rerun(
     object: &CaptControlPlane,
     lost: &WorkspaceTemplateApply,
     ctx: &Context,
@@ -104,14 +118,18 @@ async fn poke(
     let now = (ctx.common.clock)();
     let text = k8s::conditions::whole_seconds(now).to_string();
     ctx.common.kube.set_annotation(lost, names::REQUESTED_ANNOTATION, &text).await?;
-    ctx.looks.poked(&object.uid().unwrap_or_default(), &lost.name_any(), Some(now));
-    let note = format!("EKS lost what WorkspaceTemplateApply {} made; it runs again", lost.name_any());
-    ctx.common.events.tell(object, News::warning(ACTION, "FargateProfileLost", note)).await;
+    ctx.eks_poller.record_rerun(&object.uid().unwrap_or_default(), &lost.name_any(), Some(now));
+    let note = format!(
+        "WorkspaceTemplateApply {}: Fargate profile is missing in EKS; requested a new run",
+        lost.name_any()
+    );
+    ctx.common.events.publish(object, EventSpec::warning(ACTION, "FargateProfileLost", note)).await;
     Ok(())
 }
 
-/// Upstream makes the Spot role of the whole account with one cluster. Whatever becomes of this cluster, it stays.
-async fn keep_account_wide(object: &CaptControlPlane, ctx: &Context) -> Result<(), K8sError> {
+/// Upstream creates the account-wide Spot service-linked role in a workspace of one cluster. That workspace is retained, so that
+/// deleting the cluster does not destroy the role.
+async fn retain_spot_role(object: &CaptControlPlane, ctx: &Context) -> Result<(), K8sError> {
     let kube = &ctx.common.kube;
     let name = format!("{}-spot-role-create", object.name_any());
     let found: Option<WorkspaceTemplateApply> = kube.get(object.namespace().as_deref(), &name).await?;
@@ -119,74 +137,76 @@ async fn keep_account_wide(object: &CaptControlPlane, ctx: &Context) -> Result<(
     let is_ours =
         |it: &WorkspaceTemplateApply| it.owner_references().iter().any(|it| Some(&it.uid) == uid.as_ref());
     if let Some(found) = found.filter(is_ours).filter(|it| it.spec.retain_workspace_on_delete != Some(true)) {
-        kube.merge(&found, json!({"spec": {"retainWorkspaceOnDelete": true}})).await?;
+        kube.merge_patch(&found, json!({"spec": {"retainWorkspaceOnDelete": true}})).await?;
     }
     Ok(())
 }
 
-/// What came of a step of a deletion.
+/// Outcome of a deletion step.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Removed {
-    /// Something has to go first.
+pub(super) enum DeletionProgress {
+    /// The step waits for a deletion to complete.
     Waiting {
-        /// In one word.
+        /// Condition reason.
         reason: &'static str,
-        /// What.
+        /// Condition message.
         why: String,
     },
-    /// The step is done; the next one follows.
-    Next,
-    /// The object may go.
+    /// The step is complete; continue with the next one.
+    StepDone,
+    /// The finalizer is removed.
     Released,
 }
 
-/// Carries a step of a deletion out.
-pub(super) async fn tear_down(
+/// Carries out a deletion step.
+pub(super) async fn run_deletion_step(
     object: &CaptControlPlane,
-    step: Teardown,
-    remains: &Remains,
+    step: DeletionStep,
+    remains: &RemainingObjects,
     ctx: &Context,
-) -> Result<Removed, K8sError> {
+) -> Result<DeletionProgress, K8sError> {
     let kube = &ctx.common.kube;
     match step {
-        Teardown::Sandboxes { delete, why } => {
+        DeletionStep::Sandboxes { delete, why } => {
             for metadata in delete {
                 let sandbox = Sandbox { metadata, spec: SandboxSpec::default(), status: None };
-                kube.delete(&sandbox, k8s::Removal::Background).await?;
+                kube.delete(&sandbox, k8s::DeletionPropagation::Background).await?;
             }
-            Ok(Removed::Waiting { reason: reasons::WAITING_FOR_SANDBOXES_DELETION, why })
+            Ok(DeletionProgress::Waiting { reason: reasons::WAITING_FOR_SANDBOXES_DELETION, why })
         }
-        Teardown::Balancers { delete, why } => {
-            if let Err(error) = balancers::remove(object, remains, &delete, &ctx.common).await {
-                // It is tried again, until nobody waits any longer.
-                tracing::debug!(%error, "the load balancers of routers cannot be told to go");
+        DeletionStep::LoadBalancers { delete, why } => {
+            if let Err(error) = load_balancers::delete_services(object, remains, &delete, &ctx.common).await {
+                // Retried until the drain timeout.
+                tracing::debug!(%error, "cannot delete router load balancers, retrying");
             }
-            Ok(Removed::Waiting { reason: reasons::WAITING_FOR_LOAD_BALANCERS_DELETION, why })
+            Ok(DeletionProgress::Waiting { reason: reasons::WAITING_FOR_LOAD_BALANCERS_DELETION, why })
         }
-        Teardown::Workspaces { delete, reason, why } => {
-            keep_account_wide(object, ctx).await?;
+        DeletionStep::Workspaces { delete, reason, why } => {
+            retain_spot_role(object, ctx).await?;
             for apply in &delete {
-                if kube.delete(apply, k8s::Removal::Background).await? == Deleted::Gone && delete.len() == 1 {
-                    return Ok(Removed::Next);
+                if kube.delete(apply, k8s::DeletionPropagation::Background).await? == DeleteOutcome::Gone
+                    && delete.len() == 1
+                {
+                    return Ok(DeletionProgress::StepDone);
                 }
             }
-            Ok(Removed::Waiting { reason, why })
+            Ok(DeletionProgress::Waiting { reason, why })
         }
-        Teardown::Secrets(secrets) => {
+        DeletionStep::Secrets(secrets) => {
             for secret in &secrets {
-                kube.delete(secret, k8s::Removal::Background).await?;
+                kube.delete(secret, k8s::DeletionPropagation::Background).await?;
             }
-            Ok(Removed::Next)
+            Ok(DeletionProgress::StepDone)
         }
-        Teardown::Release => {
+        DeletionStep::RemoveFinalizer => {
             kube.remove_finalizers(object, &[names::CONTROL_PLANE_FINALIZER]).await?;
-            ctx.looks.forget(&object.uid().unwrap_or_default());
-            let (meta, meter) = (&object.metadata, &ctx.common.meter);
-            meter.profiles(&drive::path(meta), &[]);
-            if let Some(took) = since(meta.deletion_timestamp.as_ref(), (ctx.common.clock)()) {
-                meter.removed(Thing::Cluster, took);
+            ctx.eks_poller.forget(&object.uid().unwrap_or_default());
+            let (meta, meter) = (&object.metadata, &ctx.common.metrics);
+            meter.fargate_profile_states(&runner::namespaced_name(meta), &[]);
+            if let Some(took) = elapsed_since(meta.deletion_timestamp.as_ref(), (ctx.common.clock)()) {
+                meter.resource_deleted(ProvisionedResource::Cluster, took);
             }
-            Ok(Removed::Released)
+            Ok(DeletionProgress::Released)
         }
     }
 }

@@ -1,63 +1,68 @@
-//! The workspace of an EKS cluster as it shall be. Pure.
+//! Builds the desired `WorkspaceTemplateApply` of an EKS cluster. Pure.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::{Resource as _, ResourceExt as _};
 
-use super::{dereference::Network, validate::Validated};
+use super::{dereference::ClusterNetwork, validate::ValidatedEksCluster};
 use crate::{
     api::{
         BuiltInModule, CaptControlPlane, IdentityRef, InputFormat, InputFrom, SecretRef, TemplateRef,
         WorkspaceRef, WorkspaceTemplateApply, WorkspaceTemplateApplySpec, names as words,
     },
-    blueprint::{self, EKS_FROM_VPC},
     model::{KubernetesVersion, ObjectKey, control_plane::ValidatedControlPlane, names},
+    workspaces::{self, EKS_INPUTS_FROM_VPC},
 };
 
-/// Annotations of a control plane that are its workspaces' too.
-const INHERITED: [&str; 2] = [words::DRIFT_ANNOTATION, words::DRIFT_INTERVAL_ANNOTATION];
+/// Annotations that workspaces inherit from their control plane.
+const INHERITED_ANNOTATIONS: [&str; 2] = [words::DRIFT_ANNOTATION, words::DRIFT_INTERVAL_ANNOTATION];
 
-/// Name of the workspace: the one on record, which may be upstream's, or else the one that is made from ours.
+/// Name of the `WorkspaceTemplateApply`: the recorded one, which may be upstream's, else one derived from the control plane's
+/// name.
 pub(crate) fn apply_name(object: &CaptControlPlane) -> String {
     let recorded = object.spec.workspace_template_apply_name.clone().filter(|name| !name.is_empty());
     recorded.unwrap_or_else(|| names::eks_apply(&object.name_any()))
 }
 
 /// The Secret with the outputs of the EKS cluster.
-pub(crate) fn connection_secret(object: &CaptControlPlane) -> SecretRef {
+pub(crate) fn eks_connection_secret_ref(object: &CaptControlPlane) -> SecretRef {
     SecretRef {
         name: names::eks_connection_secret(&object.name_any()),
         namespace: object.namespace().unwrap_or_default(),
     }
 }
 
-/// The reference by which something belongs to a control plane.
-pub(crate) fn owner(object: &CaptControlPlane) -> Option<OwnerReference> {
+/// The controller owner reference to a control plane.
+pub(crate) fn owner_reference(object: &CaptControlPlane) -> Option<OwnerReference> {
     let owner = object.controller_owner_ref(&())?;
     Some(OwnerReference { block_owner_deletion: Some(true), ..owner })
 }
 
-/// What all workspaces of a control plane carry.
-pub(super) fn metadata(object: &CaptControlPlane, valid: &Validated, name: String) -> ObjectMeta {
+/// Metadata of all workspaces of a control plane.
+pub(super) fn workspace_metadata(
+    object: &CaptControlPlane,
+    valid: &ValidatedEksCluster,
+    name: String,
+) -> ObjectMeta {
     let copied = |all: &BTreeMap<String, String>, keys: &[&str]| -> BTreeMap<String, String> {
         keys.iter().filter_map(|key| Some(((*key).to_owned(), all.get(*key)?.clone()))).collect()
     };
     let mut labels = copied(object.labels(), &[words::WATCH_FILTER_LABEL]);
-    labels.insert(words::CLUSTER_NAME_LABEL.to_owned(), valid.cluster.clone());
-    let mut annotations = copied(object.annotations(), &INHERITED);
+    labels.insert(words::CLUSTER_NAME_LABEL.to_owned(), valid.cluster_name.clone());
+    let mut annotations = copied(object.annotations(), &INHERITED_ANNOTATIONS);
     annotations.insert(words::EKS_CLUSTER_ANNOTATION.to_owned(), valid.eks_name.to_string());
     ObjectMeta {
         name: Some(name),
         namespace: object.namespace(),
         labels: Some(labels),
         annotations: Some(annotations),
-        owner_references: owner(object).map(|owner| vec![owner]),
+        owner_references: owner_reference(object).map(|owner| vec![owner]),
         ..ObjectMeta::default()
     }
 }
 
-pub(super) fn identity(valid: &Validated) -> Option<IdentityRef> {
+pub(super) fn identity_ref(valid: &ValidatedEksCluster) -> Option<IdentityRef> {
     valid.identity.clone().map(|name| IdentityRef { name })
 }
 
@@ -65,80 +70,87 @@ pub(super) fn template_ref(template: &ObjectKey) -> TemplateRef {
     TemplateRef { name: template.name.to_string(), namespace: Some(template.namespace.to_string()) }
 }
 
-/// A variable that is an output of another workspace; both have one name.
-pub(super) fn handed(name: &str, secret: &SecretRef, format: InputFormat) -> InputFrom {
+/// An input taken from the output of the same name of another workspace.
+pub(super) fn input_from_output(name: &str, secret: &SecretRef, format: InputFormat) -> InputFrom {
     InputFrom { input: name.to_owned(), secret_ref: secret.clone(), key: name.to_owned(), format }
 }
 
-/// Outputs that are lists are JSON in a Secret, others are text.
-pub(super) fn format_of(output: &str) -> InputFormat {
+/// List outputs are stored as JSON in a connection Secret, others as text.
+pub(super) fn output_format(output: &str) -> InputFormat {
     if output.ends_with("subnets") { InputFormat::Json } else { InputFormat::Text }
 }
 
-/// The workspace of the EKS cluster, asked for this version.
-pub(crate) fn workspace(
+/// The workspace of the EKS cluster, with this Kubernetes version.
+pub(crate) fn build_eks_workspace(
     object: &CaptControlPlane,
-    valid: &Validated,
-    network: Option<&Network>,
+    valid: &ValidatedEksCluster,
+    network: Option<&ClusterNetwork>,
     version: &KubernetesVersion,
 ) -> WorkspaceTemplateApply {
     let control_plane = ValidatedControlPlane { version: version.clone(), ..valid.control_plane.clone() };
-    let secrets: Vec<SecretRef> = network.map(Network::secret).into_iter().collect();
+    let secrets: Vec<SecretRef> = network.map(ClusterNetwork::connection_secret_ref).into_iter().collect();
     let common = WorkspaceTemplateApplySpec {
         region: Some(valid.region.to_string()),
-        identity_ref: identity(valid),
-        write_connection_secret_to_ref: Some(connection_secret(object)),
+        identity_ref: identity_ref(valid),
+        write_connection_secret_to_ref: Some(eks_connection_secret_ref(object)),
         ..WorkspaceTemplateApplySpec::default()
     };
     let spec = match &control_plane.template {
         Some(template) => WorkspaceTemplateApplySpec {
             template_ref: Some(template_ref(template)),
-            variables: blueprint::eks_variables(&control_plane, &valid.eks_name, &valid.region),
-            wait_for_workspaces: network.map(Network::workspace).into_iter().collect(),
+            variables: workspaces::eks_template_variables(&control_plane, &valid.eks_name, &valid.region),
+            wait_for_workspaces: network.map(ClusterNetwork::workspace_ref).into_iter().collect(),
             ..common
         },
         None => WorkspaceTemplateApplySpec {
             module: Some(BuiltInModule::Eks),
-            inputs: Some(blueprint::eks(&control_plane, &valid.eks_name).into_iter().collect()),
+            inputs: Some(workspaces::eks_inputs(&control_plane, &valid.eks_name).into_iter().collect()),
             inputs_from: secrets
                 .iter()
-                .flat_map(|secret| EKS_FROM_VPC.map(|name| handed(name, secret, format_of(name))))
+                .flat_map(|secret| {
+                    EKS_INPUTS_FROM_VPC.map(|name| input_from_output(name, secret, output_format(name)))
+                })
                 .collect(),
             wait_for_secrets: secrets,
             ..common
         },
     };
-    WorkspaceTemplateApply { metadata: metadata(object, valid, apply_name(object)), spec, status: None }
+    WorkspaceTemplateApply {
+        metadata: workspace_metadata(object, valid, apply_name(object)),
+        spec,
+        status: None,
+    }
 }
 
-/// The version that a workspace is asked for now.
-pub(crate) fn asked_version(apply: &WorkspaceTemplateApply) -> Option<&str> {
+/// The Kubernetes version that a workspace requests.
+pub(crate) fn requested_version(apply: &WorkspaceTemplateApply) -> Option<&str> {
     let input = || apply.spec.inputs.as_ref()?.get("kubernetes_version")?.as_str();
     apply.spec.variables.get("kubernetes_version").map(String::as_str).or_else(input)
 }
 
-impl Network {
-    /// Name of the identity that makes the network.
-    pub(crate) fn identity(&self) -> Option<String> {
+impl ClusterNetwork {
+    /// Name of the identity of the network.
+    pub(crate) fn identity_name(&self) -> Option<String> {
         self.object.spec.identity_ref.as_ref().map(|it| it.name.clone())
     }
 
-    /// Name of the workspace object that makes it.
+    /// Name of its `WorkspaceTemplateApply`.
     pub(crate) fn apply_name(object: &crate::api::CaptCluster) -> String {
         let recorded = object.spec.workspace_template_apply_name.clone().filter(|name| !name.is_empty());
         recorded.unwrap_or_else(|| names::vpc_apply(&object.name_any()))
     }
 
-    /// The workspace that makes it.
-    pub(crate) fn workspace(&self) -> WorkspaceRef {
-        let said = self.apply.as_ref().and_then(|apply| apply.status.as_ref()?.workspace_name.clone());
-        let name = said.unwrap_or_else(|| names::workspace(&Self::apply_name(&self.object)).to_owned());
+    /// Reference to its workspace.
+    pub(crate) fn workspace_ref(&self) -> WorkspaceRef {
+        let said = self.workspace.as_ref().and_then(|apply| apply.status.as_ref()?.workspace_name.clone());
+        let name = said.unwrap_or_else(|| names::workspace_name(&Self::apply_name(&self.object)).to_owned());
         WorkspaceRef { name, namespace: self.object.namespace() }
     }
 
-    /// The Secret with its outputs.
-    pub(crate) fn secret(&self) -> SecretRef {
-        let said = self.apply.as_ref().and_then(|apply| apply.status.as_ref()?.connection_secret_ref.clone());
+    /// Reference to the connection Secret with its outputs.
+    pub(crate) fn connection_secret_ref(&self) -> SecretRef {
+        let said =
+            self.workspace.as_ref().and_then(|apply| apply.status.as_ref()?.connection_secret_ref.clone());
         said.unwrap_or_else(|| SecretRef {
             name: names::vpc_connection_secret(&self.object.name_any()),
             namespace: self.object.namespace().unwrap_or_default(),
@@ -153,17 +165,17 @@ mod tests {
     use super::*;
     use crate::{
         controllers::controlplane::{
-            fixtures::{control_plane, network, seen, workspace as existing},
+            fixtures::{control_plane, network, references, workspace as existing},
             validate::validate,
         },
         model::Limits,
     };
 
-    fn built(spec: &Value, network: Option<&Network>) -> Value {
+    fn built(spec: &Value, network: Option<&ClusterNetwork>) -> Value {
         let object = control_plane(spec);
-        let valid = validate(&object, &seen(), &Limits::default()).unwrap();
+        let valid = validate(&object, &references(), &Limits::default()).unwrap();
         let version = valid.control_plane.version.clone();
-        serde_json::to_value(workspace(&object, &valid, network, &version)).unwrap()
+        serde_json::to_value(build_eks_workspace(&object, &valid, network, &version)).unwrap()
     }
 
     #[test]
@@ -219,7 +231,7 @@ mod tests {
         let mut net = network(&json!({"region": "eu-central-1"}));
         let status =
             json!({"connectionSecretRef": {"name": "demo-vpc-vpc-connection", "namespace": "default"}});
-        net.apply = Some(existing("net-vpc", &json!({}), &status));
+        net.workspace = Some(existing("net-vpc", &json!({}), &status));
         let made = built(&json!({"version": "1.33"}), Some(&net));
         assert_eq!(
             made["spec"]["waitForSecrets"],
@@ -234,8 +246,8 @@ mod tests {
         object.annotations_mut().insert(words::DRIFT_ANNOTATION.to_owned(), "off".to_owned());
         object.annotations_mut().insert("theirs".to_owned(), "x".to_owned());
         object.labels_mut().insert(words::WATCH_FILTER_LABEL.to_owned(), "blue".to_owned());
-        let valid = validate(&object, &seen(), &Limits::default()).unwrap();
-        let made = workspace(&object, &valid, None, &valid.control_plane.version.clone());
+        let valid = validate(&object, &references(), &Limits::default()).unwrap();
+        let made = build_eks_workspace(&object, &valid, None, &valid.control_plane.version.clone());
         assert_eq!(made.name_any(), "old-apply");
         assert_eq!(made.annotations().get(words::DRIFT_ANNOTATION).map(String::as_str), Some("off"));
         assert!(!made.annotations().contains_key("theirs"));
@@ -245,10 +257,11 @@ mod tests {
     #[test]
     fn the_version_is_the_one_of_the_step_and_nothing_else_changes() {
         let object = control_plane(&json!({"version": "1.35"}));
-        let valid = validate(&object, &seen(), &Limits::default()).unwrap();
-        let goal = workspace(&object, &valid, None, &valid.control_plane.version.clone());
-        let mut step = workspace(&object, &valid, None, &crate::model::Parse::parse("1.34").unwrap());
-        assert_eq!(asked_version(&step), Some("1.34"));
+        let valid = validate(&object, &references(), &Limits::default()).unwrap();
+        let goal = build_eks_workspace(&object, &valid, None, &valid.control_plane.version.clone());
+        let mut step =
+            build_eks_workspace(&object, &valid, None, &crate::model::Parse::parse("1.34").unwrap());
+        assert_eq!(requested_version(&step), Some("1.34"));
         step.spec.inputs.as_mut().unwrap().insert("kubernetes_version".to_owned(), json!("1.35"));
         assert_eq!(step, goal);
     }

@@ -1,4 +1,4 @@
-//! What every reconcile of a control plane gets: what all get, and the world.
+//! Dependencies of the control plane controller: the common ones, the EKS backend and the poller.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -8,83 +8,83 @@ use std::{
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use kube::{core::DeserializeGuard, runtime::reflector::ObjectRef};
 
-use super::look::{Cloud, Looks};
+use super::eks_poll::{EksBackend, EksPoller};
 use crate::{api::CaptControlPlane, controllers::common, model::Limits};
 
-/// How often EKS is asked although nothing happened.
-const POLL: Duration = Duration::from_mins(2);
+/// Default EKS poll interval.
+const POLL_INTERVAL: Duration = Duration::from_mins(2);
 
-/// An object that is to be looked at.
-pub(super) type Wake = ObjectRef<DeserializeGuard<CaptControlPlane>>;
+/// A control plane to reconcile.
+pub(super) type ReconcileTrigger = ObjectRef<DeserializeGuard<CaptControlPlane>>;
 
-/// What every reconcile of a control plane gets.
+/// Dependencies of the control plane controller.
 pub struct Context {
-    /// What all controllers get.
+    /// Common dependencies.
     pub common: Arc<common::Context>,
-    /// EKS, tokens, API servers.
-    pub cloud: Arc<dyn Cloud>,
-    /// Quotas of the account.
+    /// Calls EKS, issues tokens, probes API servers.
+    pub backend: Arc<dyn EksBackend>,
+    /// Service quotas of the account.
     pub limits: Limits,
-    /// How often EKS is asked although nothing happened.
-    pub poll: Duration,
-    /// What EKS said.
-    pub looks: Arc<Looks>,
-    wake: UnboundedSender<Wake>,
-    woken: Mutex<Option<UnboundedReceiver<Wake>>>,
+    /// EKS poll interval.
+    pub poll_interval: Duration,
+    /// Background poller with the last EKS observations.
+    pub eks_poller: Arc<EksPoller>,
+    trigger_sender: UnboundedSender<ReconcileTrigger>,
+    trigger_receiver: Mutex<Option<UnboundedReceiver<ReconcileTrigger>>>,
 }
 
 impl std::fmt::Debug for Context {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Context")
             .field("limits", &self.limits)
-            .field("poll", &self.poll)
+            .field("poll", &self.poll_interval)
             .finish_non_exhaustive()
     }
 }
 
 impl Context {
-    /// With the quotas of AWS, and a question to EKS every two minutes.
-    pub fn new(common: Arc<common::Context>, cloud: Arc<dyn Cloud>) -> Self {
-        let (wake, woken) = unbounded();
+    /// Uses the default AWS quotas and polls EKS every two minutes.
+    pub fn new(common: Arc<common::Context>, backend: Arc<dyn EksBackend>) -> Self {
+        let (trigger_sender, woken) = unbounded();
         Self {
             common,
-            cloud,
+            backend,
             limits: Limits::default(),
-            poll: POLL,
-            looks: Arc::default(),
-            wake,
-            woken: Mutex::new(Some(woken)),
+            poll_interval: POLL_INTERVAL,
+            eks_poller: Arc::default(),
+            trigger_sender,
+            trigger_receiver: Mutex::new(Some(woken)),
         }
     }
 
-    /// With these quotas.
+    /// Sets the quotas.
     #[must_use]
     pub const fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// With a question to EKS this often.
+    /// Sets the EKS poll interval.
     #[must_use]
-    pub const fn with_poll(mut self, poll: Duration) -> Self {
-        self.poll = poll;
+    pub const fn with_poll_interval(mut self, poll: Duration) -> Self {
+        self.poll_interval = poll;
         self
     }
 
-    /// A call that leads to another look at an object.
-    pub(super) fn waker(&self, object: &CaptControlPlane) -> impl FnOnce() + Send + 'static {
-        let wake = self.wake.clone();
+    /// A callback that triggers a reconcile of an object.
+    pub(super) fn reconcile_trigger(&self, object: &CaptControlPlane) -> impl FnOnce() + Send + 'static {
+        let wake = self.trigger_sender.clone();
         let name = object.metadata.name.clone().unwrap_or_default();
         let namespace = object.metadata.namespace.clone().unwrap_or_default();
         move || {
-            // Nobody listens while the process ends.
+            // The receiver is gone during shutdown.
             let _ = wake.unbounded_send(ObjectRef::new(&name).within(&namespace));
         }
     }
 
-    /// The objects that are to be looked at. There is one such stream.
-    pub(super) fn woken(&self) -> UnboundedReceiver<Wake> {
-        let mut woken = self.woken.lock().unwrap_or_else(PoisonError::into_inner);
+    /// The stream of triggered objects. It can be taken once; later calls return an empty stream.
+    pub(super) fn take_trigger_stream(&self) -> UnboundedReceiver<ReconcileTrigger> {
+        let mut woken = self.trigger_receiver.lock().unwrap_or_else(PoisonError::into_inner);
         woken.take().unwrap_or_else(|| unbounded().1)
     }
 }

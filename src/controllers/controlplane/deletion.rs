@@ -1,129 +1,148 @@
-//! What is to be done about a control plane that goes. Pure.
+//! The deletion sequence of a control plane. Pure.
 //!
-//! Sandboxes leave first and then the load balancers of routers, then the profiles go, then the cluster, then the Secrets; each step
-//! waits until the one before it is proven done. Nothing is made here, because nothing can be made in a namespace that goes too.
-//! What is in the cluster itself is not waited for without end: it goes with the cluster, or nobody reaches it any more.
+//! Order: Sandboxes, router load balancers, Fargate profiles, EKS cluster, Secrets, finalizer. Each step waits until the previous
+//! one is complete. No step creates objects, because the namespace may be terminating. Waiting for objects inside the cluster is
+//! bounded: they are destroyed with the cluster, or the cluster is unreachable.
 
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Secret, Service};
 use kube::{ResourceExt as _, core::ObjectMeta};
 
-use super::dereference::Remains;
+use super::dereference::RemainingObjects;
 use crate::{
     api::{CaptControlPlane, FargateProfileStatus, WorkspaceTemplateApply, conditions::reasons},
-    controllers::common::workspace,
+    controllers::common::workspace_summary,
 };
 
-/// How long Sandboxes may take to leave, and then the load balancers of routers.
-pub(crate) const DRAIN: Duration = Duration::from_mins(2);
-/// How long a cluster may be silent where Sandboxes could have lived.
-const SILENCE: Duration = Duration::from_secs(30);
+/// Time limit for the deletion of Sandboxes, and again for router load balancers.
+pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_mins(2);
+/// Time limit for reaching a cluster with Sandboxes enabled.
+const UNREACHABLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The next step of a deletion.
+/// A step of the deletion.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Teardown {
-    /// Sandboxes leave the cluster, and are waited for.
+pub(crate) enum DeletionStep {
+    /// Delete the Sandboxes in the cluster, and wait.
     Sandboxes {
-        /// Those that were not told yet.
+        /// Those without a deletion timestamp.
         delete: Vec<ObjectMeta>,
-        /// What is waited for.
+        /// Condition message.
         why: String,
     },
-    /// The load balancers of routers go, and are waited for.
-    Balancers {
-        /// Those that were not told yet.
+    /// Delete the router load balancers, and wait.
+    LoadBalancers {
+        /// Those without a deletion timestamp.
         delete: Vec<Service>,
-        /// What is waited for.
+        /// Condition message.
         why: String,
     },
-    /// Workspaces go, and are waited for.
+    /// Delete workspaces, and wait for their destroy runs.
     Workspaces {
-        /// Those that were not told yet.
+        /// Those without a deletion timestamp.
         delete: Vec<WorkspaceTemplateApply>,
-        /// In one word.
+        /// Condition reason.
         reason: &'static str,
-        /// What is waited for.
+        /// Condition message.
         why: String,
     },
-    /// Secrets go.
+    /// Delete the Secrets.
     Secrets(Vec<Secret>),
-    /// Nothing is left; the object may go.
-    Release,
+    /// Nothing is left: remove the finalizer.
+    RemoveFinalizer,
 }
 
-/// The next step of a deletion that has gone on for so long.
-pub(crate) fn next(remains: &Remains, age: Duration) -> Teardown {
-    let Remains { sandboxes, balancers, eks, profiles, secrets } = remains;
-    if !sandboxes.is_empty() && age < DRAIN {
+/// The next step of a deletion that started `age` ago.
+pub(crate) fn next_step(remains: &RemainingObjects, age: Duration) -> DeletionStep {
+    let RemainingObjects {
+        sandboxes,
+        load_balancers: balancers,
+        eks_workspace: eks,
+        profile_workspaces: profiles,
+        secrets,
+    } = remains;
+    if !sandboxes.is_empty() && age < DRAIN_TIMEOUT {
         let names: Vec<&str> = sandboxes.iter().filter_map(|it| it.name.as_deref()).collect();
-        let why = format!("waiting for Sandboxes to leave the cluster: {}", names.join(", "));
+        let why = format!("waiting for Sandboxes to be deleted: {}", names.join(", "));
         let delete = sandboxes.iter().filter(|it| it.deletion_timestamp.is_none()).cloned().collect();
-        return Teardown::Sandboxes { delete, why };
+        return DeletionStep::Sandboxes { delete, why };
     }
-    if let Some(step) = self::balancers(balancers, age) {
+    if let Some(step) = self::load_balancer_step(balancers, age) {
         return step;
     }
     if !profiles.is_empty() {
         let reason = reasons::WAITING_FOR_FARGATE_PROFILES_DELETION;
-        return workspaces(profiles.iter(), reason, "Fargate profiles");
+        return workspace_step(profiles.iter(), reason, "Fargate profiles");
     }
     if let Some(eks) = eks {
-        return workspaces([eks].into_iter(), reasons::WAITING_FOR_EKS_CLUSTER_DELETION, "the EKS cluster");
+        return workspace_step(
+            [eks].into_iter(),
+            reasons::WAITING_FOR_EKS_CLUSTER_DELETION,
+            "the EKS cluster",
+        );
     }
-    if secrets.is_empty() { Teardown::Release } else { Teardown::Secrets(secrets.clone()) }
+    if secrets.is_empty() { DeletionStep::RemoveFinalizer } else { DeletionStep::Secrets(secrets.clone()) }
 }
 
-/// Whether the load balancers that are left are waited for. Those of a cluster that says nothing may be none.
-fn balancers(left: &Result<Vec<Service>, String>, age: Duration) -> Option<Teardown> {
+/// Whether to wait for router load balancers. An unreachable cluster may have none, so that the wait for it is shorter.
+fn load_balancer_step(left: &Result<Vec<Service>, String>, age: Duration) -> Option<DeletionStep> {
     match left {
-        Ok(all) if !all.is_empty() && age < DRAIN * 2 => {
+        Ok(all) if !all.is_empty() && age < DRAIN_TIMEOUT * 2 => {
             let name = |it: &Service| format!("{}/{}", it.namespace().unwrap_or_default(), it.name_any());
             let names: Vec<String> = all.iter().map(name).collect();
             let why =
-                format!("waiting for the load balancers of routers to go: Service {}", names.join(", "));
+                format!("waiting for router load balancers to be deleted: Service {}", names.join(", "));
             let here = all.iter().filter(|it| it.metadata.deletion_timestamp.is_none());
-            Some(Teardown::Balancers { delete: here.cloned().collect(), why })
+            Some(DeletionStep::LoadBalancers { delete: here.cloned().collect(), why })
         }
-        Err(silent) if age < SILENCE => {
-            let why = format!("asking the cluster for load balancers of routers: {silent}");
-            Some(Teardown::Balancers { delete: Vec::new(), why })
+        Err(silent) if age < UNREACHABLE_TIMEOUT => {
+            let why = format!("cannot list router load balancers in the cluster: {silent}");
+            Some(DeletionStep::LoadBalancers { delete: Vec::new(), why })
         }
         Ok(_) | Err(_) => None,
     }
 }
 
-fn workspaces<'a>(
+fn workspace_step<'a>(
     all: impl Iterator<Item = &'a WorkspaceTemplateApply> + Clone,
     reason: &'static str,
     what: &str,
-) -> Teardown {
+) -> DeletionStep {
     let told = all.clone().map(|apply| {
-        // What it said before it was told to go is no news.
+        // A problem from before the deletion is not reported.
         let is_going = apply.metadata.deletion_timestamp.is_some();
-        let finding = workspace::look(apply);
+        let finding = workspace_summary::summarize(apply);
         if is_going {
-            finding.text().to_owned()
+            finding.message().to_owned()
         } else {
             format!("WorkspaceTemplateApply {}", apply.name_any())
         }
     });
     let why = format!("destroying {what}: {}", told.collect::<Vec<_>>().join("; "));
     let here = all.filter(|apply| apply.metadata.deletion_timestamp.is_none()).cloned();
-    Teardown::Workspaces { delete: here.collect(), reason, why }
+    DeletionStep::Workspaces { delete: here.collect(), reason, why }
 }
 
-/// What is said of the profiles that are left.
-pub(crate) fn profiles(object: &CaptControlPlane, remains: &Remains) -> Vec<FargateProfileStatus> {
+/// Status entries of the profiles that are not deleted yet.
+pub(crate) fn remaining_profile_statuses(
+    object: &CaptControlPlane,
+    remains: &RemainingObjects,
+) -> Vec<FargateProfileStatus> {
     let before = object.status.iter().flat_map(|status| status.fargate_profile_statuses.clone());
     let left = |status: &FargateProfileStatus| {
-        remains.profiles.iter().find(|it| status.workspace_template_apply_name == Some(it.name_any()))
+        remains
+            .profile_workspaces
+            .iter()
+            .find(|it| status.workspace_template_apply_name == Some(it.name_any()))
     };
     before
         .filter_map(|status| {
             let apply = left(&status)?;
-            let trouble =
-                apply.metadata.deletion_timestamp.as_ref().and_then(|_| workspace::look(apply).trouble);
+            let trouble = apply
+                .metadata
+                .deletion_timestamp
+                .as_ref()
+                .and_then(|_| workspace_summary::summarize(apply).problem);
             let error = apply.status.as_ref().and_then(|status| status.last_error.as_ref());
             let word = error.map(|error| error.code.clone().unwrap_or_else(|| error.class.clone()));
             Some(FargateProfileStatus {
@@ -132,7 +151,7 @@ pub(crate) fn profiles(object: &CaptControlPlane, remains: &Remains) -> Vec<Farg
                     status.status.filter(|it| it == "DELETE_FAILED").unwrap_or_else(|| "DELETING".to_owned()),
                 ),
                 failure_reason: trouble.as_ref().and(word),
-                failure_message: trouble.map(|it| it.text),
+                failure_message: trouble.map(|it| it.message),
                 ..status
             })
         })
@@ -156,9 +175,9 @@ mod tests {
         workspace(name, &json!({}), &json!({}))
     }
 
-    fn names(step: &Teardown) -> (Vec<String>, &'static str) {
+    fn names(step: &DeletionStep) -> (Vec<String>, &'static str) {
         match step {
-            Teardown::Workspaces { delete, reason, .. } => {
+            DeletionStep::Workspaces { delete, reason, .. } => {
                 (delete.iter().map(kube::ResourceExt::name_any).collect(), *reason)
             }
             _ => panic!("{step:?}"),
@@ -167,29 +186,32 @@ mod tests {
 
     #[test]
     fn the_cluster_waits_for_all_profiles_and_the_secrets_for_the_cluster() {
-        let mut remains = Remains {
-            eks: Some(apply("eks")),
-            profiles: vec![apply("one"), going(apply("two"))],
+        let mut remains = RemainingObjects {
+            eks_workspace: Some(apply("eks")),
+            profile_workspaces: vec![apply("one"), going(apply("two"))],
             secrets: vec![Secret::default()],
-            ..Remains::default()
+            ..RemainingObjects::default()
         };
         assert_eq!(
-            names(&next(&remains, Duration::ZERO)),
+            names(&next_step(&remains, Duration::ZERO)),
             (vec!["one".to_owned()], "WaitingForFargateProfilesDeletion")
         );
-        remains.profiles = vec![going(apply("two"))];
-        assert_eq!(names(&next(&remains, Duration::ZERO)), (vec![], "WaitingForFargateProfilesDeletion"));
-        remains.profiles.clear();
+        remains.profile_workspaces = vec![going(apply("two"))];
         assert_eq!(
-            names(&next(&remains, Duration::ZERO)),
+            names(&next_step(&remains, Duration::ZERO)),
+            (vec![], "WaitingForFargateProfilesDeletion")
+        );
+        remains.profile_workspaces.clear();
+        assert_eq!(
+            names(&next_step(&remains, Duration::ZERO)),
             (vec!["eks".to_owned()], "WaitingForEKSClusterDeletion")
         );
-        remains.eks = remains.eks.map(going);
-        assert_eq!(names(&next(&remains, Duration::ZERO)), (vec![], "WaitingForEKSClusterDeletion"));
-        remains.eks = None;
-        assert_eq!(next(&remains, Duration::ZERO), Teardown::Secrets(vec![Secret::default()]));
+        remains.eks_workspace = remains.eks_workspace.map(going);
+        assert_eq!(names(&next_step(&remains, Duration::ZERO)), (vec![], "WaitingForEKSClusterDeletion"));
+        remains.eks_workspace = None;
+        assert_eq!(next_step(&remains, Duration::ZERO), DeletionStep::Secrets(vec![Secret::default()]));
         remains.secrets.clear();
-        assert_eq!(next(&remains, Duration::ZERO), Teardown::Release);
+        assert_eq!(next_step(&remains, Duration::ZERO), DeletionStep::RemoveFinalizer);
     }
 
     #[test]
@@ -198,12 +220,17 @@ mod tests {
         let mut last = sandbox("two");
         last.deletion_timestamp =
             Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
-        let remains =
-            Remains { sandboxes: vec![sandbox("one"), last], eks: Some(apply("eks")), ..Remains::default() };
-        let Teardown::Sandboxes { delete, why } = next(&remains, DRAIN / 2) else { panic!("it waits") };
+        let remains = RemainingObjects {
+            sandboxes: vec![sandbox("one"), last],
+            eks_workspace: Some(apply("eks")),
+            ..RemainingObjects::default()
+        };
+        let DeletionStep::Sandboxes { delete, why } = next_step(&remains, DRAIN_TIMEOUT / 2) else {
+            panic!("it waits")
+        };
         assert_eq!(delete, [sandbox("one")]);
         assert!(why.contains("one, two"), "{why}");
-        assert_eq!(names(&next(&remains, DRAIN)).1, "WaitingForEKSClusterDeletion");
+        assert_eq!(names(&next_step(&remains, DRAIN_TIMEOUT)).1, "WaitingForEKSClusterDeletion");
     }
 
     #[test]
@@ -212,24 +239,33 @@ mod tests {
             metadata: ObjectMeta { name: Some("router".to_owned()), ..ObjectMeta::default() },
             ..Service::default()
         };
-        let left = |balancers| Remains { balancers, eks: Some(apply("eks")), ..Remains::default() };
+        let left = |balancers| RemainingObjects {
+            load_balancers: balancers,
+            eks_workspace: Some(apply("eks")),
+            ..RemainingObjects::default()
+        };
         let remains = left(Ok(vec![service.clone()]));
-        let Teardown::Balancers { delete, why } = next(&remains, DRAIN) else { panic!("it waits") };
+        let DeletionStep::LoadBalancers { delete, why } = next_step(&remains, DRAIN_TIMEOUT) else {
+            panic!("it waits")
+        };
         assert_eq!(delete, std::slice::from_ref(&service));
         assert!(why.contains("router"), "{why}");
         let mut told = service;
         told.metadata.deletion_timestamp =
             Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
-        let Teardown::Balancers { delete, .. } = next(&left(Ok(vec![told])), DRAIN) else {
+        let DeletionStep::LoadBalancers { delete, .. } = next_step(&left(Ok(vec![told])), DRAIN_TIMEOUT)
+        else {
             panic!("it waits")
         };
-        assert!(delete.is_empty(), "it goes already");
-        assert_eq!(names(&next(&remains, DRAIN * 2)).1, "WaitingForEKSClusterDeletion");
+        assert!(delete.is_empty(), "it is being deleted already");
+        assert_eq!(names(&next_step(&remains, DRAIN_TIMEOUT * 2)).1, "WaitingForEKSClusterDeletion");
 
         let silent = left(Err("it is not there".to_owned()));
-        let Teardown::Balancers { why, .. } = next(&silent, SILENCE / 2) else { panic!("it waits") };
+        let DeletionStep::LoadBalancers { why, .. } = next_step(&silent, UNREACHABLE_TIMEOUT / 2) else {
+            panic!("it waits")
+        };
         assert!(why.contains("it is not there"), "{why}");
-        assert_eq!(names(&next(&silent, SILENCE)).1, "WaitingForEKSClusterDeletion");
+        assert_eq!(names(&next_step(&silent, UNREACHABLE_TIMEOUT)).1, "WaitingForEKSClusterDeletion");
     }
 
     #[test]
@@ -237,9 +273,15 @@ mod tests {
         let error = json!({"observedGeneration": 1, "lastError": {"class": "Unknown", "code": "InternalFailure",
             "message": "DELETE_FAILED: the role is gone", "retryAt": "2026-11-01T10:00:00Z"}});
         let stuck = going(workspace("cp-apps-fargate-apply", &json!({}), &error));
-        let remains = Remains { profiles: vec![stuck], eks: Some(apply("eks")), ..Remains::default() };
-        let Teardown::Workspaces { why, .. } = next(&remains, Duration::ZERO) else { panic!("it waits") };
-        assert!(why.contains("the role is gone") && why.contains("tried again at"), "{why}");
+        let remains = RemainingObjects {
+            profile_workspaces: vec![stuck],
+            eks_workspace: Some(apply("eks")),
+            ..RemainingObjects::default()
+        };
+        let DeletionStep::Workspaces { why, .. } = next_step(&remains, Duration::ZERO) else {
+            panic!("it waits")
+        };
+        assert!(why.contains("the role is gone") && why.contains("next attempt at"), "{why}");
 
         let mut object = control_plane(&json!({"version": "1.33"}));
         let entry = |name: &str, apply: &str| FargateProfileStatus {
@@ -250,8 +292,8 @@ mod tests {
         };
         object.status.get_or_insert_default().fargate_profile_statuses =
             vec![entry("apps", "cp-apps-fargate-apply"), entry("gone", "cp-gone-fargate-apply")];
-        let left = profiles(&object, &remains);
-        assert_eq!(left.len(), 1, "what is gone is not told of");
+        let left = remaining_profile_statuses(&object, &remains);
+        assert_eq!(left.len(), 1, "deleted profiles are not reported");
         assert_eq!((left[0].ready, left[0].status.as_deref()), (false, Some("DELETING")));
         assert_eq!(left[0].failure_reason.as_deref(), Some("InternalFailure"));
     }

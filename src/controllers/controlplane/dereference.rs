@@ -1,4 +1,4 @@
-//! What a control plane refers to, and what belongs to it. Reads, and decides nothing.
+//! Reads the objects that a control plane references or owns. Makes no decisions and writes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,170 +11,191 @@ use kube::{
 use sandbox::api::Sandbox;
 use serde::de::DeserializeOwned;
 
-use super::{build, fargate, look::Access};
+use super::{build, eks_poll::ApiServerAccess, fargate};
 use crate::{
     api::{CaptCluster, CaptControlPlane, WorkspaceTemplate, WorkspaceTemplateApply, names as words},
     aws::Principal,
     controllers::common::{
         Context,
-        cluster::{self, ClusterView},
-        family::Family,
+        cluster::{self, CapiClusterView},
         identity::{self, IdentityError},
-        unreadable,
+        invalid_object,
+        owning_cluster::OwningCluster,
     },
     k8s::K8sError,
     model::names,
 };
 
-/// The network of the same Cluster.
+/// The `CAPTCluster` of the same Cluster, and its workspace.
 #[derive(Debug, Clone)]
-pub(crate) struct Network {
+pub(crate) struct ClusterNetwork {
     /// Its object.
     pub object: CaptCluster,
     /// Its workspace.
-    pub apply: Option<WorkspaceTemplateApply>,
+    pub workspace: Option<WorkspaceTemplateApply>,
 }
 
-/// The Secrets by which the API is reached, as far as they are there.
+/// The Secrets for access to the API server, as far as they exist.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Secrets {
+pub(crate) struct AccessSecrets {
     /// `<cluster>-kubeconfig`.
-    pub programs: Option<Secret>,
+    pub kubeconfig: Option<Secret>,
     /// `<cluster>-user-kubeconfig`.
-    pub people: Option<Secret>,
+    pub user_kubeconfig: Option<Secret>,
     /// `<cluster>-ca`.
-    pub authority: Option<Secret>,
-    /// `<control plane>-ca`, as upstream makes it.
-    pub upstreams: Option<Secret>,
+    pub ca: Option<Secret>,
+    /// `<control plane>-ca`, created by upstream.
+    pub legacy_ca: Option<Secret>,
 }
 
-/// Why nobody can act for an object.
+/// Why no AWS principal is available.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Unknown {
-    /// Whether only a person can do something about it.
+pub(crate) struct IdentityUnavailable {
+    /// Whether it needs user action.
     pub is_failure: bool,
     /// Why.
     pub message: String,
 }
 
-/// What belongs to a control plane that is looked after.
+/// The objects that a control plane references or owns.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct ControlPlaneReferences {
     /// The Cluster that owns it.
-    pub cluster: ClusterView,
+    pub cluster: CapiClusterView,
     /// The network of that Cluster.
-    pub network: Option<Network>,
+    pub network: Option<ClusterNetwork>,
     /// The workspace of the EKS cluster.
-    pub eks: Option<WorkspaceTemplateApply>,
-    /// The workspaces of Fargate profiles, also of those that the spec does not name any more.
-    pub profiles: Vec<WorkspaceTemplateApply>,
-    /// Names that we would give to workspaces and that are taken, each with its owner.
-    pub taken: BTreeMap<String, String>,
-    /// How the API is reached, as the EKS cluster's workspace tells.
-    pub connection: Option<Access>,
-    /// The Secrets by which others reach it.
-    pub secrets: Secrets,
-    /// Who acts.
-    pub principal: Result<Principal, Unknown>,
+    pub eks_workspace: Option<WorkspaceTemplateApply>,
+    /// The workspaces of Fargate profiles, including profiles removed from the spec.
+    pub profile_workspaces: Vec<WorkspaceTemplateApply>,
+    /// Desired workspace names that another owner uses: name and owner.
+    pub name_conflicts: BTreeMap<String, String>,
+    /// Access to the API server, from the connection Secret of the EKS workspace.
+    pub connection: Option<ApiServerAccess>,
+    /// The kubeconfig and CA Secrets.
+    pub secrets: AccessSecrets,
+    /// The AWS principal to use.
+    pub principal: Result<Principal, IdentityUnavailable>,
 }
 
-/// The Cluster that an object's owner reference names, if it is there and the same.
-pub(crate) async fn owner(
+/// The Cluster of the owner reference, if it exists with the same UID.
+pub(crate) async fn owner_cluster(
     object: &CaptControlPlane,
     ctx: &Context,
 ) -> Result<Option<DynamicObject>, K8sError> {
-    let Some(reference) = cluster::owner(&object.metadata) else { return Ok(None) };
-    let kind = cluster::resource(&ctx.cluster_version);
+    let Some(reference) = cluster::owner_cluster_ref(&object.metadata) else { return Ok(None) };
+    let kind = cluster::cluster_resource(&ctx.cluster_version);
     let found = ctx.kube.get_dynamic(&kind, object.namespace().as_deref(), &reference.name).await?;
     Ok(found.filter(|found| found.metadata.uid.as_ref() == Some(&reference.uid)))
 }
 
-/// Reads what belongs to a control plane.
-pub(crate) async fn look(
+/// Reads the referenced and owned objects.
+pub(crate) async fn dereference(
     object: &CaptControlPlane,
     owner: &DynamicObject,
     ctx: &Context,
-) -> Result<Seen, K8sError> {
-    let view = ClusterView::of(owner);
+) -> Result<ControlPlaneReferences, K8sError> {
+    let view = CapiClusterView::from_object(owner);
     let apply_name = build::apply_name(object);
     let (network, (eks, taken_eks), (profiles, mut taken), secrets) = tokio::try_join!(
-        network(owner, ctx),
-        own(object, &apply_name, ctx),
-        profiles(object, &view.name, ctx),
-        secrets(object, &view.name, ctx),
+        find_network(owner, ctx),
+        find_own_workspace(object, &apply_name, ctx),
+        list_profile_workspaces(object, &view.name, ctx),
+        get_access_secrets(object, &view.name, ctx),
     )?;
     taken.extend(taken_eks.map(|owner| (apply_name, owner)));
-    let (connection, principal) =
-        tokio::try_join!(connection(object, eks.as_ref(), ctx), principal(object, network.as_ref(), ctx))?;
-    Ok(Seen { cluster: view, network, eks, profiles, taken, connection, secrets, principal })
+    let (connection, principal) = tokio::try_join!(
+        read_connection(object, eks.as_ref(), ctx),
+        resolve_acting_principal(object, network.as_ref(), ctx)
+    )?;
+    Ok(ControlPlaneReferences {
+        cluster: view,
+        network,
+        eks_workspace: eks,
+        profile_workspaces: profiles,
+        name_conflicts: taken,
+        connection,
+        secrets,
+        principal,
+    })
 }
 
-/// What is left of a control plane that goes.
+/// The objects that a deletion still has to remove.
 #[derive(Debug, Clone)]
-pub(crate) struct Remains {
-    /// Sandboxes with forks in the cluster.
+pub(crate) struct RemainingObjects {
+    /// Sandboxes that reference the cluster.
     pub sandboxes: Vec<ObjectMeta>,
-    /// Services of routers that AWS made something for, or why the cluster did not tell.
-    pub balancers: Result<Vec<Service>, String>,
+    /// Router Services with a load balancer, or why they cannot be listed.
+    pub load_balancers: Result<Vec<Service>, String>,
     /// The workspace of the EKS cluster.
-    pub eks: Option<WorkspaceTemplateApply>,
+    pub eks_workspace: Option<WorkspaceTemplateApply>,
     /// The workspaces of Fargate profiles.
-    pub profiles: Vec<WorkspaceTemplateApply>,
-    /// Secrets of ours.
+    pub profile_workspaces: Vec<WorkspaceTemplateApply>,
+    /// Secrets owned by the control plane.
     pub secrets: Vec<Secret>,
 }
 
-impl Default for Remains {
+impl Default for RemainingObjects {
     fn default() -> Self {
         Self {
             sandboxes: Vec::new(),
-            balancers: Ok(Vec::new()),
-            eks: None,
-            profiles: Vec::new(),
+            load_balancers: Ok(Vec::new()),
+            eks_workspace: None,
+            profile_workspaces: Vec::new(),
             secrets: Vec::new(),
         }
     }
 }
 
-/// Reads what is left, but for what is in the cluster itself.
-pub(crate) async fn remains(object: &CaptControlPlane, ctx: &Context) -> Result<Remains, K8sError> {
-    let family = Family::of(&object.metadata);
+/// Reads the remaining objects, except those inside the cluster.
+pub(crate) async fn find_remaining(
+    object: &CaptControlPlane,
+    ctx: &Context,
+) -> Result<RemainingObjects, K8sError> {
+    let family = OwningCluster::from_metadata(&object.metadata);
     let uid = object.uid().unwrap_or_default();
-    let (eks, _) = own(object, &build::apply_name(object), ctx).await?;
-    let Some(Family { name, .. }) = family else {
-        return Ok(Remains { eks, ..Remains::default() });
+    let (eks, _) = find_own_workspace(object, &build::apply_name(object), ctx).await?;
+    let Some(OwningCluster { name, .. }) = family else {
+        return Ok(RemainingObjects { eks_workspace: eks, ..RemainingObjects::default() });
     };
     let ((profiles, _), found, sandboxes) = tokio::try_join!(
-        profiles(object, &name, ctx),
-        secrets(object, &name, ctx),
-        sandboxes(object, &name, ctx),
+        list_profile_workspaces(object, &name, ctx),
+        get_access_secrets(object, &name, ctx),
+        list_sandboxes(object, &name, ctx),
     )?;
-    let Secrets { programs, people, authority, upstreams } = found;
+    let AccessSecrets { kubeconfig: programs, user_kubeconfig: people, ca: authority, legacy_ca: upstreams } =
+        found;
     let ours = |secret: &Secret| secret.owner_references().iter().any(|it| it.uid == uid);
     let secrets = [programs, people, authority, upstreams].into_iter().flatten().filter(ours).collect();
-    Ok(Remains { sandboxes, eks, profiles, secrets, ..Remains::default() })
+    Ok(RemainingObjects {
+        sandboxes,
+        eks_workspace: eks,
+        profile_workspaces: profiles,
+        secrets,
+        ..RemainingObjects::default()
+    })
 }
 
-/// Sandboxes that name this Cluster. One that cannot be read has made nothing.
-async fn sandboxes(
+/// Sandboxes that reference this Cluster. One that cannot be decoded has created nothing.
+async fn list_sandboxes(
     object: &CaptControlPlane,
     cluster: &str,
     ctx: &Context,
 ) -> Result<Vec<ObjectMeta>, K8sError> {
     let all: Vec<DeserializeGuard<Sandbox>> = ctx.kube.list_if_served(object.namespace().as_deref()).await?;
-    let here = unreadable::readable(all)
+    let here = invalid_object::filter_valid(all)
         .into_iter()
         .filter(|it| it.spec.cluster_ref.as_ref().is_some_and(|reference| reference.name == cluster));
     Ok(here.map(|it| it.metadata).collect())
 }
 
-/// The network that a Cluster refers to, if it belongs to it.
-async fn network(owner: &DynamicObject, ctx: &Context) -> Result<Option<Network>, K8sError> {
+/// The `CAPTCluster` that a Cluster references, if the Cluster owns it.
+async fn find_network(owner: &DynamicObject, ctx: &Context) -> Result<Option<ClusterNetwork>, K8sError> {
     let home = owner.namespace();
     let reference = owner.data.pointer("/spec/infrastructureRef");
     let text = |key: &str| reference.and_then(|it| it.get(key)?.as_str());
     let found = match text("name").filter(|_| text("kind") == Some("CAPTCluster")) {
-        Some(name) => readable(ctx.kube.get(home.as_deref(), name).await?),
+        Some(name) => valid_object(ctx.kube.get(home.as_deref(), name).await?),
         None => {
             let label = format!("{}={}", words::CLUSTER_NAME_LABEL, owner.name_any());
             let all: Vec<DeserializeGuard<CaptCluster>> = ctx.kube.list(home.as_deref(), &label).await?;
@@ -182,15 +203,16 @@ async fn network(owner: &DynamicObject, ctx: &Context) -> Result<Option<Network>
         }
     };
     let belongs = |object: &CaptCluster| {
-        cluster::owner(&object.metadata).is_some_and(|it| Some(&it.uid) == owner.metadata.uid.as_ref())
+        cluster::owner_cluster_ref(&object.metadata)
+            .is_some_and(|it| Some(&it.uid) == owner.metadata.uid.as_ref())
     };
     let Some(object) = found.filter(belongs) else { return Ok(None) };
-    let apply = readable(ctx.kube.get(home.as_deref(), &Network::apply_name(&object)).await?);
-    Ok(Some(Network { object, apply }))
+    let apply = valid_object(ctx.kube.get(home.as_deref(), &ClusterNetwork::apply_name(&object)).await?);
+    Ok(Some(ClusterNetwork { object, workspace: apply }))
 }
 
-/// A workspace of this name: ours, or the owner that it has instead.
-async fn own(
+/// The workspace of this name if it is ours, else its controller owner.
+async fn find_own_workspace(
     object: &CaptControlPlane,
     name: &str,
     ctx: &Context,
@@ -207,8 +229,8 @@ async fn own(
     })
 }
 
-/// All workspaces of profiles that are ours, and names that are taken.
-async fn profiles(
+/// All profile workspaces of the control plane, and the names that other owners use.
+async fn list_profile_workspaces(
     object: &CaptControlPlane,
     cluster: &str,
     ctx: &Context,
@@ -220,11 +242,11 @@ async fn profiles(
     found.retain(|apply| apply.owner_references().iter().any(|it| it.uid == uid));
     let known: BTreeSet<String> = found.iter().map(kube::ResourceExt::name_any).collect();
     let mut taken = BTreeMap::new();
-    for profile in crate::model::fargate::wanted(&object.spec) {
+    for profile in crate::model::fargate::desired_profiles(&object.spec) {
         let name = fargate::apply_name(object, &profile.name);
         if !known.contains(&name) {
-            // Without its label, or somebody else's.
-            let (ours, owner) = own(object, &name, ctx).await?;
+            // It has no profile label, or another owner.
+            let (ours, owner) = find_own_workspace(object, &name, ctx).await?;
             found.extend(ours);
             taken.extend(owner.map(|owner| (name, owner)));
         }
@@ -232,31 +254,35 @@ async fn profiles(
     Ok((found, taken))
 }
 
-async fn secrets(object: &CaptControlPlane, cluster: &str, ctx: &Context) -> Result<Secrets, K8sError> {
+async fn get_access_secrets(
+    object: &CaptControlPlane,
+    cluster: &str,
+    ctx: &Context,
+) -> Result<AccessSecrets, K8sError> {
     let home = object.namespace();
     let get = |name: String| {
         let home = home.clone();
         async move { ctx.kube.get::<Secret>(home.as_deref(), &name).await }
     };
-    let upstreams = names::authority_secret(&object.name_any());
+    let upstreams = names::ca_secret(&object.name_any());
     let (programs, people, authority, upstreams) = tokio::try_join!(
         get(names::kubeconfig_secret(cluster)),
         get(names::user_kubeconfig_secret(cluster)),
-        get(names::authority_secret(cluster)),
+        get(names::ca_secret(cluster)),
         get(upstreams),
     )?;
-    Ok(Secrets { programs, people, authority, upstreams })
+    Ok(AccessSecrets { kubeconfig: programs, user_kubeconfig: people, ca: authority, legacy_ca: upstreams })
 }
 
-/// How the API is reached, by the Secret with the workspace's outputs.
-async fn connection(
+/// Access to the API server, from the connection Secret of the workspace.
+async fn read_connection(
     object: &CaptControlPlane,
     eks: Option<&WorkspaceTemplateApply>,
     ctx: &Context,
-) -> Result<Option<Access>, K8sError> {
+) -> Result<Option<ApiServerAccess>, K8sError> {
     let Some(status) = eks.and_then(|apply| apply.status.as_ref()) else { return Ok(None) };
-    let at = status.connection_secret_ref.clone().unwrap_or_else(|| build::connection_secret(object));
-    // What is elsewhere may be somebody else's.
+    let at = status.connection_secret_ref.clone().unwrap_or_else(|| build::eks_connection_secret_ref(object));
+    // A Secret in another namespace may belong to another tenant.
     if Some(&at.namespace) != object.namespace().as_ref() {
         return Ok(None);
     }
@@ -265,48 +291,50 @@ async fn connection(
     let text = |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok().filter(|it| !it.is_empty());
     Ok(text("cluster_endpoint")
         .zip(text("cluster_certificate_authority_data"))
-        .map(|(endpoint, authority)| Access { endpoint, authority }))
+        .map(|(endpoint, authority)| ApiServerAccess { endpoint, ca_data: authority }))
 }
 
-/// Who acts: the identity of the control plane, of its network, or of its template; else ourselves.
-async fn principal(
+/// The principal: from the identity of the control plane, its network or its template; else the operator's own.
+async fn resolve_acting_principal(
     object: &CaptControlPlane,
-    network: Option<&Network>,
+    network: Option<&ClusterNetwork>,
     ctx: &Context,
-) -> Result<Result<Principal, Unknown>, K8sError> {
+) -> Result<Result<Principal, IdentityUnavailable>, K8sError> {
     let home = object.namespace().unwrap_or_default();
     let own = object.spec.identity_ref.as_ref().map(|it| it.name.clone());
-    let said = own.or_else(|| network.and_then(Network::identity));
+    let said = own.or_else(|| network.and_then(ClusterNetwork::identity_name));
     let found = match said {
-        Some(name) => identity::find(&ctx.kube, Some(&name), &home).await,
-        None => match templates_identity(object, ctx).await? {
-            Some(name) => match identity::find(&ctx.kube, Some(&name), &home).await {
-                // The name that every template has if it says none.
-                Err(IdentityError::Missing { .. }) if name == "default" => Ok(Principal::own()),
+        Some(name) => identity::resolve_principal(&ctx.kube, Some(&name), &home).await,
+        None => match template_identity(object, ctx).await? {
+            Some(name) => match identity::resolve_principal(&ctx.kube, Some(&name), &home).await {
+                // `default` is the CRD default of `providerConfigRef.name`.
+                Err(IdentityError::NotFound { .. }) if name == "default" => {
+                    Ok(Principal::from_default_chain())
+                }
                 found => found,
             },
-            None => Ok(Principal::own()),
+            None => Ok(Principal::from_default_chain()),
         },
     };
     match found {
-        Err(IdentityError::Unread { source, .. }) => Err(source),
-        Err(error) => Ok(Err(Unknown {
-            is_failure: error.class() == crate::error::Class::Invalid,
-            message: error.whole(),
+        Err(IdentityError::ReadFailed { source, .. }) => Err(source),
+        Err(error) => Ok(Err(IdentityUnavailable {
+            is_failure: error.class() == crate::error::ErrorClass::Invalid,
+            message: error.full_message(),
         })),
         Ok(principal) => Ok(Ok(principal)),
     }
 }
 
-async fn templates_identity(object: &CaptControlPlane, ctx: &Context) -> Result<Option<String>, K8sError> {
+async fn template_identity(object: &CaptControlPlane, ctx: &Context) -> Result<Option<String>, K8sError> {
     let Some(reference) = &object.spec.workspace_template_ref else { return Ok(None) };
     let namespace = reference.namespace.clone().filter(|it| !it.is_empty()).or_else(|| object.namespace());
     let found: Option<WorkspaceTemplate> =
-        readable(ctx.kube.get(namespace.as_deref(), &reference.name).await?);
+        valid_object(ctx.kube.get(namespace.as_deref(), &reference.name).await?);
     Ok(found.map(|template| template.spec.template.spec.provider_config_ref.name))
 }
 
-/// An object, unless it cannot be read.
-fn readable<K: Resource + DeserializeOwned>(found: Option<DeserializeGuard<K>>) -> Option<K> {
+/// The object, unless it cannot be decoded.
+fn valid_object<K: Resource + DeserializeOwned>(found: Option<DeserializeGuard<K>>) -> Option<K> {
     found.and_then(|it| it.0.ok())
 }

@@ -1,11 +1,11 @@
-//! The address of a Kubernetes API: host and port out of a URL. Pure.
+//! Parses the URL of a Kubernetes API server into host and port. Pure.
 
 use crate::api::ApiEndpoint;
 
-/// The port of a URL that names none.
-const HTTPS: i32 = 443;
+/// Default port.
+const HTTPS_PORT: i32 = 443;
 
-/// Host without scheme, and the real port. A text that is no address gives nothing.
+/// Host without scheme, and port. `None` if the text is not an `https` URL or a host.
 pub(crate) fn parse(url: &str) -> Option<ApiEndpoint> {
     let rest = url.trim().strip_prefix("https://").unwrap_or_else(|| url.trim());
     let authority = rest.split(['/', '?', '#']).next()?;
@@ -19,15 +19,15 @@ pub(crate) fn parse(url: &str) -> Option<ApiEndpoint> {
             None => (authority, None),
         },
     };
-    let port = port.map_or(Some(HTTPS), |port| port.parse().ok())?;
+    let port = port.map_or(Some(HTTPS_PORT), |port| port.parse().ok())?;
     let is_host =
         !host.is_empty() && host.chars().all(|it| it.is_ascii_alphanumeric() || "-._:".contains(it));
     (is_host && (1..=65535).contains(&port)).then(|| ApiEndpoint { host: host.to_owned(), port })
 }
 
-/// What to write into the spec, if anything: an endpoint that somebody chose stays. Upstream wrote the host with its
-/// scheme, which nobody chose.
-pub(crate) fn to_write(now: Option<&ApiEndpoint>, url: Option<&str>) -> Option<ApiEndpoint> {
+/// The endpoint to write into the spec, if any. An endpoint set by a user stays. A host with a scheme was written by upstream
+/// and is repaired.
+pub(crate) fn endpoint_update(now: Option<&ApiEndpoint>, url: Option<&str>) -> Option<ApiEndpoint> {
     match now {
         Some(now) if now.host.contains("://") => {
             let repaired = parse(&now.host)?;
@@ -74,15 +74,15 @@ mod tests {
     #[test]
     fn an_endpoint_that_somebody_chose_stays() {
         let url = Some("https://eks.example:8443");
-        assert_eq!(to_write(None, url), Some(endpoint("eks.example", 8443)));
-        assert_eq!(to_write(Some(&endpoint("", 0)), url), Some(endpoint("eks.example", 8443)));
-        assert_eq!(to_write(Some(&endpoint("proxy.example", 443)), url), None);
-        assert_eq!(to_write(None, None), None);
+        assert_eq!(endpoint_update(None, url), Some(endpoint("eks.example", 8443)));
+        assert_eq!(endpoint_update(Some(&endpoint("", 0)), url), Some(endpoint("eks.example", 8443)));
+        assert_eq!(endpoint_update(Some(&endpoint("proxy.example", 443)), url), None);
+        assert_eq!(endpoint_update(None, None), None);
     }
 
     #[test]
     fn the_scheme_that_upstream_left_in_the_host_goes() {
         let old = endpoint("https://eks.example", 443);
-        assert_eq!(to_write(Some(&old), None), Some(endpoint("eks.example", 443)));
+        assert_eq!(endpoint_update(Some(&old), None), Some(endpoint("eks.example", 443)));
     }
 }

@@ -1,78 +1,83 @@
-//! What is worth an event: the difference between what was said of a control plane and what is said now. Pure.
+//! Derives events from the difference between the old and the new status. Pure.
 
 use crate::{
     api::{CaptControlPlaneStatus, conditions::types},
     k8s::{
         conditions::{find, is_true, turned_true},
-        events::News,
+        events::EventSpec,
     },
 };
 
-/// What we do when we tell.
+/// `action` field of events.
 const ACTION: &str = "Reconcile";
-/// Something works again.
+/// Event reason: a failure is resolved.
 const RECOVERED: &str = "Recovered";
-/// Its work goes on.
+/// Event reason: the pause ended.
 const UNPAUSED: &str = "Unpaused";
 
-/// Conditions whose beginning is good news, and the sentence for it.
-const GOOD: [(&str, &str); 5] = [
+/// Conditions that publish a normal event when they become true, and its message.
+const MILESTONES: [(&str, &str); 5] = [
     (types::EKS_CLUSTER_READY, "the EKS cluster is ACTIVE"),
-    (types::KUBECONFIG_READY, "the kubeconfig is written"),
-    (types::INITIALIZED, "the API server answers"),
+    (types::KUBECONFIG_READY, "the kubeconfig Secret is written"),
+    (types::INITIALIZED, "the API server is reachable"),
     (types::FARGATE_PROFILES_READY, "all Fargate profiles are ACTIVE"),
-    (types::READY, "everything asked for exists"),
+    (types::READY, "all requested resources exist"),
 ];
 
-/// Conditions whose end somebody should look at, after they held.
-const LOST: [&str; 3] = [types::EKS_CLUSTER_READY, types::AVAILABLE, types::KUBECONFIG_READY];
+/// Conditions that publish a warning when they become false after being true.
+const REGRESSIONS: [&str; 3] = [types::EKS_CLUSTER_READY, types::AVAILABLE, types::KUBECONFIG_READY];
 
-/// What is worth telling.
-pub(super) fn news(old: &CaptControlPlaneStatus, new: &CaptControlPlaneStatus) -> Vec<News> {
+/// The events of a status transition.
+pub(super) fn transition_events(
+    old: &CaptControlPlaneStatus,
+    new: &CaptControlPlaneStatus,
+) -> Vec<EventSpec> {
     let mut all = Vec::new();
-    for (type_, sentence) in GOOD {
+    for (type_, sentence) in MILESTONES {
         if turned_true(&old.conditions, &new.conditions, type_).is_some() {
-            all.push(News::normal(ACTION, type_, sentence));
+            all.push(EventSpec::normal(ACTION, type_, sentence));
         }
     }
     let is_going = is_true(&new.conditions, types::DELETING);
-    for type_ in LOST {
+    for type_ in REGRESSIONS {
         let held = is_true(&old.conditions, type_) && !is_going;
         if let Some(lost) = find(&new.conditions, type_).filter(|it| held && it.status == "False") {
-            all.push(News::warning(
+            all.push(EventSpec::warning(
                 ACTION,
                 "NotReady",
                 format!("{type_}: {}: {}", lost.reason, lost.message),
             ));
         }
     }
-    all.extend(failures(old, new));
+    all.extend(failure_event(old, new));
     if let Some(failed) = turned_true(&old.conditions, &new.conditions, types::FARGATE_PROFILE_FAILED) {
-        all.push(News::warning(ACTION, types::FARGATE_PROFILE_FAILED, failed.message.clone()));
+        all.push(EventSpec::warning(ACTION, types::FARGATE_PROFILE_FAILED, failed.message.clone()));
     }
     if let Some(rolling) = turned_true(&old.conditions, &new.conditions, types::ROLLING_OUT) {
-        all.push(News::normal(ACTION, types::ROLLING_OUT, rolling.message.clone()));
+        all.push(EventSpec::normal(ACTION, types::ROLLING_OUT, rolling.message.clone()));
     }
     if let Some(paused) = turned_true(&old.conditions, &new.conditions, types::PAUSED) {
-        all.push(News::normal(ACTION, types::PAUSED, paused.message.clone()));
+        all.push(EventSpec::normal(ACTION, types::PAUSED, paused.message.clone()));
     } else if is_true(&old.conditions, types::PAUSED) && !is_true(&new.conditions, types::PAUSED) {
-        all.push(News::normal(ACTION, UNPAUSED, "no longer paused"));
+        all.push(EventSpec::normal(ACTION, UNPAUSED, "no longer paused"));
     }
     let before = find(&old.conditions, types::DELETING).filter(|it| it.status == "True");
     let going = find(&new.conditions, types::DELETING).filter(|it| it.status == "True");
     if let Some(going) = going.filter(|it| before.is_none_or(|before| before.reason != it.reason)) {
-        all.push(News::normal(ACTION, types::DELETING, going.message.clone()));
+        all.push(EventSpec::normal(ACTION, types::DELETING, going.message.clone()));
     }
     all
 }
 
-fn failures(old: &CaptControlPlaneStatus, new: &CaptControlPlaneStatus) -> Option<News> {
+fn failure_event(old: &CaptControlPlaneStatus, new: &CaptControlPlaneStatus) -> Option<EventSpec> {
     match (&old.failure_reason, &new.failure_reason) {
         (before, Some(reason)) if before.as_ref() != Some(reason) => {
             let why = new.failure_message.as_deref().unwrap_or_default();
-            Some(News::warning(ACTION, types::FAILED, format!("{reason}: {why}")))
+            Some(EventSpec::warning(ACTION, types::FAILED, format!("{reason}: {why}")))
         }
-        (Some(reason), None) => Some(News::normal(ACTION, RECOVERED, format!("{reason} is over"))),
+        (Some(reason), None) => {
+            Some(EventSpec::normal(ACTION, RECOVERED, format!("recovered from {reason}")))
+        }
         _ => None,
     }
 }
@@ -82,10 +87,10 @@ mod tests {
     use super::*;
     use crate::{
         api::conditions::reasons,
-        k8s::conditions::{Said, set},
+        k8s::conditions::{ConditionUpdate, set},
     };
 
-    fn status(said: &[Said], failure: Option<&str>) -> CaptControlPlaneStatus {
+    fn status(said: &[ConditionUpdate], failure: Option<&str>) -> CaptControlPlaneStatus {
         let failure_reason = failure.map(ToOwned::to_owned);
         let mut status = CaptControlPlaneStatus { failure_reason, ..CaptControlPlaneStatus::default() };
         for one in said {
@@ -95,14 +100,18 @@ mod tests {
     }
 
     fn reasons_of(old: &CaptControlPlaneStatus, new: &CaptControlPlaneStatus) -> Vec<&'static str> {
-        news(old, new).into_iter().map(|it| it.reason).collect()
+        transition_events(old, new).into_iter().map(|it| it.reason).collect()
     }
 
     #[test]
     fn every_transition_is_told_once_and_what_was_never_there_is_no_loss() {
         let nothing = status(&[], None);
-        let good = status(&[Said::yes(types::EKS_CLUSTER_READY, reasons::READY, "")], None);
-        let bad = status(&[Said::no(types::EKS_CLUSTER_READY, reasons::EKS_NOT_FOUND, "gone")], None);
+        let good =
+            status(&[ConditionUpdate::status_true(types::EKS_CLUSTER_READY, reasons::READY, "")], None);
+        let bad = status(
+            &[ConditionUpdate::status_false(types::EKS_CLUSTER_READY, reasons::EKS_NOT_FOUND, "gone")],
+            None,
+        );
         assert_eq!(reasons_of(&nothing, &bad), [""; 0]);
         assert_eq!(reasons_of(&nothing, &good), ["EKSClusterReady"]);
         assert_eq!(reasons_of(&good, &good), [""; 0]);
@@ -114,12 +123,12 @@ mod tests {
 
     #[test]
     fn each_step_of_a_deletion_is_told_and_nothing_else_then() {
-        let held = status(&[Said::yes(types::AVAILABLE, reasons::AVAILABLE, "")], None);
+        let held = status(&[ConditionUpdate::status_true(types::AVAILABLE, reasons::AVAILABLE, "")], None);
         let step = |reason| {
             status(
                 &[
-                    Said::yes(types::DELETING, reason, "x"),
-                    Said::no(types::AVAILABLE, reasons::DELETING, "x"),
+                    ConditionUpdate::status_true(types::DELETING, reason, "x"),
+                    ConditionUpdate::status_false(types::AVAILABLE, reasons::DELETING, "x"),
                 ],
                 None,
             )

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::dereference::{Network, Secrets, Seen};
+use super::dereference::{AccessSecrets, ClusterNetwork, ControlPlaneReferences};
 use crate::{
     api::{CaptControlPlane, WorkspaceTemplateApply},
     aws::Principal,
-    controllers::common::cluster::ClusterView,
+    controllers::common::cluster::CapiClusterView,
 };
 
 /// A control plane `cp` in namespace `team`.
@@ -21,16 +21,16 @@ pub(super) fn control_plane(spec: &Value) -> CaptControlPlane {
 }
 
 /// The network `net` of the same cluster.
-pub(super) fn network(spec: &Value) -> Network {
+pub(super) fn network(spec: &Value) -> ClusterNetwork {
     let object = serde_json::from_value(json!({
         "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "CAPTCluster",
         "metadata": {"name": "net", "namespace": "team", "uid": "n1"}, "spec": spec,
     }))
     .unwrap();
-    Network { object, apply: None }
+    ClusterNetwork { object, workspace: None }
 }
 
-/// A workspace of generation 1 that `cp` made.
+/// A workspace of generation 1 owned by `cp`.
 pub(super) fn workspace(name: &str, spec: &Value, status: &Value) -> WorkspaceTemplateApply {
     let owner = json!({"apiVersion": "controlplane.cluster.x-k8s.io/v1beta1", "kind": "CAPTControlPlane",
         "name": "cp", "uid": "c1", "controller": true, "blockOwnerDeletion": true});
@@ -43,8 +43,8 @@ pub(super) fn workspace(name: &str, spec: &Value, status: &Value) -> WorkspaceTe
     .unwrap()
 }
 
-/// The status of a workspace that is done, with these outputs.
-pub(super) fn done(outputs: &Value) -> Value {
+/// The status of a workspace after a successful run, with these outputs.
+pub(super) fn completed_status(outputs: &Value) -> Value {
     let condition = |type_: &str, reason: &str| {
         json!({"type": type_, "status": "True", "reason": reason, "message": "",
             "lastTransitionTime": "2026-11-01T10:00:00Z"})
@@ -56,10 +56,10 @@ pub(super) fn done(outputs: &Value) -> Value {
     })
 }
 
-/// What belongs to `cp` of the Cluster `demo`, whose network is complete; nothing was made yet.
-pub(super) fn seen() -> Seen {
-    Seen {
-        cluster: ClusterView {
+/// References of `cp` in the Cluster `demo`, whose network is ready; nothing is created yet.
+pub(super) fn references() -> ControlPlaneReferences {
+    ControlPlaneReferences {
+        cluster: CapiClusterView {
             namespace: "team".to_owned(),
             name: "demo".to_owned(),
             uid: "u1".to_owned(),
@@ -70,11 +70,11 @@ pub(super) fn seen() -> Seen {
             region: None,
         },
         network: Some(network(&json!({"region": "eu-central-1"}))),
-        eks: None,
-        profiles: Vec::new(),
-        taken: std::collections::BTreeMap::default(),
+        eks_workspace: None,
+        profile_workspaces: Vec::new(),
+        name_conflicts: std::collections::BTreeMap::default(),
         connection: None,
-        secrets: Secrets::default(),
-        principal: Ok(Principal::own()),
+        secrets: AccessSecrets::default(),
+        principal: Ok(Principal::from_default_chain()),
     }
 }

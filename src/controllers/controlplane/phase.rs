@@ -1,4 +1,4 @@
-//! The phase: one word for people, from the conditions and nothing else. Pure.
+//! Derives `status.phase` from the conditions alone. Pure.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// The phase of an object with these conditions.
-pub(crate) fn phase(conditions: &[Condition], is_deleting: bool) -> Phase {
+pub(crate) fn phase_from_conditions(conditions: &[Condition], is_deleting: bool) -> Phase {
     if is_deleting {
         Phase::Deleting
     } else if is_true(conditions, types::FAILED) {
@@ -27,16 +27,20 @@ mod tests {
     use super::*;
     use crate::{
         api::conditions::reasons,
-        k8s::conditions::{Said, set},
+        k8s::conditions::{ConditionUpdate, set},
     };
 
     fn of(true_ones: &[&'static str], is_deleting: bool) -> Phase {
         let mut conditions = Vec::new();
         for type_ in true_ones {
-            let _ =
-                set(&mut conditions, Said::yes(type_, reasons::READY, ""), None, jiff::Timestamp::UNIX_EPOCH);
+            let _ = set(
+                &mut conditions,
+                ConditionUpdate::status_true(type_, reasons::READY, ""),
+                None,
+                jiff::Timestamp::UNIX_EPOCH,
+            );
         }
-        phase(&conditions, is_deleting)
+        phase_from_conditions(&conditions, is_deleting)
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! All that is known of a control plane, put together: by Kubernetes, by EKS, by the spec. Pure.
+//! Snapshot of a control plane: its objects in Kubernetes, the last EKS observation, and what follows from its spec. Pure.
 //!
-//! What is to be done and what is to be said are both read off this picture, so that they cannot disagree.
+//! Decision and status are both derived from this snapshot, so that they cannot contradict each other.
 
 use std::collections::BTreeMap;
 
@@ -10,235 +10,257 @@ use kube::ResourceExt as _;
 
 use super::{
     build,
-    dereference::Seen,
-    fargate::{self, Judged, Profile},
-    kubeconfig::{self, Facts, Verdict},
-    look::{Access, Found, Look},
-    validate::{Refusal, Validated, recorded_name, validate},
-    version::{self, Step},
+    dereference::ControlPlaneReferences,
+    eks_poll::{ApiServerAccess, EksLookup, EksObservation},
+    fargate::{self, ManagedProfile, ProfileAssessment},
+    kubeconfig::{self, KubeconfigInputs, SecretFreshness},
+    validate::{InvalidControlPlane, ValidatedEksCluster, recorded_eks_name, validate},
+    version::{self, UpgradeStep},
 };
 use crate::{
     api::{CaptControlPlane, FargateProfileStatus, RunPhase, WorkspaceTemplateApply, conditions::reasons},
-    aws::ClusterView,
-    controllers::common::workspace::{self, Finding, text_output},
+    aws::EksCluster,
+    controllers::common::workspace_summary::{self, WorkspaceSummary, string_output},
     model::{KubernetesVersion, Limits, Parse as _},
 };
 
-/// Where the cluster is in AWS.
+/// Name and region of the cluster in AWS.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct EksLocation {
     /// Its name in EKS.
     pub eks_name: String,
     /// Its region.
     pub region: String,
 }
 
-/// How the Secret for programs is.
+/// State of the kubeconfig Secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Kubeconfig {
-    /// Nobody knows yet how the API is reached.
-    NoAccess,
-    /// The Secret is somebody else's.
-    Foreign,
-    /// It is as it should be, until then.
+pub(crate) enum KubeconfigState {
+    /// The endpoint of the API server is not known yet.
+    AccessUnknown,
+    /// The Secret has another owner.
+    OwnedByOthers,
+    /// It is current until this time.
     Current(Timestamp),
-    /// It is to be written, and is there or not.
+    /// It must be written.
     Stale {
-        /// Whether there is one.
+        /// Whether an older one exists.
         exists: bool,
     },
 }
 
-/// All that is known of a control plane.
+/// Everything observed and derived for one reconcile.
 #[derive(Debug, Clone)]
-pub(crate) struct Picture<'a> {
-    /// It.
+pub(crate) struct ControlPlaneSnapshot<'a> {
+    /// The control plane.
     pub object: &'a CaptControlPlane,
-    /// What belongs to it.
-    pub seen: &'a Seen,
-    /// What the world said.
-    pub look: &'a Look,
-    /// The time.
+    /// Referenced and owned objects.
+    pub references: &'a ControlPlaneReferences,
+    /// The last EKS observation.
+    pub observation: &'a EksObservation,
+    /// Current time.
     pub now: Timestamp,
-    /// What it shall be.
-    pub valid: Result<Validated, Refusal>,
-    /// Where it is.
-    pub place: Option<Place>,
-    /// What its workspace says.
-    pub finding: Option<Finding>,
+    /// The desired EKS cluster, or why the spec is rejected.
+    pub validated: Result<ValidatedEksCluster, InvalidControlPlane>,
+    /// Name and region in AWS.
+    pub location: Option<EksLocation>,
+    /// Summary of the EKS workspace.
+    pub workspace_summary: Option<WorkspaceSummary>,
     /// The version that EKS runs.
-    pub running: Option<KubernetesVersion>,
-    /// The version to ask for.
-    pub step: Option<Step>,
-    /// Its profiles, also those that go.
-    pub profiles: Vec<Judged>,
-    /// How its API is reached.
-    pub access: Option<Access>,
-    /// How the Secret for programs is.
-    pub kubeconfig: Kubeconfig,
-    /// Digest of who acts.
-    pub principal: Option<String>,
-    /// Changes when a run of any of its workspaces ends, and when somebody else acts.
-    pub stamp: String,
+    pub running_version: Option<KubernetesVersion>,
+    /// The version to request next.
+    pub upgrade_step: Option<UpgradeStep>,
+    /// Its profiles, including those being removed.
+    pub profiles: Vec<ProfileAssessment>,
+    /// Access to its API server.
+    pub access: Option<ApiServerAccess>,
+    /// State of the kubeconfig Secret.
+    pub kubeconfig: KubeconfigState,
+    /// Digest of the principal.
+    pub principal_digest: Option<String>,
+    /// Changes when a run of one of its workspaces ends or the principal changes.
+    pub run_fingerprint: String,
 }
 
-impl<'a> Picture<'a> {
-    /// Puts it together.
-    pub(crate) fn of(
+impl<'a> ControlPlaneSnapshot<'a> {
+    /// Derives the snapshot.
+    pub(crate) fn new(
         object: &'a CaptControlPlane,
-        seen: &'a Seen,
-        look: &'a Look,
+        seen: &'a ControlPlaneReferences,
+        look: &'a EksObservation,
         limits: &Limits,
         now: Timestamp,
     ) -> Self {
         let valid = validate(object, seen, limits);
-        let running = running(seen.eks.as_ref(), look);
-        let step =
-            valid.as_ref().ok().map(|valid| version::step(&valid.control_plane.version, running.as_ref()));
+        let running = find_running_version(seen.eks_workspace.as_ref(), look);
+        let step = valid
+            .as_ref()
+            .ok()
+            .map(|valid| version::next_upgrade_step(&valid.control_plane.version, running.as_ref()));
         let principal = seen.principal.as_ref().ok().map(crate::aws::Principal::digest);
-        let mut picture = Self {
+        let mut snapshot = Self {
             object,
-            seen,
-            look,
+            references: seen,
+            observation: look,
             now,
-            place: place(valid.as_ref().ok(), seen.eks.as_ref()),
-            finding: seen.eks.as_ref().map(workspace::look),
-            running,
-            step,
+            location: eks_location(valid.as_ref().ok(), seen.eks_workspace.as_ref()),
+            workspace_summary: seen.eks_workspace.as_ref().map(workspace_summary::summarize),
+            running_version: running,
+            upgrade_step: step,
             profiles: Vec::new(),
-            access: access(seen, look),
-            kubeconfig: Kubeconfig::NoAccess,
-            stamp: stamp(seen, principal.as_deref()),
-            principal,
-            valid,
+            access: api_server_access(seen, look),
+            kubeconfig: KubeconfigState::AccessUnknown,
+            run_fingerprint: run_fingerprint(seen, principal.as_deref()),
+            principal_digest: principal,
+            validated: valid,
         };
-        picture.profiles = picture.judged();
-        picture.kubeconfig = picture.secret_for_programs();
-        picture
+        snapshot.profiles = snapshot.assess_profiles();
+        snapshot.kubeconfig = snapshot.kubeconfig_state();
+        snapshot
     }
 
-    /// What EKS says of the cluster.
-    pub(crate) fn cluster(&self) -> Option<&Found<ClusterView>> {
-        self.look.known.cluster.as_ref().filter(|found| self.counts(found))
+    /// The cluster in EKS, if the observation is conclusive.
+    pub(crate) fn eks_cluster(&self) -> Option<&EksLookup<EksCluster>> {
+        self.observation.facts.cluster.as_ref().filter(|found| self.is_conclusive(found))
     }
 
-    /// What was not there when EKS was last asked may have been made since: before EKS is asked about a run that has
-    /// ended meanwhile, nothing is known of it.
-    fn counts<T>(&self, found: &Found<T>) -> bool {
-        let asked = self.look.asked.as_ref().is_some_and(|(_, stamp)| *stamp == self.stamp);
-        asked || found.there().is_some()
+    /// A run that ended after the last query may have created what EKS did not find. "Not found" is conclusive only for the
+    /// current run fingerprint.
+    fn is_conclusive<T>(&self, found: &EksLookup<T>) -> bool {
+        let asked =
+            self.observation.last_query.as_ref().is_some_and(|(_, stamp)| *stamp == self.run_fingerprint);
+        asked || found.present().is_some()
     }
 
-    /// Whether the API server answered once.
+    /// Whether the initialization latch is set.
     pub(crate) fn was_initialized(&self) -> bool {
         let status = self.object.status.as_ref();
         status.and_then(|it| it.initialization.as_ref()?.control_plane_initialized).unwrap_or(false)
     }
 
-    /// Whether the API server answered, now or before, and the way to it is written down.
+    /// Whether the latch is set, or the API server is reachable and the kubeconfig Secret exists.
     pub(crate) fn is_initialized(&self) -> bool {
         let is_written =
-            matches!(self.kubeconfig, Kubeconfig::Current(_) | Kubeconfig::Stale { exists: true });
-        self.was_initialized() || (is_written && self.look.api == Some(Ok(())))
+            matches!(self.kubeconfig, KubeconfigState::Current(_) | KubeconfigState::Stale { exists: true });
+        self.was_initialized() || (is_written && self.observation.api_probe == Some(Ok(())))
     }
 
-    /// Whether the workspace did all that was asked of it.
+    /// Whether the EKS workspace is applied without problems.
     pub(crate) fn is_applied(&self) -> bool {
-        self.finding.as_ref().is_some_and(|it| it.usable && it.settled && it.trouble.is_none())
+        self.workspace_summary
+            .as_ref()
+            .is_some_and(|it| it.available && it.up_to_date && it.problem.is_none())
     }
 
-    /// Everything that kubeconfigs are made from, if all of it is known.
-    pub(crate) fn with_facts<T>(&self, work: impl FnOnce(&Facts<'_>) -> T) -> Option<T> {
-        let (place, access) = (self.place.as_ref()?, self.access.as_ref()?);
-        let principal = self.principal.as_deref()?;
-        Some(work(&Facts {
+    /// Calls `work` with the inputs of the kubeconfig Secrets, if all of them are known.
+    pub(crate) fn with_kubeconfig_inputs<T>(
+        &self,
+        work: impl FnOnce(&KubeconfigInputs<'_>) -> T,
+    ) -> Option<T> {
+        let (place, access) = (self.location.as_ref()?, self.access.as_ref()?);
+        let principal = self.principal_digest.as_deref()?;
+        Some(work(&KubeconfigInputs {
             object: self.object,
-            cluster: &self.seen.cluster.name,
+            cluster: &self.references.cluster.name,
             eks_name: &place.eks_name,
             region: &place.region,
             access,
-            principal,
+            principal_digest: principal,
         }))
     }
 
-    /// The profiles of the spec, and those that were in it and have a workspace still.
-    pub(crate) fn all_profiles(&self) -> Vec<Profile<'a>> {
-        let wanted = crate::model::fargate::wanted(&self.object.spec);
+    /// The profiles of the spec, and removed ones whose workspace still exists.
+    pub(crate) fn managed_profiles(&self) -> Vec<ManagedProfile<'a>> {
+        let wanted = crate::model::fargate::desired_profiles(&self.object.spec);
         let by_name: BTreeMap<String, &WorkspaceTemplateApply> =
-            self.seen.profiles.iter().map(|apply| (apply.name_any(), apply)).collect();
-        let mut all: Vec<Profile<'a>> = wanted
+            self.references.profile_workspaces.iter().map(|apply| (apply.name_any(), apply)).collect();
+        let mut all: Vec<ManagedProfile<'a>> = wanted
             .iter()
             .map(|profile| {
                 let apply_name = fargate::apply_name(self.object, &profile.name);
-                let taken = self.seen.taken.get(&apply_name);
-                Profile {
+                let taken = self.references.name_conflicts.get(&apply_name);
+                ManagedProfile {
                     name: profile.name.clone(),
-                    apply: by_name.get(&apply_name).copied(),
-                    refused: taken
-                        .map(|owner| format!("WorkspaceTemplateApply {apply_name} belongs to {owner}")),
-                    is_dropped: false,
+                    workspace: by_name.get(&apply_name).copied(),
+                    rejection: taken
+                        .map(|owner| format!("WorkspaceTemplateApply {apply_name} is owned by {owner}")),
+                    is_removed: false,
                     apply_name,
                 }
             })
             .collect();
         for (apply_name, apply) in by_name {
             if !all.iter().any(|profile| profile.apply_name == apply_name) {
-                let name = dropped_name(self.object, apply);
-                all.push(Profile { name, apply: Some(apply), refused: None, is_dropped: true, apply_name });
+                let name = removed_profile_name(self.object, apply);
+                all.push(ManagedProfile {
+                    name,
+                    workspace: Some(apply),
+                    rejection: None,
+                    is_removed: true,
+                    apply_name,
+                });
             }
         }
         all
     }
 
-    /// Notes workspaces that the API server refused.
-    pub(crate) fn refuse(&mut self, refused: Vec<(String, String)>) {
+    /// Records workspaces that the API server rejected.
+    pub(crate) fn record_rejections(&mut self, refused: Vec<(String, String)>) {
         for (apply_name, why) in refused {
             let mut profiles = self.profiles.iter_mut();
-            let of = |it: &&mut Judged| it.status.workspace_template_apply_name.as_ref() == Some(&apply_name);
+            let of = |it: &&mut ProfileAssessment| {
+                it.status.workspace_template_apply_name.as_ref() == Some(&apply_name)
+            };
             match profiles.find(of) {
-                Some(profile) => profile.fail(why),
-                None => self.valid = Err(Refusal { reason: reasons::WORKSPACE_ERROR, message: why }),
+                Some(profile) => profile.mark_failed(why),
+                None => {
+                    self.validated =
+                        Err(InvalidControlPlane { reason: reasons::WORKSPACE_ERROR, message: why });
+                }
             }
         }
     }
 
-    /// What was said of a profile before.
-    pub(crate) fn previous(&self, apply_name: &str) -> Option<&'a FargateProfileStatus> {
+    /// The previous status of a profile.
+    pub(crate) fn previous_profile_status(&self, apply_name: &str) -> Option<&'a FargateProfileStatus> {
         let all = self.object.status.as_ref().map(|status| &status.fargate_profile_statuses)?;
         all.iter().find(|it| it.workspace_template_apply_name.as_deref() == Some(apply_name))
     }
 
-    fn judged(&self) -> Vec<Judged> {
-        let mut known = self.look.known.clone();
-        known.profiles.retain(|_, found| self.counts(found));
-        let profiles = self.all_profiles();
-        profiles.iter().map(|it| fargate::judge(it, &known, self.previous(&it.apply_name))).collect()
+    fn assess_profiles(&self) -> Vec<ProfileAssessment> {
+        let mut known = self.observation.facts.clone();
+        known.profiles.retain(|_, found| self.is_conclusive(found));
+        let profiles = self.managed_profiles();
+        profiles
+            .iter()
+            .map(|it| fargate::assess_profile(it, &known, self.previous_profile_status(&it.apply_name)))
+            .collect()
     }
 
-    fn secret_for_programs(&self) -> Kubeconfig {
-        let secret = self.seen.secrets.programs.as_ref();
+    fn kubeconfig_state(&self) -> KubeconfigState {
+        let secret = self.references.secrets.kubeconfig.as_ref();
         let uid = self.object.uid().unwrap_or_default();
-        if secret.is_some_and(|secret| kubeconfig::is_foreign(secret, &uid)) {
-            return Kubeconfig::Foreign;
+        if secret.is_some_and(|secret| kubeconfig::is_owned_by_others(secret, &uid)) {
+            return KubeconfigState::OwnedByOthers;
         }
-        let judge = |secret: &Secret| self.with_facts(|facts| kubeconfig::judge(secret, facts));
+        let judge =
+            |secret: &Secret| self.with_kubeconfig_inputs(|facts| kubeconfig::check_freshness(secret, facts));
         match (secret, &self.access) {
-            (None, None) => Kubeconfig::NoAccess,
-            // Nobody tells how the API is reached just now; what is written down stays.
-            (Some(secret), None) => {
-                kubeconfig::life(secret).map_or(Kubeconfig::NoAccess, Kubeconfig::Current)
-            }
-            (None, Some(_)) => Kubeconfig::Stale { exists: false },
+            (None, None) => KubeconfigState::AccessUnknown,
+            // Access is unknown at the moment; the existing Secret is kept.
+            (Some(secret), None) => kubeconfig::token_replacement_time(secret)
+                .map_or(KubeconfigState::AccessUnknown, KubeconfigState::Current),
+            (None, Some(_)) => KubeconfigState::Stale { exists: false },
             (Some(secret), Some(_)) => match judge(secret) {
-                Some(Verdict::Current(until)) => Kubeconfig::Current(until),
-                Some(Verdict::Stale) | None => Kubeconfig::Stale { exists: true },
+                Some(SecretFreshness::Current(until)) => KubeconfigState::Current(until),
+                Some(SecretFreshness::Stale) | None => KubeconfigState::Stale { exists: true },
             },
         }
     }
 }
 
-/// The name of a profile that the spec does not name any more.
-fn dropped_name(object: &CaptControlPlane, apply: &WorkspaceTemplateApply) -> String {
+/// The name of a profile that was removed from the spec.
+fn removed_profile_name(object: &CaptControlPlane, apply: &WorkspaceTemplateApply) -> String {
     let apply_name = apply.name_any();
     let before = object.status.iter().flat_map(|status| &status.fargate_profile_statuses);
     let told = before.into_iter().find(|it| it.workspace_template_apply_name.as_ref() == Some(&apply_name));
@@ -247,46 +269,55 @@ fn dropped_name(object: &CaptControlPlane, apply: &WorkspaceTemplateApply) -> St
     told.map(|it| it.name.clone()).or_else(input).or_else(variable).unwrap_or(apply_name)
 }
 
-fn place(valid: Option<&Validated>, eks: Option<&WorkspaceTemplateApply>) -> Option<Place> {
+fn eks_location(
+    valid: Option<&ValidatedEksCluster>,
+    eks: Option<&WorkspaceTemplateApply>,
+) -> Option<EksLocation> {
     if let Some(valid) = valid {
-        return Some(Place { eks_name: valid.eks_name.to_string(), region: valid.region.to_string() });
+        return Some(EksLocation { eks_name: valid.eks_name.to_string(), region: valid.region.to_string() });
     }
-    // A spec that is wrong just now does not make a cluster unknown.
+    // With an invalid spec, the existing workspace still identifies the cluster.
     let eks = eks?;
     let region = eks.spec.region.clone().or_else(|| eks.spec.variables.get("region").cloned())?;
-    Some(Place { eks_name: recorded_name(eks)?.to_owned(), region })
+    Some(EksLocation { eks_name: recorded_eks_name(eks)?.to_owned(), region })
 }
 
-/// EKS's word first; it may have changed since the last run.
-fn access(seen: &Seen, look: &Look) -> Option<Access> {
-    let told = look.known.cluster.as_ref().and_then(Found::there).and_then(|view| {
-        Some(Access { endpoint: view.endpoint.clone()?, authority: view.certificate_authority.clone()? })
+/// From EKS first, because it may have changed since the last run; else from the connection Secret.
+fn api_server_access(seen: &ControlPlaneReferences, look: &EksObservation) -> Option<ApiServerAccess> {
+    let told = look.facts.cluster.as_ref().and_then(EksLookup::present).and_then(|view| {
+        Some(ApiServerAccess {
+            endpoint: view.endpoint.clone()?,
+            ca_data: view.certificate_authority.clone()?,
+        })
     });
     told.or_else(|| seen.connection.clone())
 }
 
-/// The version that EKS runs: its own word, else the workspace's, else what was asked for last.
-fn running(eks: Option<&WorkspaceTemplateApply>, look: &Look) -> Option<KubernetesVersion> {
+/// The version that EKS runs: as reported by EKS, else by the workspace outputs, else the last requested one.
+fn find_running_version(
+    eks: Option<&WorkspaceTemplateApply>,
+    look: &EksObservation,
+) -> Option<KubernetesVersion> {
     let parse = |text: &str| KubernetesVersion::parse(text).ok();
-    match &look.known.cluster {
-        Some(Found::There(view)) => view.version.as_deref().and_then(parse),
-        Some(Found::Gone) => None,
+    match &look.facts.cluster {
+        Some(EksLookup::Present(view)) => view.version.as_deref().and_then(parse),
+        Some(EksLookup::NotFound) => None,
         None => {
             let eks = eks?;
             let is_applied = eks.status.as_ref().is_some_and(|status| status.applied == Some(true));
-            let asked = || build::asked_version(eks).filter(|_| is_applied);
-            text_output(eks, "cluster_version").or_else(asked).and_then(parse)
+            let asked = || build::requested_version(eks).filter(|_| is_applied);
+            string_output(eks, "cluster_version").or_else(asked).and_then(parse)
         }
     }
 }
 
-fn stamp(seen: &Seen, principal: Option<&str>) -> String {
-    let all = seen.eks.iter().chain(&seen.profiles).map(one_stamp);
+fn run_fingerprint(seen: &ControlPlaneReferences, principal: Option<&str>) -> String {
+    let all = seen.eks_workspace.iter().chain(&seen.profile_workspaces).map(workspace_fingerprint);
     all.chain([principal.unwrap_or_default().to_owned()]).collect::<Vec<_>>().join("|")
 }
 
-/// What changes whenever a run of a workspace ends.
-fn one_stamp(apply: &WorkspaceTemplateApply) -> String {
+/// A string that changes when a run of the workspace ends.
+fn workspace_fingerprint(apply: &WorkspaceTemplateApply) -> String {
     let is_over =
         |phase: RunPhase| matches!(phase, RunPhase::Succeeded | RunPhase::Failed | RunPhase::Interrupted);
     let run = apply.status.as_ref().and_then(|status| status.run.as_ref()).filter(|run| is_over(run.phase));

@@ -1,8 +1,8 @@
-//! The real controller against a real API server in this process. The test plays Cluster API; a fake plays the workspaces,
-//! another one EKS.
+//! The real controller against an in-process API server. The tests act as Cluster API; fakes replace the workspace controller and
+//! EKS.
 
 mod deletion;
 mod eks;
-mod life;
+mod harness;
+mod lifecycle;
 mod profiles;
-mod world;

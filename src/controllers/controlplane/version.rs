@@ -1,63 +1,66 @@
-//! Versions: which one the workspace is asked for, and which one is told to Cluster API. Pure.
+//! Kubernetes versions: which one the workspace requests, and which one the status reports to Cluster API. Pure.
 //!
-//! EKS goes up one minor version at a time and never down.
+//! EKS upgrades one minor version at a time and does not downgrade.
 
 use crate::model::{KubernetesVersion, Parse as _};
 
-/// What to ask the workspace for.
+/// The version to request from the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum UpgradeStep {
     /// The version of the spec.
-    Wanted(KubernetesVersion),
-    /// One on the way to it.
-    Towards {
-        /// The next one.
+    Target(KubernetesVersion),
+    /// An intermediate version.
+    Intermediate {
+        /// The version to request now.
         next: KubernetesVersion,
-        /// The one that the spec wants.
+        /// The version of the spec.
         goal: KubernetesVersion,
     },
-    /// The spec wants an older one than EKS runs, which stays.
-    Refused {
-        /// What EKS runs.
+    /// The spec requests an older version than EKS runs; the running version is kept.
+    DowngradeRefused {
+        /// The running version.
         running: KubernetesVersion,
-        /// What the spec wants.
+        /// The version of the spec.
         wanted: KubernetesVersion,
     },
 }
 
-impl Step {
-    /// The version to ask for.
+impl UpgradeStep {
+    /// The version to request.
     pub(crate) const fn target(&self) -> &KubernetesVersion {
         match self {
-            Self::Wanted(version) | Self::Towards { next: version, .. } => version,
-            Self::Refused { running, .. } => running,
+            Self::Target(version) | Self::Intermediate { next: version, .. } => version,
+            Self::DowngradeRefused { running, .. } => running,
         }
     }
 }
 
 /// The next step from the running version, if there is one, to the wanted one.
-pub(crate) fn step(wanted: &KubernetesVersion, running: Option<&KubernetesVersion>) -> Step {
+pub(crate) fn next_upgrade_step(
+    wanted: &KubernetesVersion,
+    running: Option<&KubernetesVersion>,
+) -> UpgradeStep {
     match running {
         Some(running) if wanted.minor() < running.minor() => {
-            Step::Refused { running: running.clone(), wanted: wanted.clone() }
+            UpgradeStep::DowngradeRefused { running: running.clone(), wanted: wanted.clone() }
         }
         Some(running) if running.next().minor() < wanted.minor() => {
-            Step::Towards { next: running.next(), goal: wanted.clone() }
+            UpgradeStep::Intermediate { next: running.next(), goal: wanted.clone() }
         }
-        _ => Step::Wanted(wanted.clone()),
+        _ => UpgradeStep::Target(wanted.clone()),
     }
 }
 
-/// The version in the status. Cluster API compares it with the spec's by semver, and EKS does not tell its patch: while
-/// the minor versions are equal it is the spec's own patch, or every object of a topology would be upgrading for ever.
-pub(crate) fn reported(wanted: &str, running: Option<&KubernetesVersion>) -> Option<String> {
+/// The version in the status. Cluster API compares it with the spec by semver, and EKS does not report a patch version: while
+/// the minor versions are equal, the patch version of the spec is reported. Otherwise a topology would be upgrading forever.
+pub(crate) fn reported_version(wanted: &str, running: Option<&KubernetesVersion>) -> Option<String> {
     let running = running?;
     let same = KubernetesVersion::parse(wanted).ok().filter(|wanted| wanted == running);
-    Some(same.map_or_else(|| format!("v{running}.0"), |wanted| full(&wanted)))
+    Some(same.map_or_else(|| format!("v{running}.0"), |wanted| full_version(&wanted)))
 }
 
-/// With a `v` and a patch.
-fn full(version: &KubernetesVersion) -> String {
+/// Adds the `v` prefix and a patch version.
+fn full_version(version: &KubernetesVersion) -> String {
     let plain = version.as_written().trim_start_matches('v');
     match plain.matches('.').count() {
         0 | 1 => format!("v{plain}.0"),
@@ -95,9 +98,9 @@ mod tests {
         };
         for spec_minor in 28..36_u8 {
             for spec in spellings(spec_minor) {
-                assert_eq!(reported(&spec, None), None, "provisioning until EKS tells a version");
+                assert_eq!(reported_version(&spec, None), None, "provisioning until EKS tells a version");
                 for eks_minor in 28..36_u8 {
-                    let told = reported(&spec, Some(&version(&format!("1.{eks_minor}")))).unwrap();
+                    let told = reported_version(&spec, Some(&version(&format!("1.{eks_minor}")))).unwrap();
                     let is_upgrading = semver(&told) < semver(&spec);
                     assert_eq!(is_upgrading, eks_minor < spec_minor, "{spec} on 1.{eks_minor}: {told}");
                     assert!(told.starts_with('v') && told.matches('.').count() >= 2, "{told}");
@@ -112,24 +115,24 @@ mod tests {
         let mut running = version("1.29");
         let mut path = Vec::new();
         while running != wanted {
-            let step = step(&wanted, Some(&running));
+            let step = next_upgrade_step(&wanted, Some(&running));
             assert_eq!(step.target().minor(), running.minor() + 1);
             path.push(step.target().to_string());
             running = step.target().clone();
         }
         assert_eq!(path, ["1.30", "1.31", "1.32", "1.33"]);
-        assert_eq!(step(&wanted, Some(&running)), Step::Wanted(wanted.clone()));
+        assert_eq!(next_upgrade_step(&wanted, Some(&running)), UpgradeStep::Target(wanted.clone()));
     }
 
     #[test]
     fn a_cluster_that_does_not_exist_is_made_with_the_wanted_version_at_once() {
-        assert_eq!(step(&version("1.33"), None).target().to_string(), "1.33");
+        assert_eq!(next_upgrade_step(&version("1.33"), None).target().to_string(), "1.33");
     }
 
     #[test]
     fn an_older_version_is_refused_and_the_running_one_stays() {
-        let step = step(&version("1.31"), Some(&version("1.33")));
+        let step = next_upgrade_step(&version("1.31"), Some(&version("1.33")));
         assert_eq!(step.target().to_string(), "1.33");
-        assert!(matches!(step, Step::Refused { .. }));
+        assert!(matches!(step, UpgradeStep::DowngradeRefused { .. }));
     }
 }

@@ -1,7 +1,7 @@
-//! What leads to a look at a control plane: itself, its Cluster, the network of the same Cluster, its workspaces, its
-//! Secrets, and answers of EKS.
+//! Watches of the control plane controller: the control plane, its Cluster, the `CAPTCluster` of the same Cluster, its workspaces
+//! and Secrets, and EKS responses.
 //!
-//! Of others only the metadata is watched: it tells that something changed, and what it is now is read in the reconcile.
+//! Other kinds are watched by metadata only: a change triggers a reconcile, which reads the current objects.
 
 use std::sync::Arc;
 
@@ -20,72 +20,80 @@ use kube::{
 use super::{Context, reconcile};
 use crate::{
     api::{CaptCluster, CaptControlPlane, WorkspaceTemplateApply, names},
-    controllers::common::{self, cluster, drive, family::Family},
+    controllers::common::{self, cluster, owning_cluster::OwningCluster, runner},
 };
 
 const KIND: &str = "CAPTControlPlane";
 
-type Own = DeserializeGuard<CaptControlPlane>;
+type ControlPlaneGuard = DeserializeGuard<CaptControlPlane>;
 
-/// Looks after all control planes until `stop`, and then until the reconciles that run are over.
+/// Runs the controller until `stop`, then waits for the running reconciles.
 pub fn run(
     ctx: Arc<Context>,
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) -> impl Future<Output = ()> + Send {
     let common = Arc::clone(&ctx.common);
-    let controller = drive::controller(KIND, &common, drive::api::<Own>(&common), drive::own(&common));
+    let controller = runner::build_controller(
+        KIND,
+        &common,
+        runner::scoped_api::<ControlPlaneGuard>(&common),
+        runner::own_watch_config(&common),
+    );
     let (seen, stop) = (controller.store(), stop.shared());
-    let log = drive::log(KIND, &common);
+    let log = runner::event_logger(KIND, &common);
     let (of_cluster, of_network) = (controller.store(), controller.store());
     let others = watcher::Config::default;
-    let clusters = cluster::resource(&common.cluster_version);
-    // Only Secrets that belong to a Cluster can be ours.
+    let clusters = cluster::cluster_resource(&common.cluster_version);
+    // All our Secrets have the cluster name label.
     let secrets = others().labels(names::CLUSTER_NAME_LABEL);
     let work = controller
         .with_config(Config::default().concurrency(common.settings.concurrency))
-        .owns(drive::api::<PartialObjectMeta<WorkspaceTemplateApply>>(&common), others())
-        .owns(drive::api::<PartialObjectMeta<Secret>>(&common), secrets)
+        .owns(runner::scoped_api::<PartialObjectMeta<WorkspaceTemplateApply>>(&common), others())
+        .owns(runner::scoped_api::<PartialObjectMeta<Secret>>(&common), secrets)
         .watches_with(
-            all_clusters(&common),
+            clusters_api(&common),
             clusters,
             others(),
-            drive::concerning(KIND, &common, move |it: PartialObjectMeta<DynamicObject>| {
-                pick(&of_cluster, |family| family.is(&it.metadata))
+            runner::counted_mapper(KIND, &common, move |it: PartialObjectMeta<DynamicObject>| {
+                matching_refs(&of_cluster, |family| family.refers_to(&it.metadata))
             }),
         )
         .watches(
-            drive::api::<PartialObjectMeta<CaptCluster>>(&common),
+            runner::scoped_api::<PartialObjectMeta<CaptCluster>>(&common),
             others(),
-            drive::concerning(KIND, &common, move |it: PartialObjectMeta<CaptCluster>| {
-                pick(&of_network, |family| family.has(&it.metadata))
+            runner::counted_mapper(KIND, &common, move |it: PartialObjectMeta<CaptCluster>| {
+                matching_refs(&of_network, |family| family.owns(&it.metadata))
             }),
         )
-        .reconcile_on(ctx.woken())
+        .reconcile_on(ctx.take_trigger_stream())
         .graceful_shutdown_on(stop.clone())
         .run(
             move |object, common| {
                 let ctx = Arc::clone(&ctx);
-                drive::drive(KIND, object, common, move |object, _| reconcile(object, ctx))
+                runner::run_reconcile(KIND, object, common, move |object, _| reconcile(object, ctx))
             },
-            |object, error, common| drive::policy(KIND, &object, error, &common),
+            |object, error, common| runner::error_policy(KIND, &object, error, &common),
             common,
         )
         .for_each(log);
-    drive::finish(work, seen, stop)
+    runner::run_until_stopped(work, seen, stop)
 }
 
-fn all_clusters(ctx: &common::Context) -> Api<PartialObjectMeta<DynamicObject>> {
-    let (client, kind) = (ctx.kube.client().clone(), cluster::resource(&ctx.cluster_version));
+fn clusters_api(ctx: &common::Context) -> Api<PartialObjectMeta<DynamicObject>> {
+    let (client, kind) = (ctx.kube.client().clone(), cluster::cluster_resource(&ctx.cluster_version));
     match &ctx.settings.namespace {
         Some(namespace) => Api::namespaced_with(client, namespace, &kind),
         None => Api::all_with(client, &kind),
     }
 }
 
-/// The control planes of a family that something concerns.
-fn pick(store: &Store<Own>, concerns: impl Fn(&Family) -> bool) -> Vec<ObjectRef<Own>> {
+/// The control planes whose owning Cluster satisfies `concerns`.
+fn matching_refs(
+    store: &Store<ControlPlaneGuard>,
+    concerns: impl Fn(&OwningCluster) -> bool,
+) -> Vec<ObjectRef<ControlPlaneGuard>> {
     let state = store.state();
-    let family = |meta: &ObjectMeta| Family::of(meta);
+    let family = |meta: &ObjectMeta| OwningCluster::from_metadata(meta);
     let concerned =
         state.iter().filter(|it| family(kube::Resource::meta(it.as_ref())).is_some_and(|it| concerns(&it)));
     concerned.map(|it| ObjectRef::from_obj(it.as_ref())).collect()

@@ -1,4 +1,5 @@
-//! `CAPTIdentity`: whether AWS knows it, and held, with its Secret, while a workspace needs it for its destroy.
+//! Controller of `CAPTIdentity`: verifies the credentials with AWS, and protects the identity and its Secret with
+//! finalizers while workspaces use it, because their destroy needs the credentials.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,36 +25,36 @@ use crate::{
         conditions::{reasons, types},
         names,
     },
-    aws::{Account, Sessions, account},
-    controllers::common::{self, drive, identity::principal, unreadable::readable},
+    aws::{CallerIdentity, SdkConfigCache, get_caller_identity},
+    controllers::common::{self, identity::build_principal, invalid_object::filter_valid, runner},
     k8s::{
-        K8sError, News,
-        conditions::{self, Said},
+        EventSpec, K8sError,
+        conditions::{self, ConditionUpdate},
     },
     model::identity::{self, CredentialSource, ValidatedIdentity},
 };
 
-/// How often AWS is asked whether it still knows an identity.
-const AGAIN: Duration = Duration::from_mins(10);
+/// Interval at which an identity is verified with AWS.
+const VERIFY_INTERVAL: Duration = Duration::from_mins(10);
 
-/// What every reconcile needs.
-pub struct Context {
-    /// What all controllers need.
+/// Dependencies of the reconciler.
+pub struct IdentityContext {
+    /// Dependencies shared by all controllers.
     pub common: Arc<common::Context>,
-    /// Who we are to AWS.
-    pub sessions: Arc<Sessions>,
-    /// The region to ask in.
+    /// AWS SDK configurations by principal.
+    pub sessions: Arc<SdkConfigCache>,
+    /// Region of the STS requests.
     pub region: String,
 }
 
 const KIND: &str = "CAPTIdentity";
 
-/// Runs until `stop`.
-pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
+/// Runs the controller until `stop`.
+pub async fn run(ctx: Arc<IdentityContext>, stop: CancellationToken) {
     let client = ctx.common.kube.client().clone();
-    let log = drive::log(KIND, &ctx.common);
+    let log = runner::event_logger(KIND, &ctx.common);
     let objects = Api::<DeserializeGuard<CaptIdentity>>::all(client.clone());
-    let controller = drive::controller(KIND, &ctx.common, objects, watcher::Config::default());
+    let controller = runner::build_controller(KIND, &ctx.common, objects, watcher::Config::default());
     let (seen, stop) = (controller.store(), stop.cancelled_owned().shared());
     let users: Api<PartialObjectMeta<WorkspaceTemplateApply>> = match &ctx.common.settings.namespace {
         Some(namespace) => Api::namespaced(client, namespace),
@@ -61,37 +62,36 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
     };
     let all = controller.store();
     let users = watcher(users, watcher::Config::default()).default_backoff().touched_objects();
-    // There are few identities, and only a deletion waits for a workspace to go.
+    // Only deletions wait for workspaces, and identities are few, so every change reconciles all of them.
     let of_user = move |_: PartialObjectMeta<WorkspaceTemplateApply>| {
         let waiting = all.state().into_iter().filter(|it| it.meta().deletion_timestamp.is_some());
         waiting.map(|it| ObjectRef::from_obj(it.as_ref())).collect::<Vec<_>>()
     };
-    let work =
-        controller
-            .with_config(Config::default().concurrency(4))
-            .watches_stream(users, drive::concerning(KIND, &ctx.common, of_user))
-            .graceful_shutdown_on(stop.clone())
-            .run(
-                |object, ctx: Arc<Context>| {
-                    let common = Arc::clone(&ctx.common);
-                    drive::drive(KIND, object, common, move |object, _| async move {
-                        reconcile(&object, &ctx).await
-                    })
-                },
-                |object, error, ctx| drive::policy(KIND, &object, error, &ctx.common),
-                ctx,
-            )
-            .for_each(log);
-    drive::finish(work, seen, stop).await;
+    let work = controller
+        .with_config(Config::default().concurrency(4))
+        .watches_stream(users, runner::counted_mapper(KIND, &ctx.common, of_user))
+        .graceful_shutdown_on(stop.clone())
+        .run(
+            |object, ctx: Arc<IdentityContext>| {
+                let common = Arc::clone(&ctx.common);
+                runner::run_reconcile(KIND, object, common, move |object, _| async move {
+                    reconcile(&object, &ctx).await
+                })
+            },
+            |object, error, ctx| runner::error_policy(KIND, &object, error, &ctx.common),
+            ctx,
+        )
+        .for_each(log);
+    runner::run_until_stopped(work, seen, stop).await;
 }
 
-/// Holds an identity while it is used, and asks AWS about it.
-async fn reconcile(object: &CaptIdentity, ctx: &Context) -> Result<Action, K8sError> {
-    let users = users(object, ctx).await?;
+/// Reconciles one identity.
+async fn reconcile(object: &CaptIdentity, ctx: &IdentityContext) -> Result<Action, K8sError> {
+    let users = list_users(object, ctx).await?;
     let deleting = object.metadata.deletion_timestamp.is_some();
     let meaning = identity::validate(&object.spec);
     let secret = match &meaning {
-        Ok(valid) => secret(valid, ctx).await?,
+        Ok(valid) => get_credentials_secret(valid, ctx).await?,
         Err(_) => None,
     };
     if deleting && users.is_empty() {
@@ -102,18 +102,22 @@ async fn reconcile(object: &CaptIdentity, ctx: &Context) -> Result<Action, K8sEr
         return Ok(Action::await_change());
     }
     if !deleting {
-        hold(object, secret.as_ref(), ctx).await?;
+        ensure_finalizers(object, secret.as_ref(), ctx).await?;
     }
     let found = match &meaning {
         Err(problems) => Err(problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")),
-        Ok(_) => ask(object, secret.as_ref(), ctx).await,
+        Ok(_) => verify_with_aws(object, secret.as_ref(), ctx).await,
     };
-    say(object, found, &users, ctx).await?;
-    Ok(Action::requeue(AGAIN))
+    write_status(object, found, &users, ctx).await?;
+    Ok(Action::requeue(VERIFY_INTERVAL))
 }
 
-/// What a destroy needs must not go before it.
-async fn hold(object: &CaptIdentity, secret: Option<&Secret>, ctx: &Context) -> Result<(), K8sError> {
+/// Adds the finalizers: a destroy needs the identity and its Secret.
+async fn ensure_finalizers(
+    object: &CaptIdentity,
+    secret: Option<&Secret>,
+    ctx: &IdentityContext,
+) -> Result<(), K8sError> {
     if !object.finalizers().iter().any(|it| it == names::IN_USE_FINALIZER) {
         ctx.common.kube.add_finalizer(object, names::IN_USE_FINALIZER).await?;
     }
@@ -128,7 +132,10 @@ async fn hold(object: &CaptIdentity, secret: Option<&Secret>, ctx: &Context) -> 
     }
 }
 
-async fn secret(valid: &ValidatedIdentity, ctx: &Context) -> Result<Option<Secret>, K8sError> {
+async fn get_credentials_secret(
+    valid: &ValidatedIdentity,
+    ctx: &IdentityContext,
+) -> Result<Option<Secret>, K8sError> {
     match &valid.source {
         CredentialSource::Secret(key) => {
             ctx.common.kube.get(Some(key.namespace.as_str()), key.name.as_str()).await
@@ -137,11 +144,11 @@ async fn secret(valid: &ValidatedIdentity, ctx: &Context) -> Result<Option<Secre
     }
 }
 
-/// Names of the workspaces that act as an identity, or did in their last run.
-async fn users(object: &CaptIdentity, ctx: &Context) -> Result<Vec<String>, K8sError> {
+/// Workspaces that use the identity, or used it in their last run.
+async fn list_users(object: &CaptIdentity, ctx: &IdentityContext) -> Result<Vec<String>, K8sError> {
     let name = object.name_any();
     let all = ctx.common.kube.list(ctx.common.settings.namespace.as_deref(), "").await?;
-    let all = readable::<WorkspaceTemplateApply>(all);
+    let all = filter_valid::<WorkspaceTemplateApply>(all);
     let uses = |it: &&WorkspaceTemplateApply| {
         let asked = it.spec.identity_ref.as_ref();
         let used = it.status.as_ref().and_then(|status| status.identity_ref.as_ref());
@@ -156,40 +163,47 @@ async fn users(object: &CaptIdentity, ctx: &Context) -> Result<Vec<String>, K8sE
     Ok(names)
 }
 
-/// Who AWS says that we are.
-async fn ask(object: &CaptIdentity, secret: Option<&Secret>, ctx: &Context) -> Result<Account, String> {
+/// Asks AWS STS for the caller identity.
+async fn verify_with_aws(
+    object: &CaptIdentity,
+    secret: Option<&Secret>,
+    ctx: &IdentityContext,
+) -> Result<CallerIdentity, String> {
     let data = secret.and_then(|secret| secret.data.as_ref());
-    let principal =
-        principal((&object.name_any(), "capt"), &object.spec, data).map_err(|error| error.whole())?;
-    let sdk = ctx.sessions.sdk(&principal, Some(&ctx.region)).await;
-    account(&sdk).await.map_err(|error| error.to_string())
+    let principal = build_principal((&object.name_any(), "capt"), &object.spec, data)
+        .map_err(|error| error.full_message())?;
+    let sdk = ctx.sessions.sdk_config(&principal, Some(&ctx.region)).await;
+    get_caller_identity(&sdk).await.map_err(|error| error.to_string())
 }
 
-async fn say(
+async fn write_status(
     object: &CaptIdentity,
-    found: Result<Account, String>,
+    found: Result<CallerIdentity, String>,
     users: &[String],
-    ctx: &Context,
+    ctx: &IdentityContext,
 ) -> Result<(), K8sError> {
     let before = object.status.as_ref();
     let mut status: CaptIdentityStatus = before.cloned().unwrap_or_default();
     let (generation, now) = (object.metadata.generation, clock::now());
     let said = match found {
-        Ok(Account { id, arn, .. }) => {
+        Ok(CallerIdentity { id, arn, .. }) => {
             status.account = Some(id);
-            let message = format!("AWS knows it as {arn}");
+            let message = format!("authenticated as {arn}");
             status.arn = Some(arn);
-            Said::yes(types::READY, reasons::IDENTITY_VERIFIED, message)
+            ConditionUpdate::status_true(types::READY, reasons::IDENTITY_VERIFIED, message)
         }
         Err(why) => {
-            ctx.common.events.tell(object, News::warning("Verify", "IdentityRefused", why.clone())).await;
-            Said::no(types::READY, reasons::IDENTITY_REFUSED, why)
+            ctx.common
+                .events
+                .publish(object, EventSpec::warning("Verify", "IdentityRefused", why.clone()))
+                .await;
+            ConditionUpdate::status_false(types::READY, reasons::IDENTITY_REFUSED, why)
         }
     };
     let _transition = conditions::set(&mut status.conditions, said, generation, now);
     if object.metadata.deletion_timestamp.is_some() {
-        let message = format!("is used by {}", users.join(", "));
-        let said = Said::yes(types::DELETING, reasons::IN_USE, message);
+        let message = format!("in use by {}", users.join(", "));
+        let said = ConditionUpdate::status_true(types::DELETING, reasons::IN_USE, message);
         let _transition = conditions::set(&mut status.conditions, said, generation, now);
     }
     status.observed_generation = generation;

@@ -1,4 +1,4 @@
-//! What a local workload is about. Reads, and decides nothing.
+//! Dereferences a local workload: Sandbox, baseline, Services, competing local workloads. Read only, decides nothing.
 
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use kube::{Resource as _, ResourceExt as _, runtime::reflector::Store};
@@ -7,59 +7,61 @@ use sandbox::{
     service::baseline_services,
 };
 
-use super::watch::Seen;
-use crate::k8s::{K8sError, Kube};
+use super::watch::GuardedLocalWorkload;
+use crate::k8s::{K8sError, KubeClient};
 
-/// What stands around a local workload.
+/// The objects that a local workload refers to.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Around {
-    /// Its sandbox.
+pub(super) struct LocalWorkloadInputs {
+    /// Its Sandbox.
     pub sandbox: Option<Sandbox>,
-    /// What it stands in for.
-    pub baseline: Baseline,
+    /// Its baseline.
+    pub baseline: BaselineLookup,
     /// The local workloads of its namespace.
     pub locals: Vec<LocalWorkload>,
 }
 
-/// What a local workload stands in for.
+/// The baseline of a local workload.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) enum Baseline {
-    /// In another cluster, or of a sandbox that nobody knows.
+pub(super) enum BaselineLookup {
+    /// Not read: the Sandbox is missing or refers to another cluster.
     #[default]
-    NotLookedAt,
+    NotChecked,
     /// It does not exist.
-    Absent,
-    /// These Services lead to it.
-    Behind(Vec<BaselineService>),
+    NotFound,
+    /// It exists, and these Services select it.
+    Found(Vec<BaselineService>),
 }
 
-/// Reads what stands around a local workload. Others of its kind are known from a watch: each of them is looked at twice a
-/// minute while somebody is connected.
-pub(super) async fn around(
+/// Reads the inputs of a local workload. Other local workloads come from the store, because each one is reconciled twice a minute
+/// while an agent is connected.
+pub(super) async fn dereference(
     object: &LocalWorkload,
-    rivals: &Store<Seen>,
-    kube: &Kube,
-) -> Result<Around, K8sError> {
+    rivals: &Store<GuardedLocalWorkload>,
+    kube: &KubeClient,
+) -> Result<LocalWorkloadInputs, K8sError> {
     let home = object.namespace();
     let sandbox: Option<Sandbox> = kube.get(home.as_deref(), &object.spec.sandbox_ref.name).await?;
-    // Routers read the objects of their own cluster, so this one would never reach them.
+    // Routers read only objects of their own cluster, so this one has no effect.
     if sandbox.as_ref().is_none_or(|it| it.spec.cluster_ref.is_some()) {
-        return Ok(Around { sandbox, ..Around::default() });
+        return Ok(LocalWorkloadInputs { sandbox, ..LocalWorkloadInputs::default() });
     }
-    // The watch ends only with us.
+    // The watch ends only with the process.
     let _ready_or_over = rivals.wait_until_ready().await;
     let here = rivals.state().into_iter().filter(|it| it.meta().namespace == home);
-    // One that cannot be read has no routes, and is in nobody's way.
+    // An undecodable object has no routes and conflicts with nothing.
     let locals = here.filter_map(|it| it.0.as_ref().ok().cloned()).collect();
     let baseline: Option<Deployment> = kube.get(home.as_deref(), &object.spec.from.name).await?;
-    let Some(baseline) = baseline else { return Ok(Around { sandbox, baseline: Baseline::Absent, locals }) };
-    let services: Vec<Service> = kube.list(home.as_deref(), &unforked()).await?;
+    let Some(baseline) = baseline else {
+        return Ok(LocalWorkloadInputs { sandbox, baseline: BaselineLookup::NotFound, locals });
+    };
+    let services: Vec<Service> = kube.list(home.as_deref(), &unforked_selector()).await?;
     let baseline = serde_json::to_value(&baseline).unwrap_or_default();
-    let baseline = Baseline::Behind(baseline_services(&baseline, &services));
-    Ok(Around { sandbox, baseline, locals })
+    let baseline = BaselineLookup::Found(baseline_services(&baseline, &services));
+    Ok(LocalWorkloadInputs { sandbox, baseline, locals })
 }
 
-/// The labels of Services that are not those of forks.
-pub(super) fn unforked() -> String {
+/// Label selector of Services that do not belong to forks.
+pub(super) fn unforked_selector() -> String {
     format!("!{}", names::FORK_LABEL)
 }

@@ -7,14 +7,14 @@ use sandbox::{
         BaselineService, LocalPhase, LocalWorkload, LocalWorkloadStatus, Sandbox, SandboxStatus, Session,
         conditions::{reasons, types},
     },
-    condition::{Finding, written},
-    local_status::{Link, after, findings},
+    condition::{ConditionUpdate, merge_conditions},
+    local_status::{ConnectionState, connection_conditions, merge_status},
 };
 use serde_json::json;
 
 use super::{
-    decide::{Decided, SILENCE, decide},
-    look::{Around, Baseline},
+    decide::{HEARTBEAT_TIMEOUT, LocalWorkloadDecision, decide},
+    dereference::{BaselineLookup, LocalWorkloadInputs},
 };
 
 fn now() -> Timestamp {
@@ -37,8 +37,8 @@ fn object(spec: &serde_json::Value, status: Option<LocalWorkloadStatus>) -> Loca
 }
 
 fn sandbox() -> Sandbox {
-    let programmed = [Finding::yes(types::ROUTES_PROGRAMMED, reasons::PROGRAMMED, "")];
-    let conditions = written(&[], &programmed, &types::OF_SANDBOX, Some(1), now());
+    let programmed = [ConditionUpdate::yes(types::ROUTES_PROGRAMMED, reasons::PROGRAMMED, "")];
+    let conditions = merge_conditions(&[], &programmed, &types::OF_SANDBOX, Some(1), now());
     let mut sandbox = Sandbox::new("pr-1", sandbox::api::SandboxSpec::default());
     sandbox.status = Some(SandboxStatus { conditions, ..SandboxStatus::default() });
     sandbox
@@ -48,11 +48,15 @@ fn leading() -> Vec<BaselineService> {
     serde_json::from_value(json!([{"service": "cart", "ports": [{"port": 80, "targetPort": 8080}]}])).unwrap()
 }
 
-fn around() -> Around {
-    Around { sandbox: Some(sandbox()), baseline: Baseline::Behind(leading()), locals: Vec::new() }
+fn around() -> LocalWorkloadInputs {
+    LocalWorkloadInputs {
+        sandbox: Some(sandbox()),
+        baseline: BaselineLookup::Found(leading()),
+        locals: Vec::new(),
+    }
 }
 
-fn said(decided: &Decided, type_: &str) -> (String, String) {
+fn said(decided: &LocalWorkloadDecision, type_: &str) -> (String, String) {
     let it = decided.status.conditions.iter().find(|it| it.type_ == type_).unwrap();
     (it.status.clone(), it.reason.clone())
 }
@@ -65,7 +69,7 @@ fn connected() -> LocalWorkloadStatus {
         ..Session::default()
     };
     let status = LocalWorkloadStatus { session: Some(session), ..LocalWorkloadStatus::default() };
-    after(&status, &findings(&Link::Connected, &[]), Some(3), now())
+    merge_status(&status, &connection_conditions(&ConnectionState::Connected, &[]), Some(3), now())
 }
 
 #[test]
@@ -76,12 +80,12 @@ fn a_new_one_waits_for_its_agent_with_every_condition_there() {
     assert_eq!(said(&decided, types::CONNECTED), ("Unknown".to_owned(), "Pending".to_owned()));
     assert_eq!(said(&decided, types::ROUTES_PROGRAMMED).0, "True");
     assert_eq!(decided.status.conditions.len(), types::OF_LOCAL_WORKLOAD.len());
-    assert_eq!((decided.status.observed_generation, decided.again), (Some(3), None));
+    assert_eq!((decided.status.observed_generation, decided.requeue_after), (Some(3), None));
 }
 
 #[test]
 fn without_its_sandbox_it_waits() {
-    let decided = decide(&object(&json!({}), None), &Around::default(), now());
+    let decided = decide(&object(&json!({}), None), &LocalWorkloadInputs::default(), now());
     assert_eq!(said(&decided, types::ACCEPTED), ("False".to_owned(), "SandboxNotFound".to_owned()));
     assert_eq!(decided.status.phase, Some(LocalPhase::Pending));
 }
@@ -92,7 +96,7 @@ fn a_spec_that_cannot_be_followed_is_refused_in_words() {
     let decided = decide(&object(&twice, None), &around(), now());
     assert_eq!(said(&decided, types::ACCEPTED).0, "False");
     assert_eq!(decided.status.phase, Some(LocalPhase::Failed));
-    assert_eq!(decided.news.unwrap().reason, "Refused");
+    assert_eq!(decided.event.unwrap().reason, "Refused");
 }
 
 #[test]
@@ -109,10 +113,10 @@ fn the_younger_of_two_for_one_baseline_is_refused_in_words() {
     let mut older = object(&json!({}), None);
     older.metadata.name = Some("older".to_owned());
     older.metadata.creation_timestamp = Some(Time(now()));
-    let around = Around { locals: vec![older], ..around() };
+    let around = LocalWorkloadInputs { locals: vec![older], ..around() };
     let decided = decide(&object(&json!({}), None), &around, now());
     assert_eq!(said(&decided, types::ACCEPTED), ("False".to_owned(), "BaselineTaken".to_owned()));
-    assert!(decided.news.unwrap().note.contains("the LocalWorkload older"));
+    assert!(decided.event.unwrap().note.contains("the older LocalWorkload older"));
 }
 
 #[test]
@@ -132,34 +136,38 @@ fn what_the_router_wrote_stays_and_is_looked_at_again_in_time() {
     let decided = decide(&object(&json!({}), Some(connected())), &around(), now());
     assert_eq!(decided.status.phase, Some(LocalPhase::Connected));
     assert_eq!(decided.status.session, connected().session);
-    assert_eq!(decided.again, Some(SILENCE));
+    assert_eq!(decided.requeue_after, Some(HEARTBEAT_TIMEOUT));
     let again = decide(&object(&json!({}), Some(decided.status.clone())), &around(), now());
     assert_eq!(again.status, decided.status, "a second look changes nothing");
 }
 
 #[test]
 fn a_session_whose_router_is_gone_is_not_shown_as_connected_for_ever() {
-    let later = now() + SignedDuration::try_from(SILENCE).unwrap();
+    let later = now() + SignedDuration::try_from(HEARTBEAT_TIMEOUT).unwrap();
     let decided = decide(&object(&json!({}), Some(connected())), &around(), later);
     assert_eq!(decided.status.phase, Some(LocalPhase::Disconnected));
-    assert_eq!(decided.news.unwrap().reason, "TunnelLost");
-    assert_eq!(decided.again, None);
+    assert_eq!(decided.event.unwrap().reason, "TunnelLost");
+    assert_eq!(decided.requeue_after, None);
 }
 
 #[test]
 fn a_router_that_waits_for_an_agent_has_nothing_to_say_until_the_time_of_grace_is_over() {
-    let lost =
-        after(&connected(), &findings(&Link::Reconnecting("it slept".to_owned()), &[]), Some(3), now());
+    let lost = merge_status(
+        &connected(),
+        &connection_conditions(&ConnectionState::Reconnecting("it slept".to_owned()), &[]),
+        Some(3),
+        now(),
+    );
     let mut object = object(&json!({}), Some(lost));
     object.spec.disconnect_grace_period = "10m".to_owned();
-    let soon = now() + SignedDuration::try_from(SILENCE).unwrap();
+    let soon = now() + SignedDuration::try_from(HEARTBEAT_TIMEOUT).unwrap();
     let waits = decide(&object, &around(), soon);
     assert_eq!(
         waits.status.phase,
         Some(LocalPhase::Reconnecting),
         "its router would say so again, without end"
     );
-    assert_eq!(waits.again, Some(Duration::from_mins(10)));
+    assert_eq!(waits.requeue_after, Some(Duration::from_mins(10)));
     let late = decide(&object, &around(), soon + SignedDuration::from_mins(10));
     assert_eq!(late.status.phase, Some(LocalPhase::Disconnected));
 }
@@ -169,7 +177,7 @@ fn routers_are_told_which_services_lead_to_the_baseline_and_a_lost_baseline_is_w
     let decided = decide(&object(&json!({}), None), &around(), now());
     assert_eq!(decided.status.services, leading());
     let seen = object(&json!({}), Some(decided.status));
-    let gone = decide(&seen, &Around { baseline: Baseline::Absent, ..around() }, now());
+    let gone = decide(&seen, &LocalWorkloadInputs { baseline: BaselineLookup::NotFound, ..around() }, now());
     assert_eq!(said(&gone, types::ACCEPTED), ("False".to_owned(), "BaselineNotFound".to_owned()));
     assert_eq!(gone.status.phase, Some(LocalPhase::Pending));
     assert_eq!(gone.status.services, leading(), "they lead there again when it is back");

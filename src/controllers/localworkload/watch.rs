@@ -1,4 +1,4 @@
-//! Which local workloads a change concerns.
+//! Maps changes of other objects to the local workloads to reconcile.
 
 use futures::Stream;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
@@ -13,50 +13,52 @@ use kube::{
 };
 use sandbox::api::{LocalWorkload, Sandbox};
 
-use super::look;
-use crate::controllers::common::{Context, drive};
+use super::dereference;
+use crate::controllers::common::{Context, runner};
 
-/// A local workload, also one that cannot be read.
-pub(super) type Seen = DeserializeGuard<LocalWorkload>;
+/// A local workload, including one that does not decode.
+pub(super) type GuardedLocalWorkload = DeserializeGuard<LocalWorkload>;
 
-/// Sandboxes, as they change.
-pub(super) fn sandboxes(
+/// Watches Sandboxes.
+pub(super) fn watch_sandboxes(
     ctx: &Context,
 ) -> impl Stream<Item = Result<DeserializeGuard<Sandbox>, watcher::Error>> + Send + 'static {
-    let all = drive::api::<DeserializeGuard<Sandbox>>(ctx);
+    let all = runner::scoped_api::<DeserializeGuard<Sandbox>>(ctx);
     watcher::watcher(all, watcher::Config::default()).default_backoff().touched_objects()
 }
 
-/// Deployments, as they change. Few of them have local workloads, so what changes is not looked at here.
-pub(super) fn baselines(
+/// Watches Deployments. Few have local workloads, so all changes pass unfiltered.
+pub(super) fn watch_baselines(
     ctx: &Context,
 ) -> impl Stream<Item = Result<PartialObjectMeta<Deployment>, watcher::Error>> + Send + 'static {
-    watcher::watcher(drive::api(ctx), watcher::Config::default()).default_backoff().touched_objects()
+    watcher::watcher(runner::scoped_api(ctx), watcher::Config::default()).default_backoff().touched_objects()
 }
 
-/// Services, as they change; not those of forks.
-pub(super) fn services(
+/// Watches Services, without those of forks.
+pub(super) fn watch_services(
     ctx: &Context,
 ) -> impl Stream<Item = Result<PartialObjectMeta<Service>, watcher::Error>> + Send + 'static {
-    let unforked = watcher::Config::default().labels(&look::unforked());
-    watcher::watcher(drive::api(ctx), unforked).default_backoff().touched_objects()
+    let unforked = watcher::Config::default().labels(&dereference::unforked_selector());
+    watcher::watcher(runner::scoped_api(ctx), unforked).default_backoff().touched_objects()
 }
 
-/// Local workloads, as they change: one that goes may have been in another's way. Who is woken by it finds it kept already.
-pub(super) fn locals(
+/// Watches local workloads: a deleted one may have blocked another. The store is updated before the trigger.
+pub(super) fn watch_local_workloads(
     ctx: &Context,
-    keep: Writer<Seen>,
-) -> impl Stream<Item = Result<Seen, watcher::Error>> + Send + 'static {
-    let all = watcher::watcher(drive::api(ctx), watcher::Config::default());
+    keep: Writer<GuardedLocalWorkload>,
+) -> impl Stream<Item = Result<GuardedLocalWorkload, watcher::Error>> + Send + 'static {
+    let all = watcher::watcher(runner::scoped_api(ctx), watcher::Config::default());
     all.default_backoff().reflect(keep).touched_objects()
 }
 
-/// The other local workloads of the same sandbox that stand in for the same baseline. Mostly there are none.
-pub(super) fn of_rival(all: Store<Seen>) -> impl Fn(Seen) -> Vec<ObjectRef<Seen>> + Send + Sync + 'static {
+/// The other local workloads of the same Sandbox and baseline, usually none.
+pub(super) fn locals_of_competitor(
+    all: Store<GuardedLocalWorkload>,
+) -> impl Fn(GuardedLocalWorkload) -> Vec<ObjectRef<GuardedLocalWorkload>> + Send + Sync + 'static {
     move |local| {
         let name = local.name_any();
         let Ok(one) = &local.0 else { return Vec::new() };
-        beside(&all, local.meta().namespace.as_deref(), |it| {
+        select_locals(&all, local.meta().namespace.as_deref(), |it| {
             it.spec.sandbox_ref == one.spec.sandbox_ref
                 && it.spec.from.name == one.spec.from.name
                 && it.name_any() != name
@@ -64,38 +66,40 @@ pub(super) fn of_rival(all: Store<Seen>) -> impl Fn(Seen) -> Vec<ObjectRef<Seen>
     }
 }
 
-/// The local workloads of a sandbox.
-pub(super) fn of_sandbox(
-    all: Store<Seen>,
-) -> impl Fn(DeserializeGuard<Sandbox>) -> Vec<ObjectRef<Seen>> + Send + Sync + 'static {
+/// The local workloads of a Sandbox.
+pub(super) fn locals_of_sandbox(
+    all: Store<GuardedLocalWorkload>,
+) -> impl Fn(DeserializeGuard<Sandbox>) -> Vec<ObjectRef<GuardedLocalWorkload>> + Send + Sync + 'static {
     move |sandbox| {
         let name = sandbox.name_any();
-        beside(&all, sandbox.namespace().as_deref(), |it| it.spec.sandbox_ref.name == name)
+        select_locals(&all, sandbox.namespace().as_deref(), |it| it.spec.sandbox_ref.name == name)
     }
 }
 
-/// The local workloads that stand in for a Deployment.
-pub(super) fn of_baseline(
-    all: Store<Seen>,
-) -> impl Fn(PartialObjectMeta<Deployment>) -> Vec<ObjectRef<Seen>> + Send + Sync + 'static {
+/// The local workloads of a baseline.
+pub(super) fn locals_of_baseline(
+    all: Store<GuardedLocalWorkload>,
+) -> impl Fn(PartialObjectMeta<Deployment>) -> Vec<ObjectRef<GuardedLocalWorkload>> + Send + Sync + 'static {
     move |baseline| {
         let name = baseline.name_any();
-        beside(&all, baseline.namespace().as_deref(), |it| it.spec.from.name == name)
+        select_locals(&all, baseline.namespace().as_deref(), |it| it.spec.from.name == name)
     }
 }
 
-/// The local workloads to whose baselines a Service may lead now, or did before: all of its namespace.
-pub(super) fn of_service(
-    all: Store<Seen>,
-) -> impl Fn(PartialObjectMeta<Service>) -> Vec<ObjectRef<Seen>> + Send + Sync + 'static {
-    move |service| beside(&all, service.namespace().as_deref(), |_| true)
+/// All local workloads in the namespace of a Service, whose baselines it may select or may have selected.
+pub(super) fn locals_of_service(
+    all: Store<GuardedLocalWorkload>,
+) -> impl Fn(PartialObjectMeta<Service>) -> Vec<ObjectRef<GuardedLocalWorkload>> + Send + Sync + 'static {
+    move |service| select_locals(&all, service.namespace().as_deref(), |_| true)
 }
 
-fn beside(
-    all: &Store<Seen>,
+fn select_locals(
+    all: &Store<GuardedLocalWorkload>,
     namespace: Option<&str>,
     concerns: impl Fn(&LocalWorkload) -> bool,
-) -> Vec<ObjectRef<Seen>> {
-    let is = |it: &Seen| it.meta().namespace.as_deref() == namespace && it.0.as_ref().is_ok_and(&concerns);
+) -> Vec<ObjectRef<GuardedLocalWorkload>> {
+    let is = |it: &GuardedLocalWorkload| {
+        it.meta().namespace.as_deref() == namespace && it.0.as_ref().is_ok_and(&concerns)
+    };
     all.state().iter().filter(|it| is(it)).map(|it| ObjectRef::from_obj(it.as_ref())).collect()
 }

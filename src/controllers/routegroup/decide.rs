@@ -1,4 +1,4 @@
-//! What is to be said of a group, and when it is over. Pure.
+//! Derives the status, the events and the expiry of a `RouteGroup`. Pure.
 
 use std::time::Duration;
 
@@ -9,73 +9,80 @@ use sandbox::{
         DataPlane, EndpointStatus, Phase, RouteGroup, RouteGroupStatus, RoutingMode, UnreadyPolicy,
         conditions::{reasons, types},
     },
-    condition::{Finding, written},
-    phase::{self, Life},
-    routes::{Own, Owner, programmed},
-    ttl::{self, Due, Moments},
+    condition::{ConditionUpdate, merge_conditions},
+    phase::{self, PhaseInputs},
+    routes::{OwnerRoutes, RouteOwner, programming_status},
+    ttl::{self, ExpiryStatus, TtlAnchors},
     validate::validate_group,
 };
 
-use super::{ACTION, SOON};
+use super::{ACTION, STALE_TABLE_REQUEUE};
 use crate::{
-    controllers::common::board::Picture,
+    controllers::common::route_snapshot::RouteSnapshot,
     k8s::{
-        News,
+        EventSpec,
         conditions::{turned_true, whole_seconds},
     },
 };
 
-/// What is to be said of a group.
+/// The outcome of a reconcile.
 #[derive(Debug)]
-pub(super) struct Decided {
-    /// What is true of it.
+pub(super) struct RouteGroupDecision {
+    /// The new status.
     pub(super) status: RouteGroupStatus,
-    /// What is worth an event.
-    pub(super) news: Vec<News>,
-    /// When to look again, if nothing happens before.
-    pub(super) again: Option<Duration>,
-    /// Its time is over.
-    pub(super) is_over: bool,
+    /// The events to publish.
+    pub(super) events: Vec<EventSpec>,
+    /// When to requeue.
+    pub(super) requeue_after: Option<Duration>,
+    /// Its TTL has expired.
+    pub(super) is_expired: bool,
 }
 
-/// Decides.
-pub(super) fn decide(group: &RouteGroup, picture: &Picture, now: Timestamp) -> Decided {
+/// Derives the outcome from the group and the route snapshot.
+pub(super) fn decide(group: &RouteGroup, picture: &RouteSnapshot, now: Timestamp) -> RouteGroupDecision {
     let before = group.status.clone().unwrap_or_default();
-    let owner = Owner::group(group);
+    let owner = RouteOwner::group(group);
     let own = picture.routes.owners.get(&owner).cloned().unwrap_or_default();
-    let mut status = observed(group, &own, picture, now);
-    let end = group.spec.ttl.as_ref().and_then(|it| ttl::of_group(it, moments(group, &status, now)));
+    let mut status = observe_group(group, &own, picture, now);
+    let end = group.spec.ttl.as_ref().and_then(|it| ttl::group_expiry(it, ttl_anchors(group, &status, now)));
     status.scheduled_delete_time = end.map(Time);
-    let due = end.map(|end| ttl::due(begin(group, end), end, now));
-    let is_over = due == Some(Due::Over);
+    let due = end.map(|end| ttl::expiry_status(ttl_start(group, end), end, now));
+    let is_over = due == Some(ExpiryStatus::Expired);
     let generation = group.metadata.generation;
-    // A spec that is newer than the table is not in it.
+    // The snapshot does not include a newer spec.
     let is_late = picture.generations.get(&owner).copied() < generation;
     let last = before.programmed_routes.as_deref();
-    let mut findings = vec![accepted(group, &own), resolved(&own)];
-    if let Some(finding) = picture.mesh.said(&owner, &own).filter(|_| !is_late) {
+    let mut findings = vec![accepted_condition(group, &own), resolved_condition(&own)];
+    if let Some(finding) = picture.mesh.condition_for(&owner, &own).filter(|_| !is_late) {
         findings.push(finding);
     } else if !is_late {
-        let it = programmed(&own, &picture.routes, &picture.routers, last);
-        findings.push(it.finding);
+        let it = programming_status(&own, &picture.routes, &picture.routers, last);
+        findings.push(it.condition);
         status.programmed_routers = Some(it.routers);
         status.programmed_routes = it.digest;
     }
-    findings.push(ready(group, &own, &findings));
+    findings.push(ready_condition(group, &own, &findings));
     let was_ready = phase::was_ready(before.phase, &before.conditions, generation);
-    status.conditions = written(&before.conditions, &findings, &types::OF_ROUTE_GROUP, generation, now);
-    let life = Life { deleting: false, expired: is_over, was_ready };
-    status.phase = Some(phase::phase(&status.conditions, life));
+    status.conditions =
+        merge_conditions(&before.conditions, &findings, &types::OF_ROUTE_GROUP, generation, now);
+    let life = PhaseInputs { deleting: false, expired: is_over, was_ready };
+    status.phase = Some(phase::derive_phase(&status.conditions, life));
     let again = match due {
-        Some(Due::In { after, .. }) => Some(after),
-        Some(Due::Over) | None => None,
+        Some(ExpiryStatus::Pending { recheck_after: after, .. }) => Some(after),
+        Some(ExpiryStatus::Expired) | None => None,
     };
-    let again = if is_late { Some(again.unwrap_or(SOON).min(SOON)) } else { again };
-    let news = news(&before, &status, due);
-    Decided { status, news, again, is_over }
+    let again =
+        if is_late { Some(again.unwrap_or(STALE_TABLE_REQUEUE).min(STALE_TABLE_REQUEUE)) } else { again };
+    let news = diff_events(&before, &status, due);
+    RouteGroupDecision { status, events: news, requeue_after: again, is_expired: is_over }
 }
 
-fn observed(group: &RouteGroup, own: &Own, picture: &Picture, now: Timestamp) -> RouteGroupStatus {
+fn observe_group(
+    group: &RouteGroup,
+    own: &OwnerRoutes,
+    picture: &RouteSnapshot,
+    now: Timestamp,
+) -> RouteGroupStatus {
     let before = group.status.clone().unwrap_or_default();
     let count = |it: usize| i32::try_from(it).unwrap_or(i32::MAX);
     let endpoint = |it: &sandbox::api::Endpoint| EndpointStatus {
@@ -94,7 +101,7 @@ fn observed(group: &RouteGroup, own: &Own, picture: &Picture, now: Timestamp) ->
         matched_sandboxes: own.members.clone(),
         conflicts: own.conflicts.clone(),
         data_plane: Some(match group.spec.routing.mode {
-            _ if picture.mesh.has(&Owner::group(group)) => DataPlane::GatewayApi,
+            _ if picture.mesh.routes_owner(&RouteOwner::group(group)) => DataPlane::GatewayApi,
             RoutingMode::GatewayApi => DataPlane::GatewayApi,
             RoutingMode::Auto | RoutingMode::Router => DataPlane::Router,
             RoutingMode::Explicit => DataPlane::Explicit,
@@ -102,14 +109,14 @@ fn observed(group: &RouteGroup, own: &Own, picture: &Picture, now: Timestamp) ->
         routes: count(own.routes),
         table_revision: picture.routes.revisions.get(namespace).cloned(),
         endpoints: group.spec.endpoints.iter().map(endpoint).collect(),
-        spec_changed_time: Some(Time(spec_changed(group, now))),
+        spec_changed_time: Some(Time(spec_changed_at(group, now))),
         unmatched_since: unmatched,
         ..RouteGroupStatus::default()
     }
 }
 
-/// When the spec changed last, as far as it was seen.
-fn spec_changed(group: &RouteGroup, now: Timestamp) -> Timestamp {
+/// When the spec last changed, as observed by the controller.
+fn spec_changed_at(group: &RouteGroup, now: Timestamp) -> Timestamp {
     let before = group.status.as_ref();
     let is_seen = before.is_some_and(|it| it.observed_generation == group.metadata.generation);
     let noted = before.and_then(|it| it.spec_changed_time.as_ref()).filter(|_| is_seen).map(|it| it.0);
@@ -118,68 +125,72 @@ fn spec_changed(group: &RouteGroup, now: Timestamp) -> Timestamp {
     noted.or(created).unwrap_or_else(|| whole_seconds(now))
 }
 
-fn moments(group: &RouteGroup, status: &RouteGroupStatus, now: Timestamp) -> Moments {
+fn ttl_anchors(group: &RouteGroup, status: &RouteGroupStatus, now: Timestamp) -> TtlAnchors {
     let created = group.metadata.creation_timestamp.as_ref().map_or(now, |it| it.0);
-    Moments {
+    TtlAnchors {
         created,
         updated: status.spec_changed_time.as_ref().map_or(created, |it| it.0),
-        unmatched: status.unmatched_since.as_ref().map(|it| it.0),
+        unmatched_since: status.unmatched_since.as_ref().map(|it| it.0),
     }
 }
 
-/// When the life began that ends then.
-fn begin(group: &RouteGroup, end: Timestamp) -> Timestamp {
-    let length = group.spec.ttl.as_ref().and_then(|it| ttl::duration(&it.duration)).unwrap_or_default();
+/// Start of the TTL that ends at `end`.
+fn ttl_start(group: &RouteGroup, end: Timestamp) -> Timestamp {
+    let length = group.spec.ttl.as_ref().and_then(|it| ttl::parse_duration(&it.duration)).unwrap_or_default();
     end.checked_sub(length).unwrap_or(end)
 }
 
-fn accepted(group: &RouteGroup, own: &Own) -> Finding {
+fn accepted_condition(group: &RouteGroup, own: &OwnerRoutes) -> ConditionUpdate {
     let kind = types::ACCEPTED;
     if let Err(refusal) = validate_group(group) {
-        return Finding::no(kind, refusal.reason, refusal.message);
+        return ConditionUpdate::no(kind, refusal.reason, refusal.message);
     }
-    if let Some(older) = &own.older {
-        let why = format!("the key {:?} is that of {older}, which is older", own.key);
-        return Finding::no(kind, reasons::ROUTING_KEY_CONFLICT, why);
+    if let Some(older) = &own.key_holder {
+        let why = format!("routing key {:?} is held by the older {older}", own.key);
+        return ConditionUpdate::no(kind, reasons::ROUTING_KEY_CONFLICT, why);
     }
     match own.missing_targets.as_slice() {
-        [] => Finding::yes(kind, reasons::ACCEPTED, ""),
+        [] => ConditionUpdate::yes(kind, reasons::ACCEPTED, ""),
         missing => {
-            let why = format!("there is no Service behind the endpoints {}", missing.join(", "));
-            Finding::no(kind, reasons::TARGET_NOT_FOUND, why)
+            let why = format!("no Service exists for the endpoints {}", missing.join(", "));
+            ConditionUpdate::no(kind, reasons::TARGET_NOT_FOUND, why)
         }
     }
 }
 
-fn resolved(own: &Own) -> Finding {
+fn resolved_condition(own: &OwnerRoutes) -> ConditionUpdate {
     let kind = types::RESOLVED;
     if own.members.is_empty() {
-        return Finding::no(kind, reasons::NO_MATCHED_SANDBOXES, "no sandbox belongs to it");
+        return ConditionUpdate::no(kind, reasons::NO_MATCHED_SANDBOXES, "no Sandbox matches the group");
     }
     if own.conflicts.is_empty() {
-        return Finding::yes(kind, reasons::RESOLVED, "");
+        return ConditionUpdate::yes(kind, reasons::RESOLVED, "");
     }
     let one = |it: &sandbox::api::Conflict| format!("{} by {}", it.baseline, it.sandboxes.join(" and "));
     let all: Vec<_> = own.conflicts.iter().map(one).collect();
-    Finding::no(kind, reasons::CONFLICT, format!("overridden more than once: {}", all.join("; ")))
+    ConditionUpdate::no(kind, reasons::CONFLICT, format!("overridden more than once: {}", all.join("; ")))
 }
 
-/// Ready when everything else holds and every route has somebody who answers, unless the group leaves that to the baseline.
-fn ready(group: &RouteGroup, own: &Own, findings: &[Finding]) -> Finding {
-    let ready = phase::ready(findings, &types::OF_ROUTE_GROUP);
+/// `Ready`: all other conditions are True and every route has ready pods, unless the unready policy falls back to the baseline.
+fn ready_condition(group: &RouteGroup, own: &OwnerRoutes, findings: &[ConditionUpdate]) -> ConditionUpdate {
+    let ready = phase::ready_condition(findings, &types::OF_ROUTE_GROUP);
     let is_strict = group.spec.routing.unready_policy == UnreadyPolicy::Fail;
-    if ready.reason == reasons::READY && is_strict && !own.unready.is_empty() {
-        let why = format!("nobody answers for {} yet", own.unready.join(", "));
-        return Finding::no(types::READY, reasons::SANDBOXES_NOT_READY, why);
+    if ready.reason == reasons::READY && is_strict && !own.unready_ports.is_empty() {
+        let why = format!("no pod is ready yet for {}", own.unready_ports.join(", "));
+        return ConditionUpdate::no(types::READY, reasons::SANDBOXES_NOT_READY, why);
     }
     ready
 }
 
-fn news(before: &RouteGroupStatus, now: &RouteGroupStatus, due: Option<Due>) -> Vec<News> {
+fn diff_events(
+    before: &RouteGroupStatus,
+    now: &RouteGroupStatus,
+    due: Option<ExpiryStatus>,
+) -> Vec<EventSpec> {
     let mut all = Vec::new();
     let (old, new) = (&before.conditions, &now.conditions);
     if turned_true(old, new, types::ACCEPTED).is_some() {
-        all.push(News::normal(ACTION, "Accepted", "it can be followed"));
+        all.push(EventSpec::normal(ACTION, "Accepted", "the spec is valid"));
     }
     let turned_bad = |type_: &str, reason: &str| {
         let is = |it: &k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition| {
@@ -190,15 +201,25 @@ fn news(before: &RouteGroupStatus, now: &RouteGroupStatus, due: Option<Due>) -> 
     for (type_, reason) in
         [(types::RESOLVED, reasons::CONFLICT), (types::ACCEPTED, reasons::ROUTING_KEY_CONFLICT)]
     {
-        all.extend(turned_bad(type_, reason).map(|it| News::warning(ACTION, "Conflict", it.message.clone())));
+        all.extend(
+            turned_bad(type_, reason).map(|it| EventSpec::warning(ACTION, "Conflict", it.message.clone())),
+        );
     }
     if turned_true(old, new, types::ROUTES_PROGRAMMED).is_some() && now.routes > 0 {
-        all.push(News::normal(ACTION, "RoutesProgrammed", "its key leads to its forks"));
+        all.push(EventSpec::normal(
+            ACTION,
+            "RoutesProgrammed",
+            "requests with the routing key reach the forks",
+        ));
     }
-    let is_expiring = matches!(due, Some(Due::In { expiring: true, .. }));
+    let is_expiring = matches!(due, Some(ExpiryStatus::Pending { is_expiring: true, .. }));
     if is_expiring && before.phase != Some(Phase::Expired) {
         let at = now.scheduled_delete_time.as_ref().map(|it| it.0.to_string()).unwrap_or_default();
-        all.push(News::normal(ACTION, "Expiring", format!("it is deleted at {at}")));
+        all.push(EventSpec::normal(
+            ACTION,
+            "Expiring",
+            format!("TTL expires soon; deletion scheduled for {at}"),
+        ));
     }
     all
 }

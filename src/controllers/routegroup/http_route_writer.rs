@@ -1,83 +1,87 @@
-//! Writes the `HTTPRoute` objects by which a mesh sends requests to forks. One writer for all groups: the objects of a Service
-//! have the keys of several.
+//! Writes the `HTTPRoute` objects by which a mesh routes requests to forks. One writer for all groups, because the objects of a
+//! Service contain the keys of several groups.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kube::core::DynamicObject;
 use sandbox::{
     api::names,
-    mesh::{Name, Plan, Shard, digest},
+    mesh::{MeshPlan, NamespacedName, RouteShard, source_digest},
 };
 use serde_json::Value;
 
 use super::Context;
-use crate::{controllers::common::httproutes::kind, k8s::K8sError};
+use crate::{controllers::common::http_routes::http_route_resource, k8s::K8sError};
 
-/// How soon something is tried again that did not work.
-const AGAIN: Duration = Duration::from_secs(5);
+/// Retry delay after a failed write.
+const RETRY: Duration = Duration::from_secs(5);
 
-/// The generations in which objects are as they were applied last. If it is lost, they are applied once more.
-type Applied = BTreeMap<Name, (String, i64)>;
+/// Digest and generation of each applied object. An optimization: if lost, all objects are applied once more.
+type AppliedGenerations = BTreeMap<NamespacedName, (String, i64)>;
 
-/// Writes what the table wants, whenever it changes, for as long as it is polled.
-pub(super) async fn follow(ctx: Arc<Context>) {
-    let mut told = ctx.board.told();
-    let mut applied = Applied::new();
+/// Writes the objects whenever the route snapshot changes. Runs as long as it is polled.
+pub(super) async fn run(ctx: Arc<Context>) {
+    let mut told = ctx.snapshotter.subscribe();
+    let mut applied = AppliedGenerations::new();
     told.mark_changed();
     while told.changed().await.is_ok() {
-        let Some(picture) = ctx.board.picture() else { continue };
-        while let Err(error) = write(&picture.mesh, &mut applied, &ctx).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "HTTPRoute objects are not written yet");
-            tokio::time::sleep(AGAIN).await;
+        let Some(picture) = ctx.snapshotter.latest_snapshot() else { continue };
+        while let Err(error) = write_routes(&picture.mesh, &mut applied, &ctx).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "failed to write HTTPRoutes, retrying");
+            tokio::time::sleep(RETRY).await;
             if told.has_changed().unwrap_or(true) {
                 told.mark_changed();
                 break;
             }
         }
     }
-    // The board ends only with us.
+    // The snapshots end only with the process.
     std::future::pending::<()>().await;
 }
 
-/// Writes what is not there, and then deletes what nobody wants: no key is without its rule in between. New objects go
-/// first: should a key have to move, which is rare, its new place is one of them as a rule.
-async fn write(plan: &Plan, applied: &mut Applied, ctx: &Context) -> Result<(), K8sError> {
+/// Applies desired objects, then deletes surplus ones, so that no key is without its rule in between. New objects are applied
+/// first: in the rare case that a key moves, its new object is usually one of them.
+async fn write_routes(
+    plan: &MeshPlan,
+    applied: &mut AppliedGenerations,
+    ctx: &Context,
+) -> Result<(), K8sError> {
     if !plan.is_served() {
         return Ok(());
     }
     let kube = &ctx.common.kube;
-    let (there, new): (Vec<_>, Vec<_>) = plan.wanted().partition(|it| plan.live(&it.name).is_some());
+    let (there, new): (Vec<_>, Vec<_>) = plan.desired().partition(|it| plan.live(&it.name).is_some());
     for shard in new.into_iter().chain(there) {
-        if !is_to_write(shard, plan.live(&shard.name), applied) {
+        if !needs_apply(shard, plan.live(&shard.name), applied) {
             continue;
         }
-        let Some(object) = dynamic(&shard.object) else { continue };
-        let now = kube.apply_dynamic(&kind(), names::FIELD_MANAGER, &object).await?;
+        let Some(object) = to_dynamic(&shard.object) else { continue };
+        let now = kube.apply_dynamic(&http_route_resource(), names::FIELD_MANAGER, &object).await?;
         let generation = now.metadata.generation.unwrap_or_default();
         applied.insert(shard.name.clone(), (shard.digest.clone(), generation));
     }
-    for object in plan.surplus().into_iter().filter_map(dynamic) {
-        kube.delete_dynamic(&kind(), &object).await?;
+    for object in plan.surplus().into_iter().filter_map(to_dynamic) {
+        kube.delete_dynamic(&http_route_resource(), &object).await?;
     }
-    applied.retain(|name, _| plan.wanted().any(|it| it.name == *name));
+    applied.retain(|name, _| plan.desired().any(|it| it.name == *name));
     Ok(())
 }
 
-/// Whether an object is to be applied. The API server adds to what was left out, so the specs cannot be compared: somebody
-/// else's edit shows as a newer generation than ours.
-fn is_to_write(shard: &Shard, live: Option<&Value>, applied: &Applied) -> bool {
+/// Whether an object has to be applied. The API server adds defaults, so specs cannot be compared; a foreign edit shows as a
+/// newer generation.
+fn needs_apply(shard: &RouteShard, live: Option<&Value>, applied: &AppliedGenerations) -> bool {
     let Some((last, generation)) = applied.get(&shard.name) else { return true };
     if *last != shard.digest {
         return true;
     }
-    // What was deleted, and not what we have not heard of yet, is made again: the watch tells in either case.
+    // A missing live object was deleted, or the watch has not delivered it yet; an apply is correct in both cases.
     live.is_none_or(|it| {
         let now = it["metadata"]["generation"].as_i64().unwrap_or_default();
-        now > *generation || (now == *generation && digest(it) != Some(shard.digest.as_str()))
+        now > *generation || (now == *generation && source_digest(it) != Some(shard.digest.as_str()))
     })
 }
 
-fn dynamic(object: &Value) -> Option<DynamicObject> {
+fn to_dynamic(object: &Value) -> Option<DynamicObject> {
     serde_json::from_value(object.clone()).ok()
 }
 
@@ -87,11 +91,11 @@ mod tests {
 
     use super::*;
 
-    fn shard(digest: &str) -> Shard {
-        Shard { name: name(), digest: digest.to_owned(), object: json!({}) }
+    fn shard(digest: &str) -> RouteShard {
+        RouteShard { name: name(), digest: digest.to_owned(), object: json!({}) }
     }
 
-    fn name() -> Name {
+    fn name() -> NamespacedName {
         ("shop".to_owned(), "cart-sbx-1-0".to_owned())
     }
 
@@ -101,12 +105,15 @@ mod tests {
 
     #[test]
     fn what_was_applied_is_not_applied_again_unless_somebody_changed_it() {
-        let applied = Applied::from([(name(), ("a".to_owned(), 2))]);
-        assert!(is_to_write(&shard("a"), Some(&live(2, "a")), &Applied::new()), "after a restart, once");
-        assert!(!is_to_write(&shard("a"), Some(&live(2, "a")), &applied));
-        assert!(!is_to_write(&shard("a"), Some(&live(1, "old")), &applied), "the watch is late");
-        assert!(is_to_write(&shard("a"), Some(&live(3, "a")), &applied), "somebody edited it");
-        assert!(is_to_write(&shard("b"), Some(&live(2, "a")), &applied), "other keys");
-        assert!(is_to_write(&shard("a"), None, &applied), "somebody deleted it");
+        let applied = AppliedGenerations::from([(name(), ("a".to_owned(), 2))]);
+        assert!(
+            needs_apply(&shard("a"), Some(&live(2, "a")), &AppliedGenerations::new()),
+            "after a restart, once"
+        );
+        assert!(!needs_apply(&shard("a"), Some(&live(2, "a")), &applied));
+        assert!(!needs_apply(&shard("a"), Some(&live(1, "old")), &applied), "the watch is late");
+        assert!(needs_apply(&shard("a"), Some(&live(3, "a")), &applied), "edited by another writer");
+        assert!(needs_apply(&shard("b"), Some(&live(2, "a")), &applied), "other keys");
+        assert!(needs_apply(&shard("a"), None, &applied), "deleted by another writer");
     }
 }

@@ -1,8 +1,8 @@
-//! `RouteGroup`: which sandboxes belong to it, and whether its key leads to their forks. Routers read groups themselves, and
-//! what is said here is what they should have and what they have. For a mesh its objects are written.
+//! Controller of `RouteGroup`: reports the matched Sandboxes and whether the routing key reaches their forks. Routers read groups
+//! themselves; this controller compares what they have with what they should have, and writes `HTTPRoutes` for a mesh.
 
 mod decide;
-mod mesh;
+mod http_route_writer;
 #[cfg(test)]
 mod tests;
 
@@ -18,87 +18,91 @@ use kube::{
 };
 use sandbox::{
     api::RouteGroup,
-    routes::{Kind, Owner},
+    routes::{OwnerKind, RouteOwner},
 };
 use tokio::sync::watch;
 
-use self::decide::{Decided, decide};
+use self::decide::{RouteGroupDecision, decide};
 use crate::{
     controllers::common::{
         self,
-        board::{Board, Picture},
-        drive,
-        gate::passes,
+        gate::matches_watch_filter,
+        route_snapshot::{RouteSnapshot, RouteSnapshotter},
+        runner,
     },
-    k8s::{K8sError, News},
+    k8s::{EventSpec, K8sError},
 };
 
 const KIND: &str = "RouteGroup";
-/// What we do when we tell.
+/// `action` of the events of this controller.
 const ACTION: &str = "Reconcile";
-/// When a group is looked at again that is not in the table yet; the table tells before, as a rule.
-const SOON: Duration = Duration::from_secs(1);
+/// Requeue delay for a group that is newer than the route snapshot; a new snapshot usually triggers earlier.
+const STALE_TABLE_REQUEUE: Duration = Duration::from_secs(1);
 
-type Told = watch::Receiver<u64>;
-type Latest = Box<dyn Fn() -> Option<Arc<Picture>> + Send>;
+type ChangeReceiver = watch::Receiver<u64>;
+type SnapshotReader = Box<dyn Fn() -> Option<Arc<RouteSnapshot>> + Send>;
 
-/// What every reconcile gets.
+/// The context of every reconcile.
 pub struct Context {
     common: Arc<common::Context>,
-    board: Arc<Board>,
+    snapshotter: Arc<RouteSnapshotter>,
 }
 
 /// Runs until `stop`.
 pub async fn run(
     common: Arc<common::Context>,
-    board: Arc<Board>,
+    snapshotter: Arc<RouteSnapshotter>,
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
-    let log = drive::log(KIND, &common);
-    let objects = drive::api::<DeserializeGuard<RouteGroup>>(&common);
-    let controller = drive::controller(KIND, &common, objects, drive::own(&common));
+    let log = runner::event_logger(KIND, &common);
+    let objects = runner::scoped_api::<DeserializeGuard<RouteGroup>>(&common);
+    let controller = runner::build_controller(KIND, &common, objects, runner::own_watch_config(&common));
     let (seen, stop) = (controller.store(), stop.shared());
-    let meter = Arc::clone(&common.meter);
-    let told = changes(&board);
+    let meter = Arc::clone(&common.metrics);
+    let told = changed_groups(&snapshotter);
     let told = told.inspect(move |it: &ObjectRef<DeserializeGuard<RouteGroup>>| {
-        meter.told(KIND, &format!("{}/{}", it.namespace.as_deref().unwrap_or_default(), it.name));
+        meter.enqueued(KIND, &format!("{}/{}", it.namespace.as_deref().unwrap_or_default(), it.name));
     });
     let concurrency = common.settings.concurrency;
-    let ctx = Arc::new(Context { common, board });
-    let written = mesh::follow(Arc::clone(&ctx));
-    let work =
-        controller
-            .with_config(Config::default().concurrency(concurrency))
-            .reconcile_on(told)
-            .graceful_shutdown_on(stop.clone())
-            .run(
-                |object, ctx: Arc<Context>| {
-                    let common = Arc::clone(&ctx.common);
-                    drive::drive(KIND, object, common, move |object, _| async move {
-                        reconcile(&object, &ctx).await
-                    })
-                },
-                |object, error, ctx| drive::policy(KIND, &object, error, &ctx.common),
-                ctx,
-            )
-            .for_each(log);
+    let ctx = Arc::new(Context { common, snapshotter });
+    let written = http_route_writer::run(Arc::clone(&ctx));
+    let work = controller
+        .with_config(Config::default().concurrency(concurrency))
+        .reconcile_on(told)
+        .graceful_shutdown_on(stop.clone())
+        .run(
+            |object, ctx: Arc<Context>| {
+                let common = Arc::clone(&ctx.common);
+                runner::run_reconcile(KIND, object, common, move |object, _| async move {
+                    reconcile(&object, &ctx).await
+                })
+            },
+            |object, error, ctx| runner::error_policy(KIND, &object, error, &ctx.common),
+            ctx,
+        )
+        .for_each(log);
     tokio::select! {
-        () = drive::finish(work, seen, stop) => {}
+        () = runner::run_until_stopped(work, seen, stop) => {}
         () = written => {}
     }
 }
 
-/// The groups of which something else is to be said, as the table changes. The first table concerns all.
-fn changes(board: &Board) -> impl Stream<Item = ObjectRef<DeserializeGuard<RouteGroup>>> + Send + use<> {
-    let (mut told, latest) = (board.told(), Box::new(board.reader()) as Latest);
+/// Stream of the groups whose part of the route snapshot changed. The first snapshot triggers all.
+fn changed_groups(
+    snapshotter: &RouteSnapshotter,
+) -> impl Stream<Item = ObjectRef<DeserializeGuard<RouteGroup>>> + Send + use<> {
+    let (mut told, latest) =
+        (snapshotter.subscribe(), Box::new(snapshotter.snapshot_reader()) as SnapshotReader);
     told.mark_changed();
-    let next = |(mut told, latest, before): (Told, Latest, Option<Arc<Picture>>)| async move {
+    let next = |(mut told, latest, before): (ChangeReceiver, SnapshotReader, Option<Arc<RouteSnapshot>>)| async move {
         told.changed().await.ok()?;
         let picture = latest();
-        let groups =
-            picture.iter().flat_map(|it| it.routes.owners.keys()).filter(|it| it.kind == Kind::RouteGroup);
-        let differs = |owner: &&Owner| {
-            let of = |it: &Option<Arc<Picture>>| it.as_ref().and_then(|it| it.of_group(owner));
+        let groups = picture
+            .iter()
+            .flat_map(|it| it.routes.owners.keys())
+            .filter(|it| it.kind == OwnerKind::RouteGroup);
+        let differs = |owner: &&RouteOwner| {
+            let of = |it: &Option<Arc<RouteSnapshot>>| it.as_ref().and_then(|it| it.group_summary(owner));
             of(&before) != of(&picture)
         };
         let changed: Vec<_> =
@@ -108,26 +112,32 @@ fn changes(board: &Board) -> impl Stream<Item = ObjectRef<DeserializeGuard<Route
     stream::unfold((told, latest, None), next).flatten()
 }
 
-/// Reads the table, decides, and says so.
+/// Derives the status from the route snapshot and writes it.
 async fn reconcile(object: &RouteGroup, ctx: &Context) -> Result<Action, K8sError> {
     let common = &ctx.common;
     if object.metadata.deletion_timestamp.is_some()
-        || !passes(&object.metadata, common.settings.watch_filter.as_deref())
+        || !matches_watch_filter(&object.metadata, common.settings.watch_filter.as_deref())
     {
-        // Its routes go with it: the routers see that it goes.
+        // The routers withdraw its routes when they see the deletion timestamp.
         return Ok(Action::await_change());
     }
-    let Some(picture) = ctx.board.picture() else { return Ok(Action::requeue(SOON)) };
-    let Decided { status, news, again, is_over } = decide(object, &picture, (common.clock)());
+    let Some(picture) = ctx.snapshotter.latest_snapshot() else {
+        return Ok(Action::requeue(STALE_TABLE_REQUEUE));
+    };
+    let RouteGroupDecision { status, events: news, requeue_after: again, is_expired: is_over } =
+        decide(object, &picture, (common.clock)());
     if is_over {
-        common.events.tell(object, News::normal(ACTION, "Expired", "its time is over")).await;
-        // Somebody who gives it more time meanwhile wins.
-        common.kube.delete_as_seen(object).await?;
+        common
+            .events
+            .publish(object, EventSpec::normal(ACTION, "Expired", "TTL expired; deleting the RouteGroup"))
+            .await;
+        // Deletes only the observed version: a concurrent extension of the TTL wins.
+        common.kube.delete_unchanged(object).await?;
         return Ok(Action::await_change());
     }
     common.kube.write_status(object, object.status.as_ref(), &status).await?;
     for one in news {
-        common.events.tell(object, one).await;
+        common.events.publish(object, one).await;
     }
     Ok(again.map_or_else(Action::await_change, Action::requeue))
 }

@@ -9,19 +9,19 @@ use sandbox::{
         conditions::{reasons, types},
         names,
     },
-    routes::{Objects, Owner, RouterSeen, routes},
+    routes::{RouteObjects, RouteOwner, RouterObservation, build_routes},
 };
 use serde_json::{Value, json};
 
-use super::decide::{Decided, decide};
+use super::decide::{RouteGroupDecision, decide};
 use crate::controllers::{
     common::{
         Settings,
-        board::{Board, Picture},
+        route_snapshot::{RouteSnapshot, RouteSnapshotter},
     },
-    rig::{HOME, Rig},
+    testing::{NAMESPACE, TestEnv},
 };
-use crate::sandbox::watched;
+use crate::dataplane::route_inputs;
 
 fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
@@ -83,30 +83,30 @@ fn endpoints(sandboxes: &[Sandbox]) -> (Vec<Value>, Vec<Value>) {
     (names.iter().map(service).collect(), names.iter().map(slice).collect())
 }
 
-fn sheet(group: &RouteGroup, sandboxes: &[Sandbox], is_behind: bool) -> Picture {
+fn sheet(group: &RouteGroup, sandboxes: &[Sandbox], is_behind: bool) -> RouteSnapshot {
     let (services, slices) = endpoints(sandboxes);
     let (services, slices): (Vec<_>, Vec<_>) =
         (services.into_iter().map(read).collect(), slices.into_iter().map(read).collect());
-    let made = routes(&Objects {
+    let made = build_routes(&RouteObjects {
         sandboxes: sandboxes.iter().collect(),
         groups: vec![group],
         services: services.iter().collect(),
         slices: slices.iter().collect(),
-        ..Objects::default()
+        ..RouteObjects::default()
     });
     let revision = if is_behind { "older".to_owned() } else { made.revisions["shop"].clone() };
-    let router = RouterSeen {
+    let router = RouterObservation {
         namespace: "shop".into(),
         name: "router-0".into(),
         ready: true,
         revision: Some(revision),
     };
     let ready = sandboxes.iter().map(|it| format!("shop/{}", it.metadata.name.as_ref().unwrap())).collect();
-    let generations = [(Owner::group(group), group.metadata.generation.unwrap())].into();
-    Picture::of(made, vec![router], ready, generations)
+    let generations = [(RouteOwner::group(group), group.metadata.generation.unwrap())].into();
+    RouteSnapshot::from_parts(made, vec![router], ready, generations)
 }
 
-fn said(decided: &Decided, type_: &str) -> (String, String, String) {
+fn said(decided: &RouteGroupDecision, type_: &str) -> (String, String, String) {
     let it = decided.status.conditions.iter().find(|it| it.type_ == type_).unwrap();
     (it.status.clone(), it.reason.clone(), it.message.clone())
 }
@@ -121,12 +121,15 @@ fn a_group_whose_routes_are_everywhere_is_ready() {
     assert_eq!((status.routes, status.total_sandboxes, status.ready_sandboxes), (2, 2, 2));
     assert_eq!(status.programmed_routers.as_deref(), Some("1/1"));
     assert_eq!(status.routing_key.as_deref(), Some("group-key"));
-    assert_eq!(decided.news.iter().map(|it| it.reason).collect::<Vec<_>>(), ["Accepted", "RoutesProgrammed"]);
+    assert_eq!(
+        decided.events.iter().map(|it| it.reason).collect::<Vec<_>>(),
+        ["Accepted", "RoutesProgrammed"]
+    );
     let mut seen = group.clone();
     seen.status = Some(status.clone());
     let again = decide(&seen, &sheet(&seen, &members, false), at("2026-11-17T07:00:00Z"));
     assert_eq!(&again.status, status, "a second look changes nothing");
-    assert!(again.news.is_empty());
+    assert!(again.events.is_empty());
 }
 
 #[test]
@@ -148,7 +151,7 @@ fn a_spec_that_is_not_in_the_table_yet_is_not_called_programmed() {
     group.metadata.generation = Some(2);
     let decided = decide(&group, &sheet, now());
     assert_eq!(said(&decided, types::ROUTES_PROGRAMMED).0, "Unknown");
-    assert_eq!(decided.again, Some(super::SOON));
+    assert_eq!(decided.requeue_after, Some(super::STALE_TABLE_REQUEUE));
 }
 
 #[test]
@@ -159,7 +162,7 @@ fn f9_a_conflict_names_both_sandboxes_and_is_told() {
     assert_eq!((status.as_str(), reason.as_str()), ("False", "Conflict"));
     assert!(message.contains("shop/a and shop/b") && message.contains("shop/cart"), "{message}");
     assert_eq!(decided.status.conflicts.len(), 1);
-    assert!(decided.news.iter().any(|it| it.reason == "Conflict"));
+    assert!(decided.events.iter().any(|it| it.reason == "Conflict"));
 }
 
 #[test]
@@ -168,8 +171,11 @@ fn a_member_that_is_not_ready_is_named() {
     members[0].status.as_mut().unwrap().forks[0].services[0].to = "nowhere".into();
     let mut sheet = sheet(&group, &members, false);
     // The Service is there and nobody answers behind it.
-    let made =
-        routes(&Objects { sandboxes: members.iter().collect(), groups: vec![&group], ..Objects::default() });
+    let made = build_routes(&RouteObjects {
+        sandboxes: members.iter().collect(),
+        groups: vec![&group],
+        ..RouteObjects::default()
+    });
     sheet.routers[0].revision = made.revisions.get("shop").cloned();
     sheet.routes = made;
     let decided = decide(&group, &sheet, now());
@@ -208,61 +214,63 @@ fn f12_a_group_that_nobody_belongs_to_is_over_after_its_time_and_not_before() {
     let ttl = json!({"ttl": {"duration": "1h", "offsetFrom": "noMatchedSandboxes"}});
     let with = group(&ttl);
     let decided = decide(&with, &sheet(&with, &[sandbox("a", "cart")], false), now());
-    assert_eq!((decided.status.scheduled_delete_time.clone(), decided.is_over), (None, false));
+    assert_eq!((decided.status.scheduled_delete_time.clone(), decided.is_expired), (None, false));
     let mut without = with.clone();
     without.status = Some(decided.status);
     let left = decide(&without, &sheet(&without, &[], false), now());
     assert_eq!(left.status.unmatched_since.as_ref().unwrap().0, now());
     assert_eq!(left.status.scheduled_delete_time.as_ref().unwrap().0, at("2026-11-17T07:00:00Z"));
-    assert_eq!(left.again, Some(Duration::from_mins(54)), "when a tenth is left");
+    assert_eq!(left.requeue_after, Some(Duration::from_mins(54)), "when a tenth is left");
     without.status = Some(left.status.clone());
     let late = decide(&without, &sheet(&without, &[], false), at("2026-11-17T07:00:00Z"));
-    assert!(late.is_over);
+    assert!(late.is_expired);
     let back = decide(&without, &sheet(&without, &[sandbox("a", "cart")], false), at("2026-11-17T06:59:59Z"));
-    assert_eq!((back.is_over, back.status.unmatched_since), (false, None));
+    assert_eq!((back.is_expired, back.status.unmatched_since), (false, None));
 }
 
 /// The real controller and the real watches on the embedded API server.
 #[tokio::test]
 async fn a_groups_status_follows_sandboxes_and_routers() {
-    let rig = Rig::start().await;
-    let board = Arc::new(Board::start(&rig.ctx));
+    let rig = TestEnv::start().await;
+    let board = Arc::new(RouteSnapshotter::start(&rig.ctx));
     let stop = tokio_util::sync::CancellationToken::new();
     let _ends = stop.clone().drop_guard();
     tokio::spawn(super::run(Arc::clone(&rig.ctx), Arc::clone(&board), stop.cancelled_owned()));
     let spec = json!({"match": {"label": {"key": "feature", "value": "cart-*"}}, "routingKey": "group-key"});
-    rig.make("RouteGroup", json!({"metadata": {"name": "g"}, "spec": spec})).await;
+    rig.create("RouteGroup", json!({"metadata": {"name": "g"}, "spec": spec})).await;
     let status = |value: &Value| read::<RouteGroupStatus>(value["status"].clone());
-    let seen = rig.until("RouteGroup", "g", |it| it["status"]["phase"] == "Pending").await;
+    let seen = rig.wait_until("RouteGroup", "g", |it| it["status"]["phase"] == "Pending").await;
     assert_eq!(status(&seen).total_sandboxes, 0);
     make_member(&rig).await;
     let seen = rig
-        .until("RouteGroup", "g", |it| it["status"]["totalSandboxes"] == 1 && it["status"]["routes"] == 1)
+        .wait_until("RouteGroup", "g", |it| {
+            it["status"]["totalSandboxes"] == 1 && it["status"]["routes"] == 1
+        })
         .await;
     let programmed =
         status(&seen).conditions.into_iter().find(|it| it.type_ == types::ROUTES_PROGRAMMED).unwrap();
     assert_eq!(programmed.reason, "NoRouters");
     make_router(&rig, &status(&seen).table_revision.unwrap()).await;
-    let seen = rig.until("RouteGroup", "g", |it| it["status"]["phase"] == "Ready").await;
+    let seen = rig.wait_until("RouteGroup", "g", |it| it["status"]["phase"] == "Ready").await;
     assert_eq!(status(&seen).programmed_routers.as_deref(), Some("1/1"));
-    assert_eq!(board.picture().unwrap().routers.len(), 1);
+    assert_eq!(board.latest_snapshot().unwrap().routers.len(), 1);
 }
 
-async fn make_member(rig: &Rig) {
+async fn make_member(rig: &TestEnv) {
     for name in ["cart", "cart-fork"] {
         let spec = json!({"ports": [{"name": "http", "port": 80, "targetPort": 8080}]});
         let annotations = json!({names::ORIGINAL_ANNOTATION: spec.to_string()});
-        rig.make("Service", json!({"metadata": {"name": name, "annotations": annotations}, "spec": spec}))
+        rig.create("Service", json!({"metadata": {"name": name, "annotations": annotations}, "spec": spec}))
             .await;
         let labels = json!({"kubernetes.io/service-name": name});
-        rig.make("EndpointSlice", json!({
+        rig.create("EndpointSlice", json!({
             "metadata": {"name": name, "labels": labels}, "addressType": "IPv4",
             "ports": [{"name": "http", "port": 8080}], "endpoints": [{"addresses": ["10.0.0.1"], "conditions": {"ready": true}}]
         }))
         .await;
     }
     let spec = json!({"forks": [{"forkOf": {"name": "cart"}}]});
-    rig.make("Sandbox", json!({"metadata": {"name": "a", "labels": {"feature": "cart-v2"}}, "spec": spec}))
+    rig.create("Sandbox", json!({"metadata": {"name": "a", "labels": {"feature": "cart-v2"}}, "spec": spec}))
         .await;
     let services = json!([{"from": "cart", "to": "cart-fork", "ports": [{"port": 80, "targetPort": 8080}]}]);
     rig.set_status(
@@ -273,20 +281,22 @@ async fn make_member(rig: &Rig) {
     .await;
 }
 
-async fn make_router(rig: &Rig, revision: &str) {
+async fn make_router(rig: &TestEnv, revision: &str) {
     let labels = json!({"sandbox.capt.x-k8s.io/router": "router"});
     let annotations = json!({"sandbox.capt.x-k8s.io/table-revision": revision});
-    rig.make("Lease", json!({"metadata": {"name": "r", "labels": labels, "annotations": annotations}})).await;
+    rig.create("Lease", json!({"metadata": {"name": "r", "labels": labels, "annotations": annotations}}))
+        .await;
     let spec = json!({"containers": [{"name": "router", "image": "capt"}]});
-    rig.make("Pod", json!({"metadata": {"name": "r", "labels": labels}, "spec": spec})).await;
+    rig.create("Pod", json!({"metadata": {"name": "r", "labels": labels}, "spec": spec})).await;
     rig.set_status("Pod", "r", json!({"conditions": [{"type": "Ready", "status": "True"}]})).await;
-    assert_eq!(HOME, "team");
+    assert_eq!(NAMESPACE, "team");
 }
 
 /// A group of another namespace may have members here, and a router here has its routes.
 #[tokio::test]
 async fn an_operator_of_one_namespace_has_the_revisions_of_its_routers() {
-    let rig = Rig::start_with(Settings { namespace: Some(HOME.to_owned()), ..Settings::default() }).await;
+    let rig =
+        TestEnv::start_with(Settings { namespace: Some(NAMESPACE.to_owned()), ..Settings::default() }).await;
     make_member(&rig).await;
     let spec = json!({"match": {"label": {"key": "feature", "value": "*"}}, "namespaces": {"from": "All"}});
     let client = rig.ctx.kube.client();
@@ -297,15 +307,15 @@ async fn an_operator_of_one_namespace_has_the_revisions_of_its_routers() {
     group.as_object_mut().unwrap().extend(kind.as_object().unwrap().clone());
     let groups = Api::<RouteGroup>::namespaced(client.clone(), "elsewhere");
     groups.create(&PostParams::default(), &read(group)).await.unwrap();
-    let (mut watches, _changes) = watched::Watches::new(|error| panic!("{error}"));
-    let router = watched::Watched::new(&mut watches, rig.ctx.kube.client(), None, Some(HOME));
-    router.ready().await.unwrap();
-    let theirs = router.routes(watched::View { domain: None, scope: Some(HOME) });
-    let board = Board::start(&rig.ctx);
-    let mut told = board.told();
+    let (mut watches, _changes) = route_inputs::WatchSet::new(|error| panic!("{error}"));
+    let router = route_inputs::RouteInputs::new(&mut watches, rig.ctx.kube.client(), None, Some(NAMESPACE));
+    router.wait_ready().await.unwrap();
+    let theirs = router.build_routes(route_inputs::TableScope { domain: None, namespace: Some(NAMESPACE) });
+    let board = RouteSnapshotter::start(&rig.ctx);
+    let mut told = board.subscribe();
     told.changed().await.unwrap();
-    let ours = board.picture().unwrap();
-    assert_eq!(ours.routes.revisions.get(HOME), theirs.revisions.get(HOME));
+    let ours = board.latest_snapshot().unwrap();
+    assert_eq!(ours.routes.revisions.get(NAMESPACE), theirs.revisions.get(NAMESPACE));
     let group = theirs.owners.iter().find(|(it, _)| it.namespace == "elsewhere").unwrap().1;
     assert_eq!((group.members.len(), group.routes), (1, 1), "it has a route here");
 }

@@ -1,4 +1,4 @@
-//! Makes what was decided: forks, their Services, local workloads. No branch on the spec.
+//! Applies the desired forks, Services and local workloads, and prunes the rest. Must not branch on the spec.
 
 use std::collections::BTreeSet;
 
@@ -9,28 +9,28 @@ use kube::{
 };
 use sandbox::{
     api::{LocalWorkload, Sandbox, conditions::reasons, names},
-    refusal::Refusal,
+    rejection::Rejection,
 };
 use serde::Serialize;
 
 use super::{
+    apply_error::ApplyError,
     context::Context,
-    look::{Made, is_ours, kind},
-    place::Place,
-    refused::Stop,
+    dereference::{OwnedObjects, api_resource, is_owned_by},
+    fork_target::ForkTarget,
 };
 use crate::{
-    controllers::common::applied,
-    k8s::{K8sError, Kube, events::News},
+    controllers::common::apply_diff,
+    k8s::{K8sError, KubeClient, events::EventSpec},
 };
 
-/// What we do when we tell.
+/// `action` of the events of this module.
 const ACTION: &str = "Act";
 
-/// What a Sandbox shall have.
+/// The desired objects of a Sandbox.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Wanted {
-    /// Its Deployments, each with the name of the fork. One that is not to be touched now stands here as it is.
+pub(super) struct DesiredObjects {
+    /// Its Deployments, each with the name of the fork. A fork that must not change is included in its live state.
     pub forks: Vec<(String, DynamicObject)>,
     /// Its Services.
     pub services: Vec<DynamicObject>,
@@ -38,218 +38,235 @@ pub(super) struct Wanted {
     pub locals: Vec<DynamicObject>,
 }
 
-/// What there is.
-pub(super) struct Live<'a> {
-    /// What was made for the Sandbox.
-    pub made: &'a Made,
-    /// Local workloads that name it.
+/// The live objects.
+pub(super) struct LiveObjects<'a> {
+    /// The objects owned by the Sandbox.
+    pub owned: &'a OwnedObjects,
+    /// The local workloads that refer to it.
     pub locals: &'a [DynamicObject],
 }
 
-/// What came of it.
+/// The result of an apply.
 #[derive(Debug, Default)]
-pub(super) struct Acted {
-    /// The forks as they are now, each with its name.
+pub(super) struct ForkApplyOutcome {
+    /// The live forks after the apply, each with its name.
     pub forks: Vec<(String, DynamicObject)>,
-    /// Those that were not there before.
-    pub made: BTreeSet<String>,
+    /// The forks that were created.
+    pub created: BTreeSet<String>,
 }
 
-/// Makes what is wanted and is not there, and removes what is there and not wanted.
-pub(super) async fn carry_out(
+/// Applies the desired objects, then prunes the others.
+pub(super) async fn apply(
     object: &Sandbox,
-    wanted: Wanted,
-    live: Live<'_>,
-    (place, ctx): (&Place, &Context),
-) -> Result<Result<Acted, Refusal>, K8sError> {
-    let Wanted { forks, services, locals } = wanted;
-    let hand = Hand { object, place };
-    let made = Stop::parted(make(&hand, (&forks, &services, &locals), &live, ctx).await)?;
+    wanted: DesiredObjects,
+    live: LiveObjects<'_>,
+    (place, ctx): (&ForkTarget, &Context),
+) -> Result<Result<ForkApplyOutcome, Rejection>, K8sError> {
+    let DesiredObjects { forks, services, locals } = wanted;
+    let hand = ObjectWriter { object, target: place };
+    let made = ApplyError::split_rejection(apply_all(&hand, (&forks, &services, &locals), &live, ctx).await)?;
     let acted = match made {
         Ok(acted) => acted,
         Err(refusal) => return Ok(Err(refusal)),
     };
     let kube = &place.kube;
-    remove_rest(kube, &kind::<Service>(), &live.made.services, &services).await?;
+    prune(kube, &api_resource::<Service>(), &live.owned.services, &services).await?;
     let kept: Vec<DynamicObject> = acted.forks.iter().map(|(_, fork)| fork.clone()).collect();
-    remove_rest(kube, &kind::<Deployment>(), &live.made.forks, &kept).await?;
-    let ours: Vec<DynamicObject> = live.locals.iter().filter(|it| is_ours(it, object)).cloned().collect();
-    remove_rest(kube, &kind::<LocalWorkload>(), &ours, &locals).await?;
+    prune(kube, &api_resource::<Deployment>(), &live.owned.forks, &kept).await?;
+    let ours: Vec<DynamicObject> = live.locals.iter().filter(|it| is_owned_by(it, object)).cloned().collect();
+    prune(kube, &api_resource::<LocalWorkload>(), &ours, &locals).await?;
     Ok(Ok(acted))
 }
 
-/// Makes everything, or nothing: what the API server would refuse is found out before anything is written.
-async fn make(
-    hand: &Hand<'_>,
+/// Applies all objects or none: a dry run finds rejections before the first write.
+async fn apply_all(
+    hand: &ObjectWriter<'_>,
     (forks, services, locals): (&[(String, DynamicObject)], &[DynamicObject], &[DynamicObject]),
-    live: &Live<'_>,
+    live: &LiveObjects<'_>,
     ctx: &Context,
-) -> Result<Acted, Stop> {
+) -> Result<ForkApplyOutcome, ApplyError> {
     let (mut of_forks, mut others) = (Vec::new(), Vec::new());
     for (name, fork) in forks {
-        of_forks.push((name, hand.fork((name, fork), &live.made.forks, ctx).await?));
+        of_forks.push((name, hand.plan_fork((name, fork), &live.owned.forks, ctx).await?));
     }
     for service in services {
-        others.push(hand.task(kind::<Service>(), service, find(&live.made.services, service)).await?);
+        others.push(
+            hand.plan_object(api_resource::<Service>(), service, find_by_name(&live.owned.services, service))
+                .await?,
+        );
     }
     for local in locals {
-        others.push(hand.task(kind::<LocalWorkload>(), local, find(live.locals, local)).await?);
+        others.push(
+            hand.plan_object(api_resource::<LocalWorkload>(), local, find_by_name(live.locals, local))
+                .await?,
+        );
     }
-    hand.rehearse(of_forks.iter().map(|(_, it)| it).chain(&others)).await?;
-    let mut acted = Acted::default();
+    hand.dry_run(of_forks.iter().map(|(_, it)| it).chain(&others)).await?;
+    let mut acted = ForkApplyOutcome::default();
     for (name, task) in of_forks {
         let is_new = task.is_new;
-        let fork = hand.carry_out(task).await?;
+        let fork = hand.execute(task).await?;
         let generation = fork.metadata.generation.unwrap_or_default();
         if let Some((_, wanted)) = forks.iter().find(|(it, _)| it == name) {
-            ctx.memory.applied(&hand.uid(), name, &digest(wanted), generation);
+            ctx.fork_cache.record_applied(&hand.uid(), name, &desired_hash(wanted), generation);
         }
         if is_new {
-            let note = format!("made Deployment {} for fork {name}", fork.name_any());
-            ctx.common.events.tell(hand.object, News::normal(ACTION, "Forked", note)).await;
-            acted.made.insert(name.clone());
+            let note = format!("created Deployment {} for fork {name}", fork.name_any());
+            ctx.common.events.publish(hand.object, EventSpec::normal(ACTION, "Forked", note)).await;
+            acted.created.insert(name.clone());
         }
         acted.forks.push((name.clone(), fork));
     }
     for task in others {
-        hand.carry_out(task).await?;
+        hand.execute(task).await?;
     }
     Ok(acted)
 }
 
-/// What tells whether a fork is wanted as it was before. All of it: the addresses of its neighbours and the labels that Fargate
-/// wants are neither its baseline's nor its customizations.
-fn digest(wanted: &DynamicObject) -> String {
+/// Digest of the whole desired fork. The baseline and the customizations are not enough: addresses of sibling forks and Fargate
+/// labels are in neither.
+fn desired_hash(wanted: &DynamicObject) -> String {
     sandbox::digest::sha256(&serde_json::to_string(wanted).unwrap_or_default())
 }
 
-/// An object that shall be as it is here.
-struct Task {
+/// An object to apply.
+struct ApplyTask {
     kind: ApiResource,
     object: DynamicObject,
-    /// It is as it shall be.
-    is_done: bool,
-    /// There is none yet.
+    /// The live object already matches.
+    is_current: bool,
+    /// The object does not exist yet.
     is_new: bool,
 }
 
-impl Task {
+impl ApplyTask {
     fn name(&self) -> String {
         format!("{} {}", self.kind.kind, self.object.name_any())
     }
 }
 
-/// Writes for a Sandbox, in its place.
-struct Hand<'a> {
+/// Writes the objects of one Sandbox to its target.
+struct ObjectWriter<'a> {
     object: &'a Sandbox,
-    place: &'a Place,
+    target: &'a ForkTarget,
 }
 
-impl Hand<'_> {
+impl ObjectWriter<'_> {
     fn uid(&self) -> String {
         self.object.uid().unwrap_or_default()
     }
 
-    /// What is to be done about a fork.
-    async fn fork(
+    /// Plans the apply of a fork.
+    async fn plan_fork(
         &self,
         (name, wanted): (&str, &DynamicObject),
         made: &[DynamicObject],
         ctx: &Context,
-    ) -> Result<Task, Stop> {
-        let live = find(made, wanted);
-        // The API server writes some values down in its own way, so that what we applied looks like something else.
+    ) -> Result<ApplyTask, ApplyError> {
+        let live = find_by_name(made, wanted);
+        // The API server normalizes some values, so a comparison with the live object reports false differences.
         let is_known = |it: &DynamicObject| {
             let generation = it.metadata.generation.unwrap_or_default();
-            ctx.memory.is_applied(&self.uid(), name, &digest(wanted), generation)
-                && !is_to_write(Some(&it.metadata), &wanted.metadata)
+            ctx.fork_cache.is_applied(&self.uid(), name, &desired_hash(wanted), generation)
+                && !needs_apply(Some(&it.metadata), &wanted.metadata)
         };
         match live.filter(|it| is_known(it)) {
-            Some(live) => {
-                Ok(Task { kind: kind::<Deployment>(), object: live.clone(), is_done: true, is_new: false })
-            }
-            None => self.task(kind::<Deployment>(), wanted, live).await,
+            Some(live) => Ok(ApplyTask {
+                kind: api_resource::<Deployment>(),
+                object: live.clone(),
+                is_current: true,
+                is_new: false,
+            }),
+            None => self.plan_object(api_resource::<Deployment>(), wanted, live).await,
         }
     }
 
-    /// What is to be done about an object. One of the same name that is not ours is left alone.
-    async fn task(
+    /// Plans the apply of an object. Rejects if an object of the same name is not owned by the Sandbox.
+    async fn plan_object(
         &self,
         kind: ApiResource,
         wanted: &DynamicObject,
         live: Option<&DynamicObject>,
-    ) -> Result<Task, Stop> {
-        let Self { object, place } = self;
+    ) -> Result<ApplyTask, ApplyError> {
+        let Self { object, target: place } = self;
         let live = match live {
             Some(live) => Some(live.clone()),
-            None => place.kube.get_dynamic(&kind, Some(&place.spot.namespace), &wanted.name_any()).await?,
+            None => {
+                place.kube.get_dynamic(&kind, Some(&place.location.namespace), &wanted.name_any()).await?
+            }
         };
-        if let Some(theirs) = live.as_ref().filter(|it| !is_ours(it, object)) {
-            return Err(taken(&kind, theirs).into());
+        if let Some(theirs) = live.as_ref().filter(|it| !is_owned_by(it, object)) {
+            return Err(name_taken(&kind, theirs).into());
         }
-        let is_done = live.as_ref().is_some_and(|it| !is_to_write(Some(it), wanted));
+        let is_done = live.as_ref().is_some_and(|it| !needs_apply(Some(it), wanted));
         let is_new = live.is_none();
         let object = match live {
             Some(live) if is_done => live,
-            // Only the one that was looked at is changed, not another that took its name meanwhile.
+            // The uid is a precondition: an object recreated under the same name in the meantime is not changed.
             live => {
                 let mut object = wanted.clone();
                 object.metadata.uid = live.and_then(|it| it.metadata.uid);
                 object
             }
         };
-        Ok(Task { kind, object, is_done, is_new })
+        Ok(ApplyTask { kind, object, is_current: is_done, is_new })
     }
 
-    /// Asks the API server whether it would take everything. Where one thing alone is to be done, doing it tells as much.
-    async fn rehearse(&self, tasks: impl Iterator<Item = &Task> + Clone + Send) -> Result<(), Stop> {
-        let todo = tasks.filter(|it| !it.is_done);
+    /// Dry-runs all pending applies. Skipped for a single one, whose real apply is equally atomic.
+    async fn dry_run(
+        &self,
+        tasks: impl Iterator<Item = &ApplyTask> + Clone + Send,
+    ) -> Result<(), ApplyError> {
+        let todo = tasks.filter(|it| !it.is_current);
         if todo.clone().nth(1).is_none() {
             return Ok(());
         }
         for task in todo {
-            let taken = self.place.kube.rehearse_apply(&task.kind, names::FIELD_MANAGER, &task.object);
-            taken.await.map_err(Stop::at(&task.name()))?;
+            let taken = self.target.kube.dry_run_apply(&task.kind, names::FIELD_MANAGER, &task.object);
+            taken.await.map_err(ApplyError::classify(&task.name()))?;
         }
         Ok(())
     }
 
-    /// Brings an object to what it shall be, and gives it as it is then.
-    async fn carry_out(&self, task: Task) -> Result<DynamicObject, Stop> {
-        if task.is_done {
+    /// Applies an object and returns its live state.
+    async fn execute(&self, task: ApplyTask) -> Result<DynamicObject, ApplyError> {
+        if task.is_current {
             return Ok(task.object);
         }
-        let applied = self.place.kube.apply_dynamic(&task.kind, names::FIELD_MANAGER, &task.object);
-        applied.await.map_err(Stop::at(&task.name()))
+        let applied = self.target.kube.apply_dynamic(&task.kind, names::FIELD_MANAGER, &task.object);
+        applied.await.map_err(ApplyError::classify(&task.name()))
     }
 }
 
-async fn remove_rest(
-    kube: &Kube,
+async fn prune(
+    kube: &KubeClient,
     kind: &ApiResource,
     made: &[DynamicObject],
     wanted: &[DynamicObject],
 ) -> Result<(), K8sError> {
-    for rest in made.iter().filter(|it| find(wanted, it).is_none()) {
+    for rest in made.iter().filter(|it| find_by_name(wanted, it).is_none()) {
         kube.delete_dynamic(kind, rest).await?;
     }
     Ok(())
 }
 
-fn find<'a>(all: &'a [DynamicObject], wanted: &DynamicObject) -> Option<&'a DynamicObject> {
+fn find_by_name<'a>(all: &'a [DynamicObject], wanted: &DynamicObject) -> Option<&'a DynamicObject> {
     all.iter().find(|it| it.metadata.name == wanted.metadata.name)
 }
 
-/// Whether an object is to be written.
-fn is_to_write<K: Serialize>(live: Option<&K>, wanted: &K) -> bool {
+/// Whether an apply would change the live object.
+fn needs_apply<K: Serialize>(live: Option<&K>, wanted: &K) -> bool {
     let Some(live) = live else { return true };
     match (serde_json::to_value(live), serde_json::to_value(wanted)) {
-        (Ok(live), Ok(wanted)) => applied::differs_from(&live, &wanted, names::FIELD_MANAGER),
+        (Ok(live), Ok(wanted)) => apply_diff::needs_apply_as(&live, &wanted, names::FIELD_MANAGER),
         _ => true,
     }
 }
 
-fn taken(kind: &ApiResource, found: &DynamicObject) -> Refusal {
+fn name_taken(kind: &ApiResource, found: &DynamicObject) -> Rejection {
     let (kind, name) = (&kind.kind, found.name_any());
-    Refusal::new(reasons::NAME_TAKEN, format!("{kind} {name} is there already and belongs to somebody else"))
+    Rejection::new(
+        reasons::NAME_TAKEN,
+        format!("{kind} {name} already exists and is not owned by this Sandbox"),
+    )
 }

@@ -1,34 +1,34 @@
-//! What the API server refuses, as something that can be said of a Sandbox. Pure.
+//! Distinguishes rejections by the API server, which become conditions, from errors that are retried. Pure.
 
-use sandbox::{api::conditions::reasons, refusal::Refusal};
+use sandbox::{api::conditions::reasons, rejection::Rejection};
 
 use crate::k8s::K8sError;
 
-/// Why something stopped: the Sandbox cannot have what it asks for, or nobody knows yet.
+/// Why an apply failed.
 #[derive(Debug)]
-pub(super) enum Stop {
-    /// It cannot have it.
-    Refused(Refusal),
-    /// Nobody knows.
+pub(super) enum ApplyError {
+    /// The API server rejects the object; a retry does not help.
+    Rejected(Rejection),
+    /// The request failed; it is retried.
     Failed(K8sError),
 }
 
-impl From<Refusal> for Stop {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
+impl From<Rejection> for ApplyError {
+    fn from(refusal: Rejection) -> Self {
+        Self::Rejected(refusal)
     }
 }
 
-impl From<K8sError> for Stop {
+impl From<K8sError> for ApplyError {
     fn from(error: K8sError) -> Self {
         Self::Failed(error)
     }
 }
 
-impl Stop {
-    /// What it means that `what` was not taken. An object that breaks a rule, a quota and a policy do so the next time, too; they
-    /// are told in the server's own words. Whoever is not let in at all was not even listened to.
-    pub(super) fn at(what: &str) -> impl Fn(K8sError) -> Self {
+impl ApplyError {
+    /// Classifies the error of applying `what`. Validation errors, quotas and policies are permanent and keep the server's message.
+    /// A 401 is not: the request was never evaluated.
+    pub(super) fn classify(what: &str) -> impl Fn(K8sError) -> Self {
         move |error| {
             let (reason, told) = match &error {
                 K8sError::Invalid { source, .. } => (reasons::REFUSED_BY_SERVER, &source.message),
@@ -37,15 +37,15 @@ impl Stop {
                 }
                 _ => return Self::Failed(error),
             };
-            Self::Refused(Refusal::new(reason, format!("the API server does not take {what}: {told}")))
+            Self::Rejected(Rejection::new(reason, format!("the API server rejected {what}: {told}")))
         }
     }
 
-    /// As callers want it who go on after a refusal.
-    pub(super) fn parted<T>(outcome: Result<T, Self>) -> Result<Result<T, Refusal>, K8sError> {
+    /// Splits a rejection from an error, for callers that continue after a rejection.
+    pub(super) fn split_rejection<T>(outcome: Result<T, Self>) -> Result<Result<T, Rejection>, K8sError> {
         match outcome {
             Ok(done) => Ok(Ok(done)),
-            Err(Self::Refused(refusal)) => Ok(Err(refusal)),
+            Err(Self::Rejected(refusal)) => Ok(Err(refusal)),
             Err(Self::Failed(error)) => Err(error),
         }
     }
@@ -56,33 +56,37 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::k8s::Deed;
+    use crate::k8s::ApiOperation;
 
     fn status(code: u16) -> Box<kube::core::Status> {
         serde_json::from_value(json!({"code": code, "message": "limit exceeded"})).unwrap()
     }
 
-    fn deed() -> Deed {
-        Deed { verb: "apply", what: "Deployment shop/cart-pr-1".to_owned() }
+    fn operation() -> ApiOperation {
+        ApiOperation { verb: "apply", target: "Deployment shop/cart-pr-1".to_owned() }
     }
 
     #[test]
     fn what_the_server_finds_wrong_is_told_in_its_own_words() {
-        let invalid = K8sError::Invalid { deed: deed(), source: status(422) };
-        let Stop::Refused(refusal) = Stop::at("fork cart")(invalid) else { panic!("it is refused") };
+        let invalid = K8sError::Invalid { operation: operation(), source: status(422) };
+        let ApplyError::Rejected(refusal) = ApplyError::classify("fork cart")(invalid) else {
+            panic!("it is refused")
+        };
         assert_eq!(refusal.reason, "RefusedByServer");
-        assert_eq!(refusal.message, "the API server does not take fork cart: limit exceeded");
-        let forbidden = K8sError::Forbidden { deed: deed(), source: status(403) };
-        let Stop::Refused(refusal) = Stop::at("fork cart")(forbidden) else { panic!("it is refused") };
+        assert_eq!(refusal.message, "the API server rejected fork cart: limit exceeded");
+        let forbidden = K8sError::Forbidden { operation: operation(), source: status(403) };
+        let ApplyError::Rejected(refusal) = ApplyError::classify("fork cart")(forbidden) else {
+            panic!("it is refused")
+        };
         assert_eq!(refusal.reason, "Forbidden");
     }
 
     #[test]
     fn what_passes_is_no_refusal() {
-        let unknown = K8sError::Forbidden { deed: deed(), source: status(401) };
-        let busy = K8sError::Trouble { deed: deed(), source: status(503) };
-        for error in [unknown, busy, K8sError::NotFound { deed: deed() }] {
-            assert!(matches!(Stop::at("fork cart")(error), Stop::Failed(_)));
+        let unknown = K8sError::Forbidden { operation: operation(), source: status(401) };
+        let busy = K8sError::Trouble { operation: operation(), source: status(503) };
+        for error in [unknown, busy, K8sError::NotFound { operation: operation() }] {
+            assert!(matches!(ApplyError::classify("fork cart")(error), ApplyError::Failed(_)));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What every reconcile of a Sandbox gets: what all get, and what is remembered between two looks.
+//! The context of a Sandbox reconcile: the common context, caches, and the channel that triggers reconciles.
 
 use std::{
     borrow::Cow,
@@ -13,116 +13,121 @@ use kube::{
     core::{DeserializeGuard, DynamicObject},
     runtime::reflector::{ObjectRef, Store},
 };
-use sandbox::{api::Sandbox, routes::Kind};
+use sandbox::{api::Sandbox, routes::OwnerKind};
 use tokio::sync::Notify;
 
 use super::{
-    far::Clusters,
-    index::{Index, Spot},
-    memory::Memory,
-    rivals::{self, Rival},
+    baseline_index::{BaselineIndex, ClusterNamespace},
+    fork_cache::ForkCache,
+    key_conflict::{self, Claimant},
+    remote_clusters::ClusterConnections,
 };
-use crate::controllers::common::{self, board::Board, outpost::Ground};
+use crate::controllers::common::{self, remote_target::SandboxScope, route_snapshot::RouteSnapshotter};
 
-/// A Sandbox as the watches know it.
-pub(super) type Ref = ObjectRef<DeserializeGuard<Sandbox>>;
+/// Reference to a Sandbox in the controller's queue.
+pub(super) type SandboxObjectRef = ObjectRef<DeserializeGuard<Sandbox>>;
 
-/// What every reconcile gets.
+/// The context of every reconcile.
 pub struct Context {
-    /// What all controllers need.
+    /// The context of all controllers.
     pub(super) common: Arc<common::Context>,
-    /// Who is made from what.
-    pub(super) index: Arc<Index>,
-    /// Whether this is the operator's own cluster.
-    pub(super) ground: Ground,
-    /// The clusters that this operator made, and that Sandboxes live in.
-    pub(super) clusters: Clusters,
-    /// The last Sandbox of a cluster has left it.
-    pub(super) left: Notify,
-    /// What is remembered between two looks.
-    pub(super) memory: Memory,
-    /// The routes, and who has them.
-    pub(super) board: Arc<Board>,
-    known: OnceLock<Store<DeserializeGuard<Sandbox>>>,
-    locals: OnceLock<Store<DynamicObject>>,
-    told: UnboundedSender<Ref>,
-    heard: Mutex<Option<UnboundedReceiver<Ref>>>,
+    /// Sandboxes by baseline.
+    pub(super) index: Arc<BaselineIndex>,
+    /// Management cluster or workload cluster.
+    pub(super) scope: SandboxScope,
+    /// Connections to the workload clusters that Sandboxes refer to.
+    pub(super) clusters: ClusterConnections,
+    /// Notified when the last Sandbox of a workload cluster was deleted.
+    pub(super) cluster_vacated: Notify,
+    /// State of forks that is kept between reconciles.
+    pub(super) fork_cache: ForkCache,
+    /// The desired routes, and the routers that have them.
+    pub(super) snapshotter: Arc<RouteSnapshotter>,
+    sandbox_store: OnceLock<Store<DeserializeGuard<Sandbox>>>,
+    local_workload_store: OnceLock<Store<DynamicObject>>,
+    trigger_sender: UnboundedSender<SandboxObjectRef>,
+    trigger_receiver: Mutex<Option<UnboundedReceiver<SandboxObjectRef>>>,
 }
 
 impl Context {
-    pub(super) fn new(common: Arc<common::Context>, board: Arc<Board>, ground: Ground) -> Self {
-        let (told, heard) = unbounded();
+    pub(super) fn new(
+        common: Arc<common::Context>,
+        snapshotter: Arc<RouteSnapshotter>,
+        scope: SandboxScope,
+    ) -> Self {
+        let (trigger_sender, heard) = unbounded();
         Self {
-            board,
+            snapshotter,
             common,
-            ground,
+            scope,
             index: Arc::default(),
-            clusters: Clusters::default(),
-            left: Notify::new(),
-            memory: Memory::default(),
-            known: OnceLock::new(),
-            locals: OnceLock::new(),
-            told,
-            heard: Mutex::new(Some(heard)),
+            clusters: ClusterConnections::default(),
+            cluster_vacated: Notify::new(),
+            fork_cache: ForkCache::default(),
+            sandbox_store: OnceLock::new(),
+            local_workload_store: OnceLock::new(),
+            trigger_sender,
+            trigger_receiver: Mutex::new(Some(heard)),
         }
     }
 
-    /// Where those are heard that shall be looked at; for the one who asks first.
-    pub(super) fn heard(&self) -> Option<UnboundedReceiver<Ref>> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// The stream of Sandboxes to reconcile. Some only for the first call.
+    pub(super) fn take_triggers(&self) -> Option<UnboundedReceiver<SandboxObjectRef>> {
+        self.trigger_receiver.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Says where all Sandboxes are known.
-    pub(super) fn know(&self, store: Store<DeserializeGuard<Sandbox>>) {
-        // Only the first one is kept, and there is no second.
-        let _first = self.known.set(store);
+    /// Sets the store of all Sandboxes.
+    pub(super) fn set_sandbox_store(&self, store: Store<DeserializeGuard<Sandbox>>) {
+        // Called once; a second call would be ignored.
+        let _first = self.sandbox_store.set(store);
     }
 
-    /// Says where all local workloads are known.
-    pub(super) fn know_locals(&self, store: Store<DynamicObject>) {
-        // Only the first one is kept, and there is no second.
-        let _first = self.locals.set(store);
+    /// Sets the store of all local workloads.
+    pub(super) fn set_local_workload_store(&self, store: Store<DynamicObject>) {
+        // Called once; a second call would be ignored.
+        let _first = self.local_workload_store.set(store);
     }
 
-    /// All local workloads; none of them before they were seen once.
-    pub(super) fn locals(&self) -> Option<Vec<Arc<DynamicObject>>> {
-        let store = self.locals.get()?;
+    /// All local workloads; `None` until the store is synced.
+    pub(super) fn local_workloads(&self) -> Option<Vec<Arc<DynamicObject>>> {
+        let store = self.local_workload_store.get()?;
         store.wait_until_ready().now_or_never()?.ok()?;
         Some(store.state())
     }
 
-    /// Everybody who asks for a key.
-    pub(super) fn rivals(&self, key: &str) -> Vec<Rival> {
+    /// All objects that claim a routing key.
+    pub(super) fn claimants(&self, key: &str) -> Vec<Claimant> {
         let of = |it: &Sandbox| {
-            let is_rival = known_key(it) == key && !rivals::is_out(&it.metadata);
-            is_rival.then(|| (Kind::Sandbox, it.metadata.clone()))
+            let is_rival = current_routing_key(it) == key && !key_conflict::has_released_key(&it.metadata);
+            is_rival.then(|| (OwnerKind::Sandbox, it.metadata.clone()))
         };
-        let mut all: Vec<Rival> = self.sandboxes().iter().filter_map(|it| of(it.0.as_ref().ok()?)).collect();
-        let picture = self.board.picture();
+        let mut all: Vec<Claimant> =
+            self.sandboxes().iter().filter_map(|it| of(it.0.as_ref().ok()?)).collect();
+        let picture = self.snapshotter.latest_snapshot();
         let groups = picture.iter().filter_map(|it| it.groups.get(key)).flatten();
-        all.extend(groups.map(|it| (Kind::RouteGroup, it.clone())));
+        all.extend(groups.map(|it| (OwnerKind::RouteGroup, it.clone())));
         all
     }
 
-    /// All Sandboxes, also those that cannot be read.
+    /// All Sandboxes, including those that do not decode.
     pub(super) fn sandboxes(&self) -> Vec<Arc<DeserializeGuard<Sandbox>>> {
-        self.known.get().map(Store::state).unwrap_or_default()
+        self.sandbox_store.get().map(Store::state).unwrap_or_default()
     }
 
-    /// For those who find out that Sandboxes are to be looked at.
-    pub(super) fn waker(&self) -> UnboundedSender<Ref> {
-        self.told.clone()
+    /// Sender that triggers reconciles of Sandboxes.
+    pub(super) fn trigger_sender(&self) -> UnboundedSender<SandboxObjectRef> {
+        self.trigger_sender.clone()
     }
 }
 
-/// The key of a Sandbox. Where it was told before it is not made again: there may be thousands of them.
-pub(super) fn known_key(object: &Sandbox) -> Cow<'_, str> {
+/// The routing key of a Sandbox, from its status if possible: hashing uids of thousands of Sandboxes is measurable.
+pub(super) fn current_routing_key(object: &Sandbox) -> Cow<'_, str> {
     let told = object.status.as_ref().and_then(|it| it.routing_key.as_deref());
     let said = object.spec.routing_key.as_deref().filter(|it| !it.is_empty());
-    said.or(told).map_or_else(|| Cow::Owned(super::key(object)), Cow::Borrowed)
+    said.or(told).map_or_else(|| Cow::Owned(super::routing_key(object)), Cow::Borrowed)
 }
 
-/// How a Sandbox of a spot is known.
-pub(super) fn reference(spot: &Spot, name: &str) -> Ref {
+/// The object reference of a Sandbox.
+pub(super) fn object_ref(spot: &ClusterNamespace, name: &str) -> SandboxObjectRef {
     ObjectRef::new(name).within(&spot.namespace)
 }

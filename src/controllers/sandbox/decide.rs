@@ -1,4 +1,4 @@
-//! Which forks are made anew now, which later, and which stay as they are. Pure.
+//! Decides which forks are applied now, which are debounced, and which stay unchanged. Pure.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -10,130 +10,143 @@ use sandbox::{
 };
 
 use super::{
-    build::{BASELINE_ANNOTATION, Built, CUSTOMIZATIONS_ANNOTATION, Source, dynamic, remembered},
+    build::{
+        BASELINE_HASH_ANNOTATION, BuiltFork, CUSTOMIZATIONS_HASH_ANNOTATION, ForkSource, pinned_deployment,
+        to_dynamic,
+    },
     context::Context,
+    fork_pass::ForkPass,
     status,
-    work::Work,
 };
 
-/// Changes of a baseline within this time are followed at once.
-pub(super) const COALESCE: Duration = Duration::from_secs(5);
+/// Changes of a baseline within this window lead to a single rollout of the fork.
+pub(super) const BASELINE_DEBOUNCE: Duration = Duration::from_secs(5);
 
-/// What is to be done about a fork.
+/// The next step for a fork.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step {
-    /// It is brought to what it shall be.
-    Make {
-        /// The baseline it was made from and the one it is made from, if that is why.
-        moved: Option<(String, String)>,
+pub(super) enum ForkStep {
+    /// Apply the desired Deployment.
+    Apply {
+        /// The old and the new baseline hash, if a changed baseline is the cause.
+        baseline_change: Option<(String, String)>,
     },
-    /// It stays as it is until then.
-    Later(Timestamp),
-    /// It stays as it is.
+    /// Keep it until this time.
+    Debounce(Timestamp),
+    /// Keep it: its policy is `Pin`.
     Pinned,
 }
 
-/// What is to be done about a fork. `restless_since` is asked only if the baseline has changed.
-pub(super) fn step(
+/// Decides the step for a fork. Calls `restless_since` only if the baseline has changed.
+pub(super) fn decide_fork(
     fork: &ForkSpec,
-    built: &Built,
+    built: &BuiltFork,
     live: Option<&DynamicObject>,
     now: Timestamp,
     restless_since: impl FnOnce() -> Timestamp,
-) -> Step {
-    let Some(live) = live else { return Step::Make { moved: None } };
+) -> ForkStep {
+    let Some(live) = live else { return ForkStep::Apply { baseline_change: None } };
     let of = |it: &DynamicObject, key: &str| it.annotations().get(key).cloned().unwrap_or_default();
-    let before = of(live, BASELINE_ANNOTATION);
+    let before = of(live, BASELINE_HASH_ANNOTATION);
     let is_same = before == built.baseline_hash;
-    // One that is customized otherwise is made anew, and from the baseline as it is: there is no other any more.
+    // Changed customizations are applied to the current baseline, even for a pinned fork: the old baseline no longer exists.
     let is_customized =
-        of(live, CUSTOMIZATIONS_ANNOTATION) != of(&built.deployment, CUSTOMIZATIONS_ANNOTATION);
+        of(live, CUSTOMIZATIONS_HASH_ANNOTATION) != of(&built.deployment, CUSTOMIZATIONS_HASH_ANNOTATION);
     if is_same || is_customized {
-        return Step::Make { moved: None };
+        return ForkStep::Apply { baseline_change: None };
     }
     if fork.baseline_update_policy == BaselineUpdatePolicy::Pin {
-        return Step::Pinned;
+        return ForkStep::Pinned;
     }
-    let pause = SignedDuration::try_from(COALESCE).unwrap_or_default();
+    let pause = SignedDuration::try_from(BASELINE_DEBOUNCE).unwrap_or_default();
     let then = restless_since().saturating_add(pause).unwrap_or(now);
     if now < then {
-        return Step::Later(then);
+        return ForkStep::Debounce(then);
     }
-    Step::Make { moved: Some((before, built.baseline_hash.clone())) }
+    ForkStep::Apply { baseline_change: Some((before, built.baseline_hash.clone())) }
 }
 
-/// What a Sandbox shall have now.
+/// The desired forks and Services of a Sandbox.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
-    /// Its forks; those that are not to be touched now as they are.
-    pub forks: Vec<status::Fork>,
+pub(super) struct ForkPlan {
+    /// Its forks; those that must not change in their live state.
+    pub forks: Vec<status::ForkState>,
     /// Its Services.
     pub services: Vec<DynamicObject>,
-    /// Forks that are made anew because their baselines changed, with the digests before and after.
-    pub moved: Vec<(String, String, String)>,
-    /// When to look again.
-    pub wake: Option<Timestamp>,
+    /// Forks that follow a changed baseline, with the hashes before and after.
+    pub baseline_changes: Vec<(String, String, String)>,
+    /// When to requeue.
+    pub requeue_at: Option<Timestamp>,
 }
 
-/// Decides for all forks of a Sandbox.
-pub(super) fn plan(work: &Work<'_>, sources: &[Source<'_>], built: &[Built], ctx: &Context) -> Plan {
+/// Plans all forks of a Sandbox.
+pub(super) fn plan_forks(
+    work: &ForkPass<'_>,
+    sources: &[ForkSource<'_>],
+    built: &[BuiltFork],
+    ctx: &Context,
+) -> ForkPlan {
     let uid = work.object.uid().unwrap_or_default();
-    let caught: BTreeSet<String> = work.caught().iter().map(|(it, _)| it.name_any()).collect();
-    let mut plan = Plan::default();
+    let caught: BTreeSet<String> = work.misselected_forks().iter().map(|(it, _)| it.name_any()).collect();
+    let mut plan = ForkPlan::default();
     for (source, built) in sources.iter().zip(built) {
         let name = source.fork.name();
-        let live = work.live(&source.fork.fork_of.name);
-        // Nobody waits for a second change while a fork has the baseline's traffic.
+        let live = work.live_fork(&source.fork.fork_of.name);
+        // No debounce while the fork receives the baseline's traffic.
         let is_urgent = live.is_some_and(|it| caught.contains(&it.name_any()));
-        let since = || ctx.memory.restless_since(&uid, name, work.at.now);
+        let since = || ctx.fork_cache.changed_since(&uid, name, work.status_ctx.now);
         let restless = || if is_urgent { Timestamp::MIN } else { since() };
-        let step = step(source.fork, built, live, work.at.now, restless);
-        let fork = fork(work, source, built);
+        let step = decide_fork(source.fork, built, live, work.status_ctx.now, restless);
+        let fork = desired_fork(work, source, built);
         match (step, live) {
-            (Step::Make { moved }, _) => {
-                ctx.memory.calm(&uid, name);
-                plan.moved.extend(moved.map(|(from, to)| (name.to_owned(), from, to)));
+            (ForkStep::Apply { baseline_change: moved }, _) => {
+                ctx.fork_cache.clear_changed(&uid, name);
+                plan.baseline_changes.extend(moved.map(|(from, to)| (name.to_owned(), from, to)));
                 plan.services.extend(built.services.iter().cloned());
                 plan.forks.push(fork);
             }
             (later, Some(live)) => {
                 let noted = match later {
-                    Step::Later(then) => {
-                        plan.wake = Some(plan.wake.map_or(then, |it| it.min(then)));
+                    ForkStep::Debounce(then) => {
+                        plan.requeue_at = Some(plan.requeue_at.map_or(then, |it| it.min(then)));
                         None
                     }
-                    // What somebody else made of it is undone; the baseline stays the one it was.
-                    Step::Pinned | Step::Make { .. } => remembered(live),
+                    // Foreign edits are reverted to the recorded manifest; the baseline stays the pinned one.
+                    ForkStep::Pinned | ForkStep::Apply { .. } => pinned_deployment(live),
                 };
-                stay(work, source, (fork, noted.as_ref().unwrap_or(live)), &mut plan);
+                keep_fork(work, source, (fork, noted.as_ref().unwrap_or(live)), &mut plan);
             }
-            // What is not there is made.
-            (Step::Later(_) | Step::Pinned, None) => plan.forks.push(fork),
+            // A missing fork is created.
+            (ForkStep::Debounce(_) | ForkStep::Pinned, None) => plan.forks.push(fork),
         }
     }
-    orphans(work, &mut plan);
+    keep_orphans(work, &mut plan);
     plan
 }
 
-fn fork(work: &Work<'_>, source: &Source<'_>, built: &Built) -> status::Fork {
-    let meta = work.around.baselines.get(&source.fork.fork_of.name).map(|it| &it.metadata);
-    status::Fork {
+fn desired_fork(work: &ForkPass<'_>, source: &ForkSource<'_>, built: &BuiltFork) -> status::ForkState {
+    let meta = work.namespace.baselines.get(&source.fork.fork_of.name).map(|it| &it.metadata);
+    status::ForkState {
         name: built.name.clone(),
         live: built.deployment.clone(),
         up_to_date: true,
         baseline: meta.map(|it| (it.uid.clone().unwrap_or_default(), it.generation.unwrap_or_default())),
-        services: built.statuses.clone(),
+        services: built.service_statuses.clone(),
         unroutable: built.unroutable.clone(),
-        fargate: matches!(built.place, sandbox::fargate::Place::Fargate { .. }),
+        on_fargate: matches!(built.placement, sandbox::fargate::Placement::Fargate { .. }),
     }
 }
 
-/// A fork that stays as it is, with the Services that fit it.
-fn stay(work: &Work<'_>, source: &Source<'_>, (fork, live): (status::Fork, &DynamicObject), plan: &mut Plan) {
+/// Keeps a fork unchanged, with Services that match its live ports.
+fn keep_fork(
+    work: &ForkPass<'_>,
+    source: &ForkSource<'_>,
+    (fork, live): (status::ForkState, &DynamicObject),
+    plan: &mut ForkPlan,
+) {
     let value = serde_json::to_value(live).unwrap_or_default();
-    let services = fork_services(work.object, &source.baseline, &value, &work.around.services);
-    plan.services.extend(services.services.iter().filter_map(|it| dynamic(it).ok()));
-    plan.forks.push(status::Fork {
+    let services = fork_services(work.object, &source.baseline, &value, &work.namespace.services);
+    plan.services.extend(services.services.iter().filter_map(|it| to_dynamic(it).ok()));
+    plan.forks.push(status::ForkState {
         live: live.clone(),
         up_to_date: false,
         services: services.statuses,
@@ -142,15 +155,15 @@ fn stay(work: &Work<'_>, source: &Source<'_>, (fork, live): (status::Fork, &Dyna
     });
 }
 
-/// Forks whose baselines are gone stay, and so do their Services.
-fn orphans(work: &Work<'_>, plan: &mut Plan) {
-    for fork in work.kept() {
+/// Keeps forks whose baselines were deleted, and their Services.
+fn keep_orphans(work: &ForkPass<'_>, plan: &mut ForkPlan) {
+    for fork in work.retained_forks() {
         if plan.forks.iter().any(|it| it.name == fork.name) {
             continue;
         }
         let id = fork.live.name_any();
-        let own = work.made.services.iter().filter(|it| it.labels().get(names::FORK_LABEL) == Some(&id));
+        let own = work.owned.services.iter().filter(|it| it.labels().get(names::FORK_LABEL) == Some(&id));
         plan.services.extend(own.cloned());
-        plan.forks.push(status::Fork { up_to_date: false, ..fork });
+        plan.forks.push(status::ForkState { up_to_date: false, ..fork });
     }
 }

@@ -1,6 +1,6 @@
-//! A Sandbox that goes: routes first, so that nobody is sent to a fork that ends; then local workloads, Services and forks.
+//! Deletion of a Sandbox. Order: routes, so that no request reaches a terminating fork; then local workloads, Services, forks.
 //!
-//! Each step may be done again, and none holds the object for ever: what is absent counts as done.
+//! Every step is idempotent and bounded in time: a missing object counts as deleted, and no step blocks the finalizer forever.
 
 use std::{marker::PhantomData, sync::Arc, time::Duration};
 
@@ -14,118 +14,136 @@ use sandbox::api::{ClusterRef, LocalWorkload, Sandbox, SandboxSpec, names};
 
 use super::{
     context::Context,
-    elsewhere::{self, Left},
-    look::{self, kind},
-    place::{self, Place},
-    routes,
-    status::{self, Moment},
-    write,
+    dereference::{self, api_resource},
+    fork_target::{self, ForkTarget},
+    remote::{self, RemoteCleanup},
+    route_status,
+    status::{self, StatusContext},
+    write_status,
 };
 use crate::{
     controllers::common::{
-        drive,
-        meter::since,
-        step::{Step, Stopped},
+        metrics::elapsed_since,
+        reconcile_error::{ReconcileError, ReconcileStep},
+        runner,
     },
-    k8s::{K8sError, events::News},
+    k8s::{K8sError, events::EventSpec},
 };
 
-/// How long routers may take to say that they know.
-const WITHDRAWAL: Duration = Duration::from_secs(5);
-/// How often we look whether they said so.
-const LOOK: Duration = Duration::from_millis(250);
-/// What we do when we tell.
+/// How long to wait for the routers to confirm that they withdrew the routes.
+const WITHDRAWAL_TIMEOUT: Duration = Duration::from_secs(5);
+/// Poll interval for that confirmation.
+const WITHDRAWAL_POLL: Duration = Duration::from_millis(250);
+/// `action` of the events of this module.
 const ACTION: &str = "Remove";
 
-/// One that goes and that nobody can read, as far as it takes to let it go: what was made for it is known by its name and its uid.
-pub(super) async fn bare(
+/// Replaces an undecodable Sandbox that is being deleted by a minimal one. Name, uid and `clusterRef` suffice for the cleanup.
+pub(super) async fn minimal_if_undecodable(
     object: Arc<DeserializeGuard<Sandbox>>,
     ctx: &Context,
-) -> Result<Arc<DeserializeGuard<Sandbox>>, Stopped> {
+) -> Result<Arc<DeserializeGuard<Sandbox>>, ReconcileError> {
     let Some(invalid) = object.0.as_ref().err().filter(|it| it.metadata.deletion_timestamp.is_some()) else {
         return Ok(object);
     };
     let meta = &invalid.metadata;
     let (home, name) = (meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default());
-    let raw = ctx.common.kube.get_dynamic(&kind::<Sandbox>(), home, name).await;
-    let raw = raw.map_err(Step::Dereference.stopped())?;
+    let raw = ctx.common.kube.get_dynamic(&api_resource::<Sandbox>(), home, name).await;
+    let raw = raw.map_err(ReconcileStep::Dereference.wrap_error())?;
     let cluster = raw.and_then(|it| Some(it.data.pointer("/spec/clusterRef/name")?.as_str()?.to_owned()));
     let spec = SandboxSpec { cluster_ref: cluster.map(|name| ClusterRef { name }), ..SandboxSpec::default() };
     let metadata = meta.clone();
     Ok(Arc::new(DeserializeGuard(Ok(Sandbox { metadata, spec, status: None }))))
 }
 
-/// Removes what was made for a Sandbox, and lets it go.
-pub(super) async fn remove(object: &Sandbox, ctx: &Context) -> Result<Action, Stopped> {
+/// Deletes the objects of a Sandbox and removes its finalizer.
+pub(super) async fn reconcile_deletion(object: &Sandbox, ctx: &Context) -> Result<Action, ReconcileError> {
     if !object.finalizers().iter().any(|it| it == names::FINALIZER) {
         return Ok(Action::await_change());
     }
     let now = (ctx.common.clock)();
-    let age = since(object.metadata.deletion_timestamp.as_ref(), now).unwrap_or_default();
-    let at = Moment { generation: object.metadata.generation, now, end: None };
-    ctx.index.set(&place::spot(object), &object.name_any(), look::baselines_of(object));
+    let age = elapsed_since(object.metadata.deletion_timestamp.as_ref(), now).unwrap_or_default();
+    let at = StatusContext { generation: object.metadata.generation, now, expires_at: None };
+    ctx.index.set(
+        &fork_target::cluster_namespace(object),
+        &object.name_any(),
+        dereference::baseline_names(object),
+    );
     if object.spec.cluster_ref.is_some() {
-        let left = match elsewhere::remove(object, at, age, ctx).await? {
-            Left::Waits(action) => return Ok(action),
-            Left::Abandoned(why) => Some(why),
-            Left::Nothing => None,
+        let left = match remote::delete_remote(object, at, age, ctx).await? {
+            RemoteCleanup::InProgress(action) => return Ok(action),
+            RemoteCleanup::Abandoned(why) => Some(why),
+            RemoteCleanup::Done => None,
         };
-        release(object, left, ctx).await?;
+        finalize(object, left, ctx).await?;
         return Ok(Action::await_change());
     }
-    if age < WITHDRAWAL && !routes::are_withdrawn(object, ctx.board.picture().as_deref()) {
-        let why = "waiting for the routers to withdraw its routes";
-        if let Err(error) = write(object, &status::terminating(object, why, at), ctx).await {
-            // It goes, whether or not it can be told.
-            tracing::debug!(name = object.name_any(), %error, "the status of a Sandbox that goes");
+    if age < WITHDRAWAL_TIMEOUT
+        && !route_status::are_withdrawn(object, ctx.snapshotter.latest_snapshot().as_deref())
+    {
+        let why = "waiting for the routers to withdraw the routes";
+        if let Err(error) = write_status(object, &status::terminating_status(object, why, at), ctx).await {
+            // Deletion does not depend on the status write.
+            tracing::debug!(name = object.name_any(), %error, "failed to write the status during deletion");
         }
-        return Ok(Action::requeue(LOOK));
+        return Ok(Action::requeue(WITHDRAWAL_POLL));
     }
-    Box::pin(clean(object, &place::of(object, ctx), ctx)).await.map_err(Step::Remove.stopped())?;
-    release(object, None, ctx).await?;
+    Box::pin(delete_owned(object, &fork_target::fork_target(object, ctx), ctx))
+        .await
+        .map_err(ReconcileStep::Remove.wrap_error())?;
+    finalize(object, None, ctx).await?;
     Ok(Action::await_change())
 }
 
-/// Lets the object go. Who waits for its key hears of it when everybody knows that it is gone.
-async fn release(object: &Sandbox, left: Option<String>, ctx: &Context) -> Result<(), Stopped> {
+/// Removes the finalizer and clears the caches. Claimants of the routing key are triggered by the watch.
+async fn finalize(object: &Sandbox, left: Option<String>, ctx: &Context) -> Result<(), ReconcileError> {
     let news = match left {
-        Some(why) => {
-            News::warning(ACTION, "CleanedUp", format!("its forks may still be in its cluster: {why}"))
-        }
-        None => News::normal(ACTION, "CleanedUp", "its forks and their Services are gone"),
+        Some(why) => EventSpec::warning(
+            ACTION,
+            "CleanedUp",
+            format!("forks may remain in the workload cluster: {why}"),
+        ),
+        None => EventSpec::normal(ACTION, "CleanedUp", "deleted the forks and their Services"),
     };
-    ctx.common.events.tell(object, news).await;
-    // The answer is the object, and may be one that nobody can read.
+    ctx.common.events.publish(object, news).await;
+    // Metadata only: the response is the whole object, which may not decode.
     let metadata = object.metadata.clone();
     let held = PartialObjectMeta::<Sandbox> { types: None, metadata, _phantom: PhantomData };
-    ctx.common.kube.remove_finalizers(&held, &[names::FINALIZER]).await.map_err(Step::Hold.stopped())?;
-    let spot = place::spot(object);
+    ctx.common
+        .kube
+        .remove_finalizers(&held, &[names::FINALIZER])
+        .await
+        .map_err(ReconcileStep::Hold.wrap_error())?;
+    let spot = fork_target::cluster_namespace(object);
     if ctx.index.remove(&spot, &object.name_any()) && spot.cluster.is_some() {
-        ctx.left.notify_one();
+        ctx.cluster_vacated.notify_one();
     }
-    ctx.memory.forget(&object.uid().unwrap_or_default());
-    ctx.common.meter.sandbox(&drive::path(&object.metadata), None);
+    ctx.fork_cache.forget(&object.uid().unwrap_or_default());
+    ctx.common.metrics.sandbox_phase(&runner::namespaced_name(&object.metadata), None);
     Ok(())
 }
 
-/// Removes Services and forks.
-async fn clean(object: &Sandbox, place: &Place, ctx: &Context) -> Result<(), K8sError> {
-    // Sessions end before what they could fall back to.
-    locals(object, ctx).await?;
-    let made = look::made(object, place).await?;
+/// Deletes local workloads, Services and forks.
+async fn delete_owned(object: &Sandbox, place: &ForkTarget, ctx: &Context) -> Result<(), K8sError> {
+    // Tunnel sessions end before the forks they could fall back to.
+    delete_local_workloads(object, ctx).await?;
+    let made = dereference::list_owned(object, place).await?;
     for service in &made.services {
-        place.kube.delete_dynamic(&kind::<Service>(), service).await?;
+        place.kube.delete_dynamic(&api_resource::<Service>(), service).await?;
     }
     for fork in &made.forks {
-        place.kube.delete_dynamic(&kind::<Deployment>(), fork).await?;
+        place.kube.delete_dynamic(&api_resource::<Deployment>(), fork).await?;
     }
     Ok(())
 }
 
-/// Removes the local workloads that were made for a Sandbox.
-async fn locals(object: &Sandbox, ctx: &Context) -> Result<(), K8sError> {
-    let kind: ApiResource = kind::<LocalWorkload>();
-    for local in look::list_locals(object, ctx).await?.iter().filter(|it| look::is_ours(it, object)) {
+/// Deletes the local workloads that a Sandbox owns.
+async fn delete_local_workloads(object: &Sandbox, ctx: &Context) -> Result<(), K8sError> {
+    let kind: ApiResource = api_resource::<LocalWorkload>();
+    for local in dereference::list_local_workloads(object, ctx)
+        .await?
+        .iter()
+        .filter(|it| dereference::is_owned_by(it, object))
+    {
         ctx.common.kube.delete_dynamic(&kind, local).await?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What a Sandbox is about and what was made for it. Reads, and decides nothing.
+//! Dereferences a Sandbox: baselines, namespace objects, owned objects, local workloads, pods. Read only, decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,30 +23,33 @@ use sandbox::{
 
 use serde_json::Value;
 
-use super::{context::Context, place::Place};
+use super::{context::Context, fork_target::ForkTarget};
 use crate::k8s::K8sError;
 
-/// What forks are made from, and what stands around them.
+/// The baselines of the forks, and the objects of their namespace that affect them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Around {
-    /// The Deployments that forks are made from and that local and virtual workloads stand for, as far as they exist.
+pub(super) struct NamespaceObjects {
+    /// The existing Deployments that forks, local workloads and virtual workloads refer to.
     pub baselines: BTreeMap<String, DynamicObject>,
-    /// The Services of the namespace, but for those of forks.
+    /// The Services of the namespace, without those of forks.
     pub services: Vec<Service>,
-    /// The budgets of the namespace.
+    /// The `PodDisruptionBudgets` of the namespace.
     pub budgets: Vec<PodDisruptionBudget>,
-    /// The policies of the namespace.
+    /// The `NetworkPolicies` of the namespace.
     pub policies: Vec<NetworkPolicy>,
-    /// The drivers of storage classes.
+    /// Provisioners by `StorageClass` name.
     pub provisioners: BTreeMap<String, String>,
-    /// Whether the cluster has nodes that anybody can run on.
+    /// Whether the cluster has nodes other than Fargate's.
     pub has_nodes: bool,
 }
 
-impl Around {
-    /// As the decisions want it, with the claims that forks would mount.
-    pub(super) fn view<'a>(&'a self, claims: &'a [PersistentVolumeClaim]) -> sandbox::around::Around<'a> {
-        sandbox::around::Around {
+impl NamespaceObjects {
+    /// Borrowed as the crate `sandbox` takes it, with the claims that the forks would mount.
+    pub(super) fn as_context<'a>(
+        &'a self,
+        claims: &'a [PersistentVolumeClaim],
+    ) -> sandbox::namespace_context::NamespaceContext<'a> {
+        sandbox::namespace_context::NamespaceContext {
             services: &self.services,
             budgets: &self.budgets,
             policies: &self.policies,
@@ -56,27 +59,27 @@ impl Around {
     }
 }
 
-/// What was made for a Sandbox.
+/// The objects that a Sandbox owns.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Made {
+pub(super) struct OwnedObjects {
     /// Its Deployments.
     pub forks: Vec<DynamicObject>,
     /// Its Services.
     pub services: Vec<DynamicObject>,
 }
 
-/// A kind whose objects are read whole, with fields that this version of ours does not know.
-pub(super) fn kind<K: Resource<DynamicType = ()>>() -> ApiResource {
+/// The `ApiResource` of a kind. Objects are read as [`DynamicObject`], which keeps fields that our types do not know.
+pub(super) fn api_resource<K: Resource<DynamicType = ()>>() -> ApiResource {
     ApiResource::erase::<K>(&())
 }
 
-/// Everything of a Sandbox has this label.
-pub(super) fn of_sandbox(object: &Sandbox) -> String {
+/// Label selector of the objects of a Sandbox.
+pub(super) fn sandbox_selector(object: &Sandbox) -> String {
     format!("{}={}", names::SANDBOX_LABEL, object.name_any())
 }
 
-/// The Deployments that a Sandbox is about.
-pub(super) fn baselines_of(object: &Sandbox) -> BTreeSet<String> {
+/// The names of the Deployments that a Sandbox refers to.
+pub(super) fn baseline_names(object: &Sandbox) -> BTreeSet<String> {
     let spec = &object.spec;
     let forks = spec.forks.iter().map(|it| &it.fork_of);
     let locals = spec.local.iter().map(|it| &it.from);
@@ -84,13 +87,16 @@ pub(super) fn baselines_of(object: &Sandbox) -> BTreeSet<String> {
     forks.chain(locals).chain(virtuals).map(|it| it.name.clone()).collect()
 }
 
-/// Reads what is around a Sandbox.
-pub(super) async fn around(object: &Sandbox, place: &Place) -> Result<Around, K8sError> {
-    let (kube, home) = (&place.kube, place.spot.namespace.as_str());
+/// Reads the baselines and the namespace objects of a Sandbox.
+pub(super) async fn read_namespace(
+    object: &Sandbox,
+    place: &ForkTarget,
+) -> Result<NamespaceObjects, K8sError> {
+    let (kube, home) = (&place.kube, place.location.namespace.as_str());
     let unforked = format!("!{}", names::FORK_LABEL);
     let mut baselines = BTreeMap::new();
-    for name in baselines_of(object) {
-        if let Some(found) = kube.get_dynamic(&kind::<Deployment>(), Some(home), &name).await? {
+    for name in baseline_names(object) {
+        if let Some(found) = kube.get_dynamic(&api_resource::<Deployment>(), Some(home), &name).await? {
             baselines.insert(name, found);
         }
     }
@@ -101,24 +107,25 @@ pub(super) async fn around(object: &Sandbox, place: &Place) -> Result<Around, K8
         kube.list_if_served::<StorageClass>(None),
         has_nodes(place),
     )?;
-    // One of a fork stays one of a fork, whatever became of its labels.
-    services.retain(|it| owner(&it.metadata).is_none());
+    // A Service of a fork is recognized by its owner reference even if its labels were removed.
+    services.retain(|it| owning_sandbox(&it.metadata).is_none());
     let provisioners = classes.into_iter().map(|it| (it.name_any(), it.provisioner)).collect();
-    Ok(Around { baselines, services, budgets, policies, provisioners, has_nodes })
+    Ok(NamespaceObjects { baselines, services, budgets, policies, provisioners, has_nodes })
 }
 
-/// Whether there are nodes. What the operator's cluster runs on is not ours to ask: its scheduler says if it finds no place.
-async fn has_nodes(place: &Place) -> Result<bool, K8sError> {
-    if place.profiles.is_none() {
+/// Whether there are nodes. Not checked in the management cluster, where the operator may not list nodes: its scheduler reports
+/// pods that do not fit.
+async fn has_nodes(place: &ForkTarget) -> Result<bool, K8sError> {
+    if place.fargate_profiles.is_none() {
         return Ok(true);
     }
     let nodes = place.kube.list_metadata::<Node>(None, "eks.amazonaws.com/compute-type!=fargate").await?;
     Ok(!nodes.is_empty())
 }
 
-/// The claims that these workloads mount, as far as they exist.
-pub(super) async fn claims(
-    place: &Place,
+/// The existing persistent volume claims that these workloads mount.
+pub(super) async fn read_claims(
+    place: &ForkTarget,
     workloads: impl Iterator<Item = &Value>,
 ) -> Result<Vec<PersistentVolumeClaim>, K8sError> {
     let volumes = workloads.filter_map(|it| it.pointer("/spec/template/spec/volumes")?.as_array());
@@ -126,7 +133,7 @@ pub(super) async fn claims(
         volumes.flatten().filter_map(|it| it.pointer("/persistentVolumeClaim/claimName")?.as_str()).collect();
     let mut found = Vec::new();
     for name in names {
-        match place.kube.get(Some(&place.spot.namespace), name).await {
+        match place.kube.get(Some(&place.location.namespace), name).await {
             Ok(claim) => found.extend(claim),
             Err(K8sError::NoKind { .. }) => {}
             Err(error) => return Err(error),
@@ -135,76 +142,82 @@ pub(super) async fn claims(
     Ok(found)
 }
 
-/// Reads what was made for a Sandbox. Somebody else's object with our label is not ours.
-pub(super) async fn made(object: &Sandbox, place: &Place) -> Result<Made, K8sError> {
-    let (home, labels) = (Some(place.spot.namespace.as_str()), of_sandbox(object));
-    let kinds = (kind::<Deployment>(), kind::<Service>());
+/// Lists the Deployments and Services that a Sandbox owns. The owner reference decides, not the label.
+pub(super) async fn list_owned(object: &Sandbox, place: &ForkTarget) -> Result<OwnedObjects, K8sError> {
+    let (home, labels) = (Some(place.location.namespace.as_str()), sandbox_selector(object));
+    let kinds = (api_resource::<Deployment>(), api_resource::<Service>());
     let (mut forks, mut services) = tokio::try_join!(
         place.kube.list_dynamic(&kinds.0, home, &labels),
         place.kube.list_dynamic(&kinds.1, home, &labels),
     )?;
-    forks.retain(|it| is_ours(it, object));
-    services.retain(|it| is_ours(it, object));
-    // Somebody may have taken our label off.
+    forks.retain(|it| is_owned_by(it, object));
+    services.retain(|it| is_owned_by(it, object));
+    // The label may have been removed; look the fork up by name.
     for fork in &object.spec.forks {
-        let name = fork_name(&place.spot.namespace, &fork.fork_of.name, &object.name_any());
+        let name = fork_name(&place.location.namespace, &fork.fork_of.name, &object.name_any());
         if !forks.iter().any(|it| it.name_any() == name) {
             let found = place.kube.get_dynamic(&kinds.0, home, &name).await?;
-            forks.extend(found.filter(|it| is_ours(it, object)));
+            forks.extend(found.filter(|it| is_owned_by(it, object)));
         }
     }
-    Ok(Made { forks, services })
+    Ok(OwnedObjects { forks, services })
 }
 
-/// The name of the Sandbox that an object was made for.
-pub(super) fn owner(meta: &ObjectMeta) -> Option<&str> {
+/// The name of the Sandbox in the owner references of an object.
+pub(super) fn owning_sandbox(meta: &ObjectMeta) -> Option<&str> {
     let is_sandbox =
         |it: &&OwnerReference| it.kind == "Sandbox" && it.api_version.split('/').next() == Some(names::GROUP);
     meta.owner_references.iter().flatten().find(is_sandbox).map(|it| it.name.as_str())
 }
 
-/// Whether something was made for this very Sandbox.
-pub(super) fn is_ours(it: &DynamicObject, object: &Sandbox) -> bool {
+/// Whether an object is owned by this Sandbox, compared by uid.
+pub(super) fn is_owned_by(it: &DynamicObject, object: &Sandbox) -> bool {
     it.owner_references().iter().any(|owner| Some(&owner.uid) == object.metadata.uid.as_ref())
 }
 
-/// The local workloads that name a Sandbox, as they were seen last.
-pub(super) async fn locals(object: &Sandbox, ctx: &Context) -> Result<Vec<DynamicObject>, K8sError> {
-    let Some(known) = ctx.locals() else { return list_locals(object, ctx).await };
-    let kind = kind::<LocalWorkload>();
+/// The local workloads that refer to a Sandbox, from the cache; listed if the cache is not synced.
+pub(super) async fn local_workloads(object: &Sandbox, ctx: &Context) -> Result<Vec<DynamicObject>, K8sError> {
+    let Some(known) = ctx.local_workloads() else { return list_local_workloads(object, ctx).await };
+    let kind = api_resource::<LocalWorkload>();
     let home = object.namespace();
-    let here = known.iter().filter(|it| it.metadata.namespace == home && is_of(it, object));
+    let here = known.iter().filter(|it| it.metadata.namespace == home && references_sandbox(it, object));
     let all = here.map(|it| {
         let mut one = it.as_ref().clone();
-        // Items of a list do not say what they are.
+        // List items carry no apiVersion and kind.
         one.types = Some(TypeMeta { api_version: kind.api_version.clone(), kind: kind.kind.clone() });
         one
     });
     Ok(all.collect())
 }
 
-/// The local workloads that name a Sandbox, as they are. Where nobody knows the kind there are none: it goes before Sandboxes do
-/// when somebody uninstalls both.
-pub(super) async fn list_locals(object: &Sandbox, ctx: &Context) -> Result<Vec<DynamicObject>, K8sError> {
+/// The local workloads that refer to a Sandbox, from the API server. None if the kind is not served: an uninstall may delete its
+/// CRD before that of Sandbox.
+pub(super) async fn list_local_workloads(
+    object: &Sandbox,
+    ctx: &Context,
+) -> Result<Vec<DynamicObject>, K8sError> {
     let home = object.namespace();
-    let listed = ctx.common.kube.list_dynamic(&kind::<LocalWorkload>(), home.as_deref(), "").await;
+    let listed = ctx.common.kube.list_dynamic(&api_resource::<LocalWorkload>(), home.as_deref(), "").await;
     let mut all = match listed {
         Err(K8sError::NoKind { .. }) => Vec::new(),
         other => other?,
     };
-    all.retain(|it| is_of(it, object));
+    all.retain(|it| references_sandbox(it, object));
     Ok(all)
 }
 
-fn is_of(local: &DynamicObject, object: &Sandbox) -> bool {
+fn references_sandbox(local: &DynamicObject, object: &Sandbox) -> bool {
     let name = local.data.pointer("/spec/sandboxRef/name").and_then(Value::as_str);
     name.is_some() && name == object.metadata.name.as_deref()
 }
 
-/// The pods of a Sandbox, and what was told of them.
-pub(super) async fn pods(object: &Sandbox, place: &Place) -> Result<(Vec<Pod>, Vec<Event>), K8sError> {
-    let home = Some(place.spot.namespace.as_str());
-    let pods: Vec<Pod> = place.kube.list(home, &of_sandbox(object)).await?;
+/// The pods of a Sandbox, and the events of those that are not ready.
+pub(super) async fn list_pods_and_events(
+    object: &Sandbox,
+    place: &ForkTarget,
+) -> Result<(Vec<Pod>, Vec<Event>), K8sError> {
+    let home = Some(place.location.namespace.as_str());
+    let pods: Vec<Pod> = place.kube.list(home, &sandbox_selector(object)).await?;
     let is_ready = |pod: &Pod| {
         let conditions = pod.status.iter().flat_map(|it| it.conditions.iter().flatten());
         conditions.into_iter().any(|it| it.type_ == "Ready" && it.status == "True")

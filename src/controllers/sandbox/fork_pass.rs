@@ -1,4 +1,4 @@
-//! One look at the forks of a Sandbox: everything that was read for it, and what comes of that.
+//! One reconcile pass over the forks of a Sandbox: its inputs, and the steps from patched baselines to applied objects.
 
 use std::collections::BTreeSet;
 
@@ -10,262 +10,276 @@ use sandbox::{
         Sandbox, VirtualSpec, VirtualStatus,
         conditions::{reasons, types},
     },
-    condition::Finding,
-    fargate::Compute,
+    condition::ConditionUpdate,
+    fargate::ClusterCompute,
     labels::Labels,
-    refusal::Refusal,
-    service::{baseline_services, misled},
-    template::Template,
+    rejection::Rejection,
+    service::{baseline_services, misselecting_objects},
+    template::PodTemplate,
 };
 use serde_json::{Value, json};
 
 use super::{
     act,
-    build::{self, Built, Shared, Source},
+    build::{self, BuildContext, BuiltFork, ForkSource},
     context::Context,
-    decide, locals,
-    look::{self, Around, Made},
-    news,
-    place::Place,
-    rehearse,
-    status::{self, Moment},
+    decide,
+    dereference::{self, NamespaceObjects, OwnedObjects},
+    dry_run, events,
+    fork_target::ForkTarget,
+    local_workloads,
+    status::{self, StatusContext},
 };
 use crate::{
-    controllers::common::step::{Step, Stopped},
+    controllers::common::reconcile_error::{ReconcileError, ReconcileStep},
     k8s::K8sError,
 };
 
-/// Everything that was read for one look.
-pub(super) struct Work<'a> {
+/// The inputs of one pass.
+pub(super) struct ForkPass<'a> {
     pub object: &'a Sandbox,
     pub key: &'a str,
-    pub place: &'a Place,
-    pub around: &'a Around,
-    pub made: &'a Made,
+    pub target: &'a ForkTarget,
+    pub namespace: &'a NamespaceObjects,
+    pub owned: &'a OwnedObjects,
     pub locals: &'a [DynamicObject],
-    pub at: Moment,
+    pub status_ctx: StatusContext,
 }
 
-/// What came of the forks.
-pub(super) struct Done {
-    pub built: Vec<Built>,
-    pub forks: Vec<status::Fork>,
-    pub wake: Option<Timestamp>,
-    /// Nothing was made, because there is no place for it or a baseline is missing.
-    pub is_held: bool,
+/// The result of one pass.
+pub(super) struct ForkOutcome {
+    pub built: Vec<BuiltFork>,
+    pub forks: Vec<status::ForkState>,
+    pub requeue_at: Option<Timestamp>,
+    /// Nothing was applied: the pods cannot be scheduled, or a baseline is missing.
+    pub is_blocked: bool,
 }
 
-impl Work<'_> {
-    /// Makes what the Sandbox asks for, or says why it cannot have it.
-    pub(super) async fn make(&self, ctx: &Context) -> Result<Result<Done, Refusal>, Stopped> {
-        match self.sources(ctx).await.map_err(Step::Dereference.stopped())? {
-            Ok(sources) => Box::pin(self.carry_out(&sources, ctx)).await,
+impl ForkPass<'_> {
+    /// Applies the forks, or rejects the spec.
+    pub(super) async fn run(&self, ctx: &Context) -> Result<Result<ForkOutcome, Rejection>, ReconcileError> {
+        match self.patch_baselines(ctx).await.map_err(ReconcileStep::Dereference.wrap_error())? {
+            Ok(sources) => Box::pin(self.apply(&sources, ctx)).await,
             Err(refusal) => Ok(Err(refusal)),
         }
     }
 
-    /// The baselines of the forks that exist, with the patches of the forks.
-    async fn sources(&self, ctx: &Context) -> Result<Result<Vec<Source<'_>>, Refusal>, K8sError> {
+    /// The existing baselines of the forks, with the forks' patches applied by dry run.
+    async fn patch_baselines(
+        &self,
+        ctx: &Context,
+    ) -> Result<Result<Vec<ForkSource<'_>>, Rejection>, K8sError> {
         let mut sources = Vec::new();
         for fork in &self.object.spec.forks {
-            let Some(baseline) = self.around.baselines.get(&fork.fork_of.name) else { continue };
-            let patched = rehearse::patched(self.object, fork, baseline, (self.place, ctx)).await?;
+            let Some(baseline) = self.namespace.baselines.get(&fork.fork_of.name) else { continue };
+            let patched = dry_run::dry_run_patch(self.object, fork, baseline, (self.target, ctx)).await?;
             let patched = match patched {
                 Ok(patched) => patched,
                 Err(refusal) => return Ok(Err(refusal)),
             };
             let value = |it: &DynamicObject| serde_json::to_value(it).unwrap_or_default();
-            sources.push(Source { fork, baseline: value(baseline), patched: value(&patched) });
+            sources.push(ForkSource { fork, baseline: value(baseline), patched: value(&patched) });
         }
         Ok(Ok(sources))
     }
 
-    /// Makes forks, Services and local workloads.
-    async fn carry_out(
+    /// Applies forks, Services and local workloads.
+    async fn apply(
         &self,
-        sources: &[Source<'_>],
+        sources: &[ForkSource<'_>],
         ctx: &Context,
-    ) -> Result<Result<Done, Refusal>, Stopped> {
-        let profiles = self.place.profiles.as_deref().unwrap_or_default();
-        // What a patch added counts, and what it removed does not.
-        let claims = look::claims(self.place, sources.iter().map(|it| &it.patched)).await;
-        let claims = claims.map_err(Step::Dereference.stopped())?;
-        let around = self.around.view(&claims);
-        let shared = Shared {
+    ) -> Result<Result<ForkOutcome, Rejection>, ReconcileError> {
+        let profiles = self.target.fargate_profiles.as_deref().unwrap_or_default();
+        // From the patched workload: a patch may add or remove claims.
+        let claims = dereference::read_claims(self.target, sources.iter().map(|it| &it.patched)).await;
+        let claims = claims.map_err(ReconcileStep::Dereference.wrap_error())?;
+        let around = self.namespace.as_context(&claims);
+        let shared = BuildContext {
             sandbox: self.object,
             key: self.key,
-            around: &around,
-            compute: Compute { profiles, nodes: self.around.has_nodes },
+            namespace: &around,
+            compute: ClusterCompute { profiles, has_nodes: self.namespace.has_nodes },
         };
-        let built = match build::build(sources, &shared) {
+        let built = match build::build_forks(sources, &shared) {
             Ok(built) => built,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let is_nowhere = built.iter().any(|it| matches!(it.place, sandbox::fargate::Place::Nowhere(_)));
-        if is_nowhere || !self.missing(false).is_empty() {
-            if let Some((fork, by)) = self.caught().first() {
-                return Ok(Err(caught_by(fork, by)));
+        let is_nowhere =
+            built.iter().any(|it| matches!(it.placement, sandbox::fargate::Placement::Unschedulable(_)));
+        if is_nowhere || !self.missing_baselines(false).is_empty() {
+            if let Some((fork, by)) = self.misselected_forks().first() {
+                return Ok(Err(misselection_rejection(fork, by)));
             }
-            return Ok(Ok(Done { built, forks: self.kept(), wake: None, is_held: true }));
+            return Ok(Ok(ForkOutcome {
+                built,
+                forks: self.retained_forks(),
+                requeue_at: None,
+                is_blocked: true,
+            }));
         }
-        let plan = decide::plan(self, sources, &built, ctx);
-        if let Some(refusal) = self.stuck(&plan) {
+        let plan = decide::plan_forks(self, sources, &built, ctx);
+        if let Some(refusal) = self.misselected_kept_fork(&plan) {
             return Ok(Err(refusal));
         }
-        let wanted_locals = match locals::wanted(self.object) {
+        let wanted_locals = match local_workloads::desired_objects(self.object) {
             Ok(wanted) => wanted,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let wanted = act::Wanted {
+        let wanted = act::DesiredObjects {
             forks: plan.forks.iter().map(|it| (it.name.clone(), it.live.clone())).collect(),
             services: plan.services,
             locals: wanted_locals,
         };
-        let live = act::Live { made: self.made, locals: self.locals };
-        let acted = act::carry_out(self.object, wanted, live, (self.place, ctx)).await;
-        let acted = match acted.map_err(Step::Act.stopped())? {
+        let live = act::LiveObjects { owned: self.owned, locals: self.locals };
+        let acted = act::apply(self.object, wanted, live, (self.target, ctx)).await;
+        let acted = match acted.map_err(ReconcileStep::Act.wrap_error())? {
             Ok(acted) => acted,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        news::tell_of_forks(self.object, &built, (&plan.moved, &acted.made), ctx).await;
+        events::publish_fork_events(self.object, &built, (&plan.baseline_changes, &acted.created), ctx).await;
         let mut forks = plan.forks;
         for (fork, (_, live)) in forks.iter_mut().zip(acted.forks) {
             fork.live = live;
         }
-        Ok(Ok(Done { built, forks, wake: plan.wake, is_held: false }))
+        Ok(Ok(ForkOutcome { built, forks, requeue_at: plan.requeue_at, is_blocked: false }))
     }
 
-    /// The forks whose pods a Service takes for the baseline's, with what takes them: somebody made it after them.
-    pub(super) fn caught(&self) -> Vec<(&DynamicObject, Vec<String>)> {
-        // A budget takes no traffic.
-        let around = sandbox::around::Around { budgets: &[], ..self.around.view(&[]) };
+    /// The forks whose pods a Service selects as the baseline's, with the selecting objects. Happens when such a Service is created
+    /// after the fork.
+    pub(super) fn misselected_forks(&self) -> Vec<(&DynamicObject, Vec<String>)> {
+        // A PodDisruptionBudget carries no traffic.
+        let around =
+            sandbox::namespace_context::NamespaceContext { budgets: &[], ..self.namespace.as_context(&[]) };
         let one = |fork: &'_ DynamicObject| {
             let value = serde_json::to_value(fork).unwrap_or_default();
-            let labels = Template::of(&value).labels();
-            misled(&labels, &Labels::new(), &around)
+            let labels = PodTemplate::from_workload(&value).labels();
+            misselecting_objects(&labels, &Labels::new(), &around)
         };
-        self.made.forks.iter().map(|it| (it, one(it))).filter(|(_, by)| !by.is_empty()).collect()
+        self.owned.forks.iter().map(|it| (it, one(it))).filter(|(_, by)| !by.is_empty()).collect()
     }
 
-    /// A fork that stays as it is although it must not.
-    fn stuck(&self, plan: &decide::Plan) -> Option<Refusal> {
+    /// A rejection if a misselected fork would be kept unchanged.
+    fn misselected_kept_fork(&self, plan: &decide::ForkPlan) -> Option<Rejection> {
         let stays = |name: &str| plan.forks.iter().any(|it| !it.up_to_date && it.live.name_any() == name);
-        let found = self.caught().into_iter().find(|(fork, _)| stays(&fork.name_any()));
-        found.map(|(fork, by)| caught_by(fork, &by))
+        let found = self.misselected_forks().into_iter().find(|(fork, _)| stays(&fork.name_any()));
+        found.map(|(fork, by)| misselection_rejection(fork, &by))
     }
 
-    /// Takes the pods away from Services that take them for the baseline's. They come back when the fork is made anew. Gives the
-    /// names of the forks.
-    pub(super) async fn stop_caught(&self) -> Result<BTreeSet<String>, K8sError> {
+    /// Scales misselected forks to zero; the next apply of a fork restores its replicas. Returns the names of the forks.
+    pub(super) async fn scale_down_misselected(&self) -> Result<BTreeSet<String>, K8sError> {
         let mut names = BTreeSet::new();
-        for (fork, _) in self.caught() {
+        for (fork, _) in self.misselected_forks() {
             if fork.data.pointer("/spec/replicas").and_then(Value::as_i64) != Some(0) {
                 let none = json!({"metadata": {"uid": fork.uid()}, "spec": {"replicas": 0}});
-                self.place.kube.merge_dynamic(&look::kind::<Deployment>(), fork, none).await?;
+                self.target
+                    .kube
+                    .merge_patch_dynamic(&dereference::api_resource::<Deployment>(), fork, none)
+                    .await?;
             }
             names.insert(fork.name_any());
         }
         Ok(names)
     }
 
-    /// Baselines of forks that do not exist: those whose forks do, or those whose forks do not either.
-    fn missing(&self, has_fork: bool) -> Vec<&str> {
+    /// Missing baselines of forks: those whose fork exists (`has_fork`), or those whose fork does not.
+    fn missing_baselines(&self, has_fork: bool) -> Vec<&str> {
         let forks = self.object.spec.forks.iter().map(|it| it.fork_of.name.as_str());
-        let absent = forks.filter(|it| !self.around.baselines.contains_key(*it));
-        absent.filter(|it| self.live(it).is_some() == has_fork).collect()
+        let absent = forks.filter(|it| !self.namespace.baselines.contains_key(*it));
+        absent.filter(|it| self.live_fork(it).is_some() == has_fork).collect()
     }
 
-    /// The fork of a baseline, as it is.
-    pub(super) fn live(&self, baseline: &str) -> Option<&DynamicObject> {
-        let name = sandbox::fork::fork_name(&self.place.spot.namespace, baseline, &self.object.name_any());
-        self.made.forks.iter().find(|it| it.name_any() == name)
+    /// The live Deployment of the fork of a baseline.
+    pub(super) fn live_fork(&self, baseline: &str) -> Option<&DynamicObject> {
+        let name =
+            sandbox::fork::fork_name(&self.target.location.namespace, baseline, &self.object.name_any());
+        self.owned.forks.iter().find(|it| it.name_any() == name)
     }
 
-    /// The forks that there are, where nothing is changed.
-    pub(super) fn kept(&self) -> Vec<status::Fork> {
+    /// The state of the existing forks when nothing is applied.
+    pub(super) fn retained_forks(&self) -> Vec<status::ForkState> {
         let before = self.object.status.clone().unwrap_or_default().forks;
         let one = |fork: &sandbox::api::ForkSpec| {
-            let live = self.live(&fork.fork_of.name)?.clone();
+            let live = self.live_fork(&fork.fork_of.name)?.clone();
             let old = before.iter().find(|it| it.name == fork.name()).cloned().unwrap_or_default();
-            Some(status::Fork {
+            Some(status::ForkState {
                 name: fork.name().to_owned(),
                 live,
                 up_to_date: old.up_to_date,
                 baseline: None,
                 services: old.services,
                 unroutable: old.unroutable,
-                fargate: false,
+                on_fargate: false,
             })
         };
         self.object.spec.forks.iter().filter_map(one).collect()
     }
 
-    /// Whether all baselines are there.
-    pub(super) fn baselines(&self) -> Finding {
+    /// The condition `BaselineResolved`.
+    pub(super) fn baseline_resolved(&self) -> ConditionUpdate {
         let type_ = types::BASELINE_RESOLVED;
-        let gone = self.missing(true);
+        let gone = self.missing_baselines(true);
         if !gone.is_empty() {
-            let why = format!("Deployment {} is gone; its fork stays", gone.join(", "));
-            return Finding::no(type_, reasons::BASELINE_DELETED, why);
+            let why = format!("Deployment {} was deleted; its fork is kept", gone.join(", "));
+            return ConditionUpdate::no(type_, reasons::BASELINE_DELETED, why);
         }
-        let all = look::baselines_of(self.object);
+        let all = dereference::baseline_names(self.object);
         let absent: BTreeSet<&String> =
-            all.iter().filter(|it| !self.around.baselines.contains_key(*it)).collect();
+            all.iter().filter(|it| !self.namespace.baselines.contains_key(*it)).collect();
         if absent.is_empty() {
-            return Finding::yes(type_, reasons::BASELINE_FOUND, "");
+            return ConditionUpdate::yes(type_, reasons::BASELINE_FOUND, "");
         }
         let names = absent.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-        let namespace = &self.place.spot.namespace;
+        let namespace = &self.target.location.namespace;
         let why = format!("Deployment {names} does not exist in namespace {namespace}");
-        Finding::no(type_, reasons::BASELINE_NOT_FOUND, why)
+        ConditionUpdate::no(type_, reasons::BASELINE_NOT_FOUND, why)
     }
 
-    /// Endpoints whose Services are not there, if there are any.
-    pub(super) fn targets(&self) -> Option<Finding> {
-        let parsed = sandbox::target::parse_all(&self.object.spec.endpoints).ok()?;
-        // Services of other namespaces are not read; the router says if they are missing.
-        let here = parsed.into_iter().filter(|(_, it)| it.namespace == self.place.spot.namespace);
-        let absent = |service: &str| !self.around.services.iter().any(|it| it.name_any() == service);
+    /// The condition `Accepted=False` for the first endpoint whose Service is missing.
+    pub(super) fn missing_endpoint_target(&self) -> Option<ConditionUpdate> {
+        let parsed = sandbox::target::parse_targets(&self.object.spec.endpoints).ok()?;
+        // Services of other namespaces are not read; the router reports missing ones.
+        let here = parsed.into_iter().filter(|(_, it)| it.namespace == self.target.location.namespace);
+        let absent = |service: &str| !self.namespace.services.iter().any(|it| it.name_any() == service);
         let (endpoint, target) = here.into_iter().find(|(_, it)| absent(&it.service))?;
         let why = format!("endpoint {}: Service {} does not exist", endpoint.name, target.service);
-        Some(Finding::no(types::ACCEPTED, reasons::TARGET_NOT_FOUND, why))
+        Some(ConditionUpdate::no(types::ACCEPTED, reasons::TARGET_NOT_FOUND, why))
     }
 
-    /// The Services of the virtual workloads: their requests are counted under the key, and go where they always do.
-    pub(super) fn virtuals(&self) -> Vec<VirtualStatus> {
+    /// The Services of the virtual workloads. Their requests go to the baseline and are counted under the routing key.
+    pub(super) fn virtual_statuses(&self) -> Vec<VirtualStatus> {
         let one = |it: &VirtualSpec| {
-            let baseline = self.around.baselines.get(&it.workload.name).map(serde_json::to_value);
+            let baseline = self.namespace.baselines.get(&it.workload.name).map(serde_json::to_value);
             let baseline = baseline.and_then(Result::ok).unwrap_or_default();
-            let services = baseline_services(&baseline, &self.around.services);
+            let services = baseline_services(&baseline, &self.namespace.services);
             VirtualStatus { name: it.name.clone(), services }
         };
         self.object.spec.virtuals.iter().map(one).collect()
     }
 
-    /// What is said of the forks. Pods are looked at only if one of them is not ready.
-    pub(super) async fn forks(
+    /// The statuses of the forks. Lists pods and events only if a fork is not ready.
+    pub(super) async fn fork_statuses(
         &self,
-        forks: &[status::Fork],
-    ) -> Result<Vec<(sandbox::api::ForkStatus, sandbox::readiness::Readiness)>, K8sError> {
+        forks: &[status::ForkState],
+    ) -> Result<Vec<(sandbox::api::ForkStatus, sandbox::readiness::ForkReadiness)>, K8sError> {
         let before = self.object.status.clone().unwrap_or_default();
         let say = |pods: &[_], events: &[_]| {
-            forks.iter().map(|it| status::fork(it, &before, (pods, events))).collect::<Vec<_>>()
+            forks.iter().map(|it| status::fork_status(it, &before, (pods, events))).collect::<Vec<_>>()
         };
         let said = say(&[], &[]);
-        if said.iter().all(|(_, seen)| seen.trouble.is_none()) {
+        if said.iter().all(|(_, seen)| seen.problem.is_none()) {
             return Ok(said);
         }
-        let (pods, events) = look::pods(self.object, self.place).await?;
+        let (pods, events) = dereference::list_pods_and_events(self.object, self.target).await?;
         Ok(say(&pods, &events))
     }
 }
 
-/// Why a fork that is there must not run.
-fn caught_by(fork: &DynamicObject, by: &[String]) -> Refusal {
+/// The rejection for an existing fork whose pods are selected as the baseline's.
+fn misselection_rejection(fork: &DynamicObject, by: &[String]) -> Rejection {
     let message = format!(
-        "the labels of Deployment {} make its pods the baseline's to {}; keep fewer in preservedLabels",
+        "labels of Deployment {} let {} select its pods as the baseline's; preserve fewer in preservedLabels",
         fork.name_any(),
         by.join(", ")
     );
-    Refusal::new(reasons::WOULD_RECEIVE_BASELINE_TRAFFIC, message)
+    Rejection::new(reasons::WOULD_RECEIVE_BASELINE_TRAFFIC, message)
 }

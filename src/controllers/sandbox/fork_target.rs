@@ -1,31 +1,35 @@
-//! Where the forks of a Sandbox live: in the namespace of the Sandbox.
+//! The target of the forks of a Sandbox: API server and namespace.
 
 use kube::ResourceExt as _;
 use sandbox::{api::Sandbox, fargate::Profile};
 
+pub(super) use super::baseline_index::ClusterNamespace;
 use super::context::Context;
-pub(super) use super::index::Spot;
-use crate::k8s::Kube;
+use crate::k8s::KubeClient;
 
-/// Where forks are made.
+/// Where forks are created.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
-    /// The API server there.
-    pub kube: Kube,
+pub(super) struct ForkTarget {
+    /// Client of the target cluster.
+    pub kube: KubeClient,
     /// The namespace.
-    pub spot: Spot,
-    /// The Fargate profiles, where they are known.
-    pub profiles: Option<Vec<Profile>>,
+    pub location: ClusterNamespace,
+    /// The Fargate profiles of the cluster; none if unknown.
+    pub fargate_profiles: Option<Vec<Profile>>,
 }
 
-/// The place of a Sandbox of this cluster.
-pub(super) fn of(object: &Sandbox, ctx: &Context) -> Place {
-    Place { kube: ctx.common.kube.clone(), spot: spot(object), profiles: ctx.ground.profiles() }
+/// The target of a Sandbox of this cluster.
+pub(super) fn fork_target(object: &Sandbox, ctx: &Context) -> ForkTarget {
+    ForkTarget {
+        kube: ctx.common.kube.clone(),
+        location: cluster_namespace(object),
+        fargate_profiles: ctx.scope.fargate_profiles(),
+    }
 }
 
-/// Which cluster a Sandbox is about, and the namespace.
-pub(super) fn spot(object: &Sandbox) -> Spot {
-    Spot {
+/// The cluster that a Sandbox refers to, and its namespace.
+pub(super) fn cluster_namespace(object: &Sandbox) -> ClusterNamespace {
+    ClusterNamespace {
         cluster: object.spec.cluster_ref.as_ref().map(|it| it.name.clone()),
         namespace: object.namespace().unwrap_or_default(),
     }

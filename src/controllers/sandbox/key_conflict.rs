@@ -1,42 +1,44 @@
-//! Who has a routing key that two objects ask for: the older one. Pure.
+//! Routing-key conflicts: the oldest object that claims a key holds it. Pure.
 
 use kube::core::ObjectMeta;
 use sandbox::{
     api::{Sandbox, conditions::reasons, names},
-    refusal::Refusal,
-    routes::Kind,
+    rejection::Rejection,
+    routes::OwnerKind,
 };
 
-/// An object that asks for the same key.
-pub(super) type Rival = (Kind, ObjectMeta);
+/// An object that claims the same routing key.
+pub(super) type Claimant = (OwnerKind, ObjectMeta);
 
-/// Refuses a key that an older object has.
-pub(super) fn check(object: &Sandbox, key: &str, rivals: &[Rival]) -> Result<(), Refusal> {
-    let ours = age(Kind::Sandbox, &object.metadata);
-    let is_older = |(kind, meta): &&Rival| meta.uid != object.metadata.uid && age(*kind, meta) < ours;
+/// Rejects a routing key that an older object holds.
+pub(super) fn check_routing_key(object: &Sandbox, key: &str, rivals: &[Claimant]) -> Result<(), Rejection> {
+    let ours = precedence(OwnerKind::Sandbox, &object.metadata);
+    let is_older =
+        |(kind, meta): &&Claimant| meta.uid != object.metadata.uid && precedence(*kind, meta) < ours;
     let older = rivals.iter().filter(is_older);
-    let Some((kind, rival)) = older.min_by_key(|(kind, meta)| age(*kind, meta)) else { return Ok(()) };
+    let Some((kind, rival)) = older.min_by_key(|(kind, meta)| precedence(*kind, meta)) else { return Ok(()) };
     let (namespace, name) = (rival.namespace.as_deref().unwrap_or_default(), rival.name.as_deref());
     let name = name.unwrap_or_default();
-    let message = format!("the key {key:?} is the one of {kind:?} {namespace}/{name}, which is older");
-    Err(Refusal::new(reasons::ROUTING_KEY_CONFLICT, message))
+    let message = format!("routing key {key:?} is held by the older {kind:?} {namespace}/{name}");
+    Err(Rejection::new(reasons::ROUTING_KEY_CONFLICT, message))
 }
 
-/// Whether a Sandbox has given up its key: it goes, and what was made for it is gone. It may still be there for others.
-pub(super) fn is_out(meta: &ObjectMeta) -> bool {
+/// Whether a terminating Sandbox has released its routing key: our finalizer is removed. Foreign finalizers may still keep the
+/// object.
+pub(super) fn has_released_key(meta: &ObjectMeta) -> bool {
     let is_held = meta.finalizers.iter().flatten().any(|it| it == names::FINALIZER);
     meta.deletion_timestamp.is_some() && !is_held
 }
 
-/// Whether a Sandbox waits for a key.
-pub(super) fn is_waiting(object: &Sandbox) -> bool {
+/// Whether a Sandbox waits for its routing key to be released.
+pub(super) fn is_waiting_for_key(object: &Sandbox) -> bool {
     let conditions = object.status.iter().flat_map(|it| &it.conditions);
     conditions.into_iter().any(|it| it.reason == reasons::ROUTING_KEY_CONFLICT)
         && object.metadata.deletion_timestamp.is_none()
 }
 
-/// The order of age: by time, and among twins by name. As the routes have it.
-fn age(kind: Kind, meta: &ObjectMeta) -> (Option<i64>, Option<&str>, Option<&str>, Kind) {
+/// Sort key: creation time, then name. Must match the order in `sandbox::routes`.
+fn precedence(kind: OwnerKind, meta: &ObjectMeta) -> (Option<i64>, Option<&str>, Option<&str>, OwnerKind) {
     let at = meta.creation_timestamp.as_ref().map(|it| it.0.as_second());
     (at, meta.namespace.as_deref(), meta.name.as_deref(), kind)
 }
@@ -56,16 +58,16 @@ mod tests {
         .unwrap()
     }
 
-    fn rivals(all: &[&Sandbox]) -> Vec<Rival> {
-        all.iter().map(|it| (Kind::Sandbox, it.metadata.clone())).collect()
+    fn rivals(all: &[&Sandbox]) -> Vec<Claimant> {
+        all.iter().map(|it| (OwnerKind::Sandbox, it.metadata.clone())).collect()
     }
 
     #[test]
     fn the_older_one_keeps_the_key() {
         let (one, two) = (sandbox("one", "2026-11-17T05:00:00Z"), sandbox("two", "2026-11-17T06:00:00Z"));
         let all = rivals(&[&one, &two]);
-        assert_eq!(check(&one, "abc", &all), Ok(()));
-        let refusal = check(&two, "abc", &all).unwrap_err();
+        assert_eq!(check_routing_key(&one, "abc", &all), Ok(()));
+        let refusal = check_routing_key(&two, "abc", &all).unwrap_err();
         assert_eq!(refusal.reason, "RoutingKeyConflict");
         assert!(refusal.message.contains("Sandbox shop/one"), "{}", refusal.message);
     }
@@ -74,27 +76,27 @@ mod tests {
     fn of_twins_the_first_by_name_keeps_it() {
         let (one, two) = (sandbox("a", "2026-11-17T05:00:00Z"), sandbox("b", "2026-11-17T05:00:00Z"));
         let all = rivals(&[&one, &two]);
-        assert_eq!(check(&one, "abc", &all), Ok(()));
-        assert!(check(&two, "abc", &all).is_err());
+        assert_eq!(check_routing_key(&one, "abc", &all), Ok(()));
+        assert!(check_routing_key(&two, "abc", &all).is_err());
     }
 
     #[test]
     fn a_group_is_a_rival_like_any_other() {
         let one = sandbox("one", "2026-11-17T06:00:00Z");
-        let group = |created: &str| [(Kind::RouteGroup, sandbox("group", created).metadata)];
-        let refusal = check(&one, "abc", &group("2026-11-17T05:00:00Z")).unwrap_err();
+        let group = |created: &str| [(OwnerKind::RouteGroup, sandbox("group", created).metadata)];
+        let refusal = check_routing_key(&one, "abc", &group("2026-11-17T05:00:00Z")).unwrap_err();
         assert!(refusal.message.contains("RouteGroup shop/group"), "{}", refusal.message);
-        assert_eq!(check(&one, "abc", &group("2026-11-17T07:00:00Z")), Ok(()));
+        assert_eq!(check_routing_key(&one, "abc", &group("2026-11-17T07:00:00Z")), Ok(()));
     }
 
     #[test]
     fn who_goes_has_the_key_until_its_forks_are_gone() {
         let mut meta = sandbox("one", "2026-11-17T05:00:00Z").metadata;
-        assert!(!is_out(&meta));
+        assert!(!has_released_key(&meta));
         meta.deletion_timestamp = meta.creation_timestamp.clone();
         meta.finalizers = Some(vec![names::FINALIZER.to_owned(), "example.com/held".to_owned()]);
-        assert!(!is_out(&meta));
+        assert!(!has_released_key(&meta));
         meta.finalizers = Some(vec!["example.com/held".to_owned()]);
-        assert!(is_out(&meta));
+        assert!(has_released_key(&meta));
     }
 }

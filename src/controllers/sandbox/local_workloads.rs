@@ -1,4 +1,4 @@
-//! The local workloads that a Sandbox names in its spec, as objects, and what is seen of all of them.
+//! The `LocalWorkload` objects of a Sandbox, and the watch that maps their changes to Sandboxes.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -18,39 +18,39 @@ use kube::{
 };
 use sandbox::{
     api::{LocalSpec, LocalWorkload, LocalWorkloadSpec, Sandbox, SandboxRef, conditions::types, names},
-    refusal::Refusal,
+    rejection::Rejection,
     ttl,
 };
 use serde_json::Value;
 
 use super::{
-    build::dynamic,
-    context::{Context, Ref, reference},
-    look::kind,
-    place::{Spot, spot},
+    build::to_dynamic,
+    context::{Context, SandboxObjectRef, object_ref},
+    dereference::api_resource,
+    fork_target::{ClusterNamespace, cluster_namespace},
 };
 use crate::api::names::WATCH_FILTER_LABEL;
 
-/// The name of a local workload's object.
-pub(super) fn name(object: &Sandbox, local: &str) -> String {
+/// The name of the `LocalWorkload` of an entry of `spec.local`.
+pub(super) fn object_name(object: &Sandbox, local: &str) -> String {
     format!("{}-{local}", object.name_any())
 }
 
-/// All of them.
-pub(super) fn wanted(object: &Sandbox) -> Result<Vec<DynamicObject>, Refusal> {
-    object.spec.local.iter().map(|it| dynamic(&one(object, it))).collect()
+/// The desired `LocalWorkload` objects of a Sandbox.
+pub(super) fn desired_objects(object: &Sandbox) -> Result<Vec<DynamicObject>, Rejection> {
+    object.spec.local.iter().map(|it| to_dynamic(&build_local_workload(object, it))).collect()
 }
 
-fn one(object: &Sandbox, local: &LocalSpec) -> LocalWorkload {
+fn build_local_workload(object: &Sandbox, local: &LocalSpec) -> LocalWorkload {
     let LocalSpec { name: short, from, mappings, disconnect_policy, disconnect_grace_period, over } = local;
-    // Whoever looks after the Sandbox alone looks after what was made for it.
+    // The operator instance that reconciles the Sandbox also reconciles its local workloads.
     let filter = object.labels().get_key_value(WATCH_FILTER_LABEL);
     let filter = filter.map(|(label, value)| (label.clone(), value.clone()));
     let own = (names::SANDBOX_LABEL.to_owned(), object.name_any());
     let labels: BTreeMap<String, String> = filter.into_iter().chain([own]).collect();
     LocalWorkload {
         metadata: ObjectMeta {
-            name: Some(name(object, short)),
+            name: Some(object_name(object, short)),
             namespace: object.namespace(),
             labels: Some(labels),
             owner_references: object.controller_owner_ref(&()).map(|it| vec![it]),
@@ -61,127 +61,138 @@ fn one(object: &Sandbox, local: &LocalSpec) -> LocalWorkload {
             from: from.clone(),
             mappings: mappings.clone(),
             disconnect_policy: *disconnect_policy,
-            disconnect_grace_period: grace(disconnect_grace_period.as_deref()),
+            disconnect_grace_period: grace_period(disconnect_grace_period.as_deref()),
             over: over.clone(),
         },
         status: None,
     }
 }
 
-/// What was said, or the usual.
-fn grace(text: Option<&str>) -> String {
-    let said = text.filter(|it| !it.is_empty() && ttl::grace(it).is_some());
+/// The grace period of the spec, or the default.
+fn grace_period(text: Option<&str>) -> String {
+    let said = text.filter(|it| !it.is_empty() && ttl::parse_grace_period(it).is_some());
     said.unwrap_or("30s").to_owned()
 }
 
-/// The Sandboxes that a change of a local workload concerns; what changed is known by then. A session that lives writes every half
-/// a minute, which is no news.
-pub(super) fn follow(ctx: &Arc<Context>) -> impl Stream<Item = Ref> + Send + use<> {
-    let kind = kind::<LocalWorkload>();
+/// Stream of the Sandboxes affected by changes of local workloads; the store is updated first. Heartbeats, which are written
+/// every 30 s while connected, are filtered out.
+pub(super) fn watch_local_workloads(
+    ctx: &Arc<Context>,
+) -> impl Stream<Item = SandboxObjectRef> + Send + use<> {
+    let kind = api_resource::<LocalWorkload>();
     let client = ctx.common.kube.client().clone();
     let api: Api<DynamicObject> = match &ctx.common.settings.namespace {
         Some(namespace) => Api::namespaced_with(client, namespace, &kind),
         None => Api::all_with(client, &kind),
     };
     let writer = Writer::new(kind);
-    ctx.know_locals(writer.as_reader());
-    let (ctx, mut seen) = (Arc::clone(ctx), Seen::default());
+    ctx.set_local_workload_store(writer.as_reader());
+    let (ctx, mut seen) = (Arc::clone(ctx), LocalWorkloadTracker::default());
     let changes = reflector(writer, watcher(api, watcher::Config::default())).default_backoff();
     changes.flat_map(move |event| {
-        stream::iter(event.map(|it| seen.concerned(&it, |gone| waiting(gone, &ctx))).unwrap_or_default())
+        stream::iter(
+            event.map(|it| seen.affected(&it, |gone| waiting_for_name(gone, &ctx))).unwrap_or_default(),
+        )
     })
 }
 
-/// What was seen of local workloads last.
+/// Detects relevant changes of local workloads.
 #[derive(Debug, Default)]
-struct Seen {
-    last: HashMap<Place, Sight>,
-    /// Those that a list which began has not shown yet.
-    unseen: HashSet<Place>,
-    /// Whom a list concerns. They are told at its end: before that the store has what was known without it.
-    concerned: Vec<Ref>,
+struct LocalWorkloadTracker {
+    last_seen: HashMap<LocalWorkloadKey, LocalWorkloadFingerprint>,
+    /// Known objects that the list in progress has not returned yet.
+    unlisted: HashSet<LocalWorkloadKey>,
+    /// Sandboxes affected by the list in progress. Triggered at its end, because the store is swapped only then.
+    pending: Vec<SandboxObjectRef>,
 }
 
-/// The namespace of a local workload, and its name.
-type Place = (Option<String>, Option<String>);
+/// Namespace and name of a local workload.
+type LocalWorkloadKey = (Option<String>, Option<String>);
 
-fn place(meta: &ObjectMeta) -> Place {
+fn object_key(meta: &ObjectMeta) -> LocalWorkloadKey {
     (meta.namespace.clone(), meta.name.clone())
 }
 
-/// What was seen of a local workload: a digest of what a Sandbox says of it, and that Sandbox.
-type Sight = (u64, Option<Ref>);
+/// A hash of the fields of a local workload that affect its Sandbox, and that Sandbox.
+type LocalWorkloadFingerprint = (u64, Option<SandboxObjectRef>);
 
-impl Seen {
-    /// Whom an event concerns. `wants` says who waits for the name of what is gone.
-    fn concerned(&mut self, event: &Event<DynamicObject>, wants: impl Fn(&Place) -> Vec<Ref>) -> Vec<Ref> {
+impl LocalWorkloadTracker {
+    /// The Sandboxes affected by an event. `wants` returns those that wait for the name of a deleted object.
+    fn affected(
+        &mut self,
+        event: &Event<DynamicObject>,
+        wants: impl Fn(&LocalWorkloadKey) -> Vec<SandboxObjectRef>,
+    ) -> Vec<SandboxObjectRef> {
         match event {
-            Event::Apply(it) => self.news(it).into_iter().collect(),
+            Event::Apply(it) => self.changed_sandbox(it).into_iter().collect(),
             Event::Delete(it) => {
-                let gone = place(&it.metadata);
-                self.last.remove(&gone);
-                of(it).into_iter().chain(wants(&gone)).collect()
+                let gone = object_key(&it.metadata);
+                self.last_seen.remove(&gone);
+                referenced_sandbox(it).into_iter().chain(wants(&gone)).collect()
             }
             Event::Init => {
-                self.unseen = self.last.keys().cloned().collect();
+                self.unlisted = self.last_seen.keys().cloned().collect();
                 Vec::new()
             }
             Event::InitApply(it) => {
-                self.unseen.remove(&place(&it.metadata));
-                let news = self.news(it);
-                self.concerned.extend(news);
+                self.unlisted.remove(&object_key(&it.metadata));
+                let news = self.changed_sandbox(it);
+                self.pending.extend(news);
                 Vec::new()
             }
-            Event::InitDone => self.listed(wants),
+            Event::InitDone => self.finish_list(wants),
         }
     }
 
-    /// Whom a list concerns. What went while nobody looked was told by nobody.
-    fn listed(&mut self, wants: impl Fn(&Place) -> Vec<Ref>) -> Vec<Ref> {
-        let mut all = std::mem::take(&mut self.concerned);
-        for gone in self.unseen.drain() {
+    /// The Sandboxes affected by a list, including those of objects deleted while the watch was interrupted.
+    fn finish_list(
+        &mut self,
+        wants: impl Fn(&LocalWorkloadKey) -> Vec<SandboxObjectRef>,
+    ) -> Vec<SandboxObjectRef> {
+        let mut all = std::mem::take(&mut self.pending);
+        for gone in self.unlisted.drain() {
             all.extend(wants(&gone));
-            all.extend(self.last.remove(&gone).and_then(|(_, sandbox)| sandbox));
+            all.extend(self.last_seen.remove(&gone).and_then(|(_, sandbox)| sandbox));
         }
         all
     }
 
-    /// The Sandbox that would say something else of a local workload, or put it right.
-    fn news(&mut self, local: &DynamicObject) -> Option<Ref> {
+    /// The Sandbox to reconcile if a relevant field of its local workload changed.
+    fn changed_sandbox(&mut self, local: &DynamicObject) -> Option<SandboxObjectRef> {
         let mut hasher = DefaultHasher::new();
         let meta = &local.metadata;
         (&meta.uid, &meta.labels, meta.deletion_timestamp.is_some()).hash(&mut hasher);
         local.data.get("spec").map(Value::to_string).hash(&mut hasher);
         let owners = serde_json::to_string(&meta.owner_references).unwrap_or_default();
         (owners, is_connected(local)).hash(&mut hasher);
-        let (digest, sandbox) = (hasher.finish(), of(local));
-        let before = self.last.insert(place(meta), (digest, sandbox.clone()));
+        let (digest, sandbox) = (hasher.finish(), referenced_sandbox(local));
+        let before = self.last_seen.insert(object_key(meta), (digest, sandbox.clone()));
         sandbox.filter(|_| before.is_none_or(|(known, _)| known != digest))
     }
 }
 
-/// The Sandboxes that want the name of a local workload that is gone.
-fn waiting((home, taken): &Place, ctx: &Context) -> Vec<Ref> {
+/// The Sandboxes that need the name of a deleted local workload.
+fn waiting_for_name((home, taken): &LocalWorkloadKey, ctx: &Context) -> Vec<SandboxObjectRef> {
     let wants = |it: &&Sandbox| {
         it.metadata.namespace == *home
-            && it.spec.local.iter().any(|local| Some(name(it, &local.name)) == *taken)
+            && it.spec.local.iter().any(|local| Some(object_name(it, &local.name)) == *taken)
     };
     let all = ctx.sandboxes();
     let all = all.iter().filter_map(|it| it.0.as_ref().ok()).filter(wants);
-    all.map(|it| reference(&spot(it), &it.name_any())).collect()
+    all.map(|it| object_ref(&cluster_namespace(it), &it.name_any())).collect()
 }
 
-/// Whether somebody is connected.
+/// Whether an agent is connected.
 fn is_connected(local: &DynamicObject) -> bool {
     let conditions = local.data.pointer("/status/conditions").and_then(Value::as_array);
     conditions.into_iter().flatten().any(|it| it["type"] == types::CONNECTED && it["status"] == "True")
 }
 
-/// The Sandbox that a local workload names.
-fn of(local: &DynamicObject) -> Option<Ref> {
+/// The Sandbox that a local workload refers to.
+fn referenced_sandbox(local: &DynamicObject) -> Option<SandboxObjectRef> {
     let name = local.data.pointer("/spec/sandboxRef/name").and_then(Value::as_str)?;
-    let here = Spot { cluster: None, namespace: local.namespace().unwrap_or_default() };
-    Some(reference(&here, name))
+    let here = ClusterNamespace { cluster: None, namespace: local.namespace().unwrap_or_default() };
+    Some(object_ref(&here, name))
 }
 
 #[cfg(test)]
@@ -201,11 +212,11 @@ mod tests {
             }))
             .unwrap()
         };
-        let mut seen = Seen::default();
-        assert!(seen.news(&local("one", "False")).is_some());
-        assert!(seen.news(&local("two", "False")).is_none());
-        assert!(seen.news(&local("three", "True")).is_some());
-        assert!(seen.news(&local("four", "True")).is_none());
+        let mut seen = LocalWorkloadTracker::default();
+        assert!(seen.changed_sandbox(&local("one", "False")).is_some());
+        assert!(seen.changed_sandbox(&local("two", "False")).is_none());
+        assert!(seen.changed_sandbox(&local("three", "True")).is_some());
+        assert!(seen.changed_sandbox(&local("four", "True")).is_none());
     }
 
     #[test]
@@ -217,11 +228,11 @@ mod tests {
             }))
             .unwrap()
         };
-        let mut seen = Seen::default();
+        let mut seen = LocalWorkloadTracker::default();
         let mut tell = |event: Event<DynamicObject>| {
-            let who = seen.concerned(&event, |(_, gone)| {
+            let who = seen.affected(&event, |(_, gone)| {
                 let waits = format!("waits-for-{}", gone.as_deref().unwrap_or_default());
-                vec![reference(&Spot { cluster: None, namespace: "shop".to_owned() }, &waits)]
+                vec![object_ref(&ClusterNamespace { cluster: None, namespace: "shop".to_owned() }, &waits)]
             });
             let mut names: Vec<String> = who.into_iter().map(|it| it.name).collect();
             names.sort();
@@ -233,7 +244,7 @@ mod tests {
         }
         assert_eq!(tell(Event::InitDone), ["gone", "other", "same"]);
 
-        // A watch that had to begin anew; the first list breaks off.
+        // The watch restarts; its first list is interrupted.
         assert!(tell(Event::Init).is_empty());
         assert!(tell(Event::InitApply(local("other", 2))).is_empty());
         assert!(tell(Event::Init).is_empty());
@@ -257,7 +268,7 @@ mod tests {
             "spec": {"local": [{"name": "web", "from": {"name": "web"}, "mappings": [{"port": 80, "toLocal": "localhost:1"}]}]},
         }))
         .unwrap();
-        let made = wanted(&sandbox).unwrap().remove(0);
+        let made = desired_objects(&sandbox).unwrap().remove(0);
         let labels = [(WATCH_FILTER_LABEL, "blue"), (names::SANDBOX_LABEL, "pr-1")];
         assert_eq!(made.labels().clone(), labels.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
     }

@@ -1,7 +1,7 @@
-//! The likeness of a Sandbox: the object in another cluster that stands for it there. Pure.
+//! The mirror of a Sandbox in its workload cluster. Pure.
 //!
-//! The controllers there look after it as after any other. Its time to live is counted here, and its key is the one that the
-//! Sandbox has here.
+//! The controllers of that cluster reconcile it like any other Sandbox. It has the routing key of the original, and no TTL: that
+//! is enforced by the original.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{
@@ -10,38 +10,38 @@ use kube::{
 };
 use sandbox::{
     api::{Sandbox, SandboxSpec, SandboxStatus, names},
-    fork::without_marks,
-    refusal::Refusal,
+    fork::without_tool_metadata,
+    rejection::Rejection,
 };
 
 use super::{
-    build::dynamic,
-    status::{self, Moment},
+    build::to_dynamic,
+    status::{self, StatusContext},
 };
 
-/// Whose a Sandbox of that name there is.
+/// Who owns the Sandbox of that name in the workload cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Whose {
-    /// It stands for ours.
+pub(super) enum MirrorOwnership {
+    /// It is the mirror of this Sandbox.
     Ours,
-    /// It stands for one that had this name before.
+    /// It is the mirror of an earlier Sandbox of this name.
     Stale,
-    /// Somebody made it there.
-    Theirs,
+    /// It was created in the workload cluster.
+    Foreign,
 }
 
-/// Whose a Sandbox of that name there is.
-pub(super) fn whose(object: &Sandbox, there: &Sandbox) -> Whose {
+/// Who owns the Sandbox of that name in the workload cluster, by its origin label.
+pub(super) fn ownership(object: &Sandbox, there: &Sandbox) -> MirrorOwnership {
     match there.labels().get(names::ORIGIN_LABEL) {
-        Some(uid) if Some(uid) == object.uid().as_ref() => Whose::Ours,
-        Some(_) => Whose::Stale,
-        None => Whose::Theirs,
+        Some(uid) if Some(uid) == object.uid().as_ref() => MirrorOwnership::Ours,
+        Some(_) => MirrorOwnership::Stale,
+        None => MirrorOwnership::Foreign,
     }
 }
 
-/// What shall stand there. Labels come along, because groups choose by them; marks of tools do not.
-pub(super) fn wanted(object: &Sandbox, key: &str) -> Result<DynamicObject, Refusal> {
-    let mut labels = without_marks(object.labels().clone());
+/// The desired mirror. Labels are copied, because `RouteGroups` select by them; metadata of deployment tools is not.
+pub(super) fn build_mirror(object: &Sandbox, key: &str) -> Result<DynamicObject, Rejection> {
+    let mut labels = without_tool_metadata(object.labels().clone());
     labels.insert(names::ORIGIN_LABEL.to_owned(), object.uid().unwrap_or_default());
     let spec = SandboxSpec {
         cluster_ref: None,
@@ -55,11 +55,11 @@ pub(super) fn wanted(object: &Sandbox, key: &str) -> Result<DynamicObject, Refus
         labels: Some(labels),
         ..ObjectMeta::default()
     };
-    dynamic(&Sandbox { metadata, spec, status: None })
+    to_dynamic(&Sandbox { metadata, spec, status: None })
 }
 
-/// What is to be said of the Sandbox: what is said of its likeness, once that is about the present spec.
-pub(super) fn said(object: &Sandbox, there: &Sandbox, at: Moment) -> Option<SandboxStatus> {
+/// The status of a Sandbox, copied from its mirror once that has observed the current spec.
+pub(super) fn mirrored_status(object: &Sandbox, there: &Sandbox, at: StatusContext) -> Option<SandboxStatus> {
     let said = there.status.clone()?;
     if said.observed_generation != there.metadata.generation {
         return None;
@@ -67,8 +67,8 @@ pub(super) fn said(object: &Sandbox, there: &Sandbox, at: Moment) -> Option<Sand
     let own = |it: Condition| Condition { observed_generation: at.generation, ..it };
     Some(SandboxStatus {
         observed_generation: at.generation,
-        scheduled_delete_time: at.end.map(Time),
-        spec_changed_time: Some(Time(status::spec_changed(object, at.now))),
+        scheduled_delete_time: at.expires_at.map(Time),
+        spec_changed_time: Some(Time(status::spec_changed_at(object, at.now))),
         conditions: said.conditions.into_iter().map(own).collect(),
         ..said
     })
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_likeness_has_the_key_and_the_labels_and_neither_an_end_nor_a_cluster() {
-        let wanted = serde_json::to_value(wanted(&ours(), "k1").unwrap()).unwrap();
+        let wanted = serde_json::to_value(build_mirror(&ours(), "k1").unwrap()).unwrap();
         assert_eq!(wanted["spec"]["routingKey"], "k1");
         assert_eq!(wanted["spec"]["forks"][0]["forkOf"]["name"], "cart");
         assert!(wanted["spec"].get("clusterRef").is_none() && wanted["spec"].get("ttl").is_none());
@@ -114,9 +114,9 @@ mod tests {
         let there =
             |labels: &Value| sandbox(&json!({"name": "pr-1", "labels": labels}), &json!({}), &json!(null));
         let origin = "sandbox.capt.x-k8s.io/origin";
-        assert_eq!(whose(&ours(), &there(&json!({origin: "u1"}))), Whose::Ours);
-        assert_eq!(whose(&ours(), &there(&json!({origin: "u0"}))), Whose::Stale);
-        assert_eq!(whose(&ours(), &there(&json!({}))), Whose::Theirs);
+        assert_eq!(ownership(&ours(), &there(&json!({origin: "u1"}))), MirrorOwnership::Ours);
+        assert_eq!(ownership(&ours(), &there(&json!({origin: "u0"}))), MirrorOwnership::Stale);
+        assert_eq!(ownership(&ours(), &there(&json!({}))), MirrorOwnership::Foreign);
     }
 
     #[test]
@@ -127,9 +127,13 @@ mod tests {
             let status = json!({"observedGeneration": 2, "phase": "Ready", "readyForks": "1/1", "conditions": [condition]});
             sandbox(&json!({"name": "pr-1", "generation": generation}), &json!({}), &status)
         };
-        let at = Moment { generation: Some(4), now: Timestamp::UNIX_EPOCH, end: Some(Timestamp::UNIX_EPOCH) };
-        assert_eq!(said(&ours(), &there(3), at), None);
-        let said = said(&ours(), &there(2), at).unwrap();
+        let at = StatusContext {
+            generation: Some(4),
+            now: Timestamp::UNIX_EPOCH,
+            expires_at: Some(Timestamp::UNIX_EPOCH),
+        };
+        assert_eq!(mirrored_status(&ours(), &there(3), at), None);
+        let said = mirrored_status(&ours(), &there(2), at).unwrap();
         assert_eq!((said.observed_generation, said.ready_forks.as_deref()), (Some(4), Some("1/1")));
         assert_eq!(said.conditions[0].observed_generation, Some(4));
         assert_eq!(said.scheduled_delete_time, Some(Time(Timestamp::UNIX_EPOCH)));

@@ -1,30 +1,30 @@
-//! `Sandbox`: forks of some services, and the Services that lead to them.
+//! Controller of `Sandbox`: forks of Deployments, and the Services that select the forks.
 //!
-//! Writes Sandboxes and what it makes for them, and never a baseline: a patch of the user's is sent to it as a dry run. What
-//! means what is decided in the crate `sandbox`; here it is read, made, and told.
+//! Writes Sandboxes and the objects they own, and never a baseline: user patches are applied to it as a server-side dry run
+//! only. The semantics live in the crate `sandbox`; this module reads, applies and reports.
 
 mod act;
+mod apply_error;
+mod baseline_index;
 mod build;
 mod context;
 mod decide;
-mod elsewhere;
-mod far;
-mod index;
-mod likeness;
-mod locals;
-mod look;
-mod memory;
-mod news;
-mod outposts;
-mod place;
-mod refused;
-mod rehearse;
-mod remove;
-mod rivals;
-mod routes;
+mod deletion;
+mod dereference;
+mod dry_run;
+mod events;
+mod fork_cache;
+mod fork_pass;
+mod fork_target;
+mod key_conflict;
+mod local_workloads;
+mod mirror;
+mod remote;
+mod remote_clusters;
+mod remote_lifecycle;
+mod route_status;
 mod status;
 mod watch;
-mod work;
 
 use std::time::Duration;
 
@@ -36,224 +36,249 @@ use sandbox::{
         conditions::{reasons, types},
         names,
     },
-    condition::Finding,
-    readiness::Readiness,
-    refusal::Refusal,
-    ttl::{self, Due, Moments},
-    validate::validate,
+    condition::ConditionUpdate,
+    readiness::ForkReadiness,
+    rejection::Rejection,
+    ttl::{self, ExpiryStatus, TtlAnchors},
+    validate::validate_sandbox,
 };
 
 pub use self::watch::run;
 use self::{
     context::Context,
-    status::{Moment, Observed},
-    work::Work,
+    fork_pass::ForkPass,
+    status::{SandboxObservation, StatusContext},
 };
 use super::common::{
-    drive, gate,
-    step::{Step, Stopped},
+    gate,
+    reconcile_error::{ReconcileError, ReconcileStep},
+    runner,
 };
-use crate::k8s::{Written, events::News};
+use crate::k8s::{StatusWrite, events::EventSpec};
 
-/// How often something is looked at that no watch tells of: budgets, policies.
-const NET: Duration = Duration::from_mins(10);
-/// How often something is tried that only others can allow.
-const AGAIN: SignedDuration = SignedDuration::from_secs(60);
-/// How often events are looked for while a fork is not ready.
-const EVENTS: SignedDuration = SignedDuration::from_secs(15);
-/// What we do when we tell.
+/// Resync interval. Covers inputs that are not watched: disruption budgets, network policies.
+const RESYNC: Duration = Duration::from_mins(10);
+/// Retry interval after a rejection that only a third party can lift: a quota, a policy.
+const FORBIDDEN_RETRY: SignedDuration = SignedDuration::from_secs(60);
+/// Interval for listing pod events while a fork is not ready.
+const POD_EVENTS_POLL: SignedDuration = SignedDuration::from_secs(15);
+/// `action` of the events of this controller.
 const ACTION: &str = "Reconcile";
 
-/// Looks after one Sandbox.
-async fn reconcile(object: &Sandbox, ctx: &Context) -> Result<Action, Stopped> {
-    if !gate::passes(&object.metadata, ctx.common.settings.watch_filter.as_deref()) {
+/// Reconciles one Sandbox.
+async fn reconcile(object: &Sandbox, ctx: &Context) -> Result<Action, ReconcileError> {
+    if !gate::matches_watch_filter(&object.metadata, ctx.common.settings.watch_filter.as_deref()) {
         return Ok(Action::await_change());
     }
     if object.metadata.deletion_timestamp.is_some() {
-        return remove::remove(object, ctx).await;
+        return deletion::reconcile_deletion(object, ctx).await;
     }
-    let (end, due) = life(object, (ctx.common.clock)());
-    if due == Some(Due::Over) {
+    let (end, due) = expiry(object, (ctx.common.clock)());
+    if due == Some(ExpiryStatus::Expired) {
         return expire(object, ctx).await;
     }
-    // hold (client required)
+    // add the finalizer (client required)
     let held = ctx.common.kube.add_finalizer(object, names::FINALIZER).await;
-    let object = &held.map_err(Step::Hold.stopped())?;
+    let object = &held.map_err(ReconcileStep::Hold.wrap_error())?;
     let now = (ctx.common.clock)();
-    let at = Moment { generation: object.metadata.generation, now, end };
-    // Before anything is read: what changes from here on is told.
-    ctx.index.set(&place::spot(object), &object.name_any(), look::baselines_of(object));
+    let at = StatusContext { generation: object.metadata.generation, now, expires_at: end };
+    // Before anything is read, so that later changes trigger a reconcile.
+    ctx.index.set(
+        &fork_target::cluster_namespace(object),
+        &object.name_any(),
+        dereference::baseline_names(object),
+    );
     let (new, wake) = if object.spec.cluster_ref.is_some() {
-        elsewhere::look_after(object, &key(object), at, ctx).await?
+        remote::reconcile_remote(object, &routing_key(object), at, ctx).await?
     } else {
-        let (observed, wake) = Box::pin(look_after(object, at, ctx)).await?;
-        (status::observed(object, observed, at), wake)
+        let (observed, wake) = Box::pin(reconcile_forks(object, at, ctx)).await?;
+        (status::build_status(object, observed, at), wake)
     };
-    write(object, &new, ctx).await?;
-    let is_expiring = matches!(due, Some(Due::In { expiring: true, .. }));
+    write_status(object, &new, ctx).await?;
+    let is_expiring = matches!(due, Some(ExpiryStatus::Pending { is_expiring: true, .. }));
     let uid = object.uid().unwrap_or_default();
-    if let Some(end) = end.filter(|it| is_expiring && ctx.memory.is_new_end(&uid, *it)) {
-        let note = format!("it is deleted at {end}");
-        ctx.common.events.tell(object, News::warning("Expire", "Expiring", note)).await;
+    if let Some(end) = end.filter(|it| is_expiring && ctx.fork_cache.record_expiry(&uid, *it)) {
+        let note = format!("TTL expires soon; deletion scheduled for {end}");
+        ctx.common.events.publish(object, EventSpec::warning("Expire", "Expiring", note)).await;
     }
-    Ok(Action::requeue(next(now, due, wake)))
+    Ok(Action::requeue(requeue_after(now, due, wake)))
 }
 
-/// When to look again if nothing happens.
-fn next(now: Timestamp, due: Option<Due>, wake: Option<Timestamp>) -> Duration {
+/// Time until the next reconcile if no watch triggers one earlier.
+fn requeue_after(now: Timestamp, due: Option<ExpiryStatus>, wake: Option<Timestamp>) -> Duration {
     let due = match due {
-        Some(Due::In { after, .. }) => after,
-        Some(Due::Over) => Duration::ZERO,
-        None => NET,
+        Some(ExpiryStatus::Pending { recheck_after: after, .. }) => after,
+        Some(ExpiryStatus::Expired) => Duration::ZERO,
+        None => RESYNC,
     };
     let left = |then: Timestamp| Duration::try_from(then.duration_since(now)).unwrap_or_default();
-    wake.map_or(NET, left).min(due).min(NET)
+    wake.map_or(RESYNC, left).min(due).min(RESYNC)
 }
 
-/// When a Sandbox is deleted, and what that means now.
-fn life(object: &Sandbox, now: Timestamp) -> (Option<Timestamp>, Option<Due>) {
+/// When the TTL of a Sandbox expires, and whether it has expired or is about to.
+fn expiry(object: &Sandbox, now: Timestamp) -> (Option<Timestamp>, Option<ExpiryStatus>) {
     let Some(wanted) = &object.spec.ttl else { return (None, None) };
     let created = object.metadata.creation_timestamp.as_ref().map_or(now, |it| it.0);
-    let updated = status::spec_changed(object, now);
-    let Some(end) = ttl::of_sandbox(wanted, Moments { created, updated, unmatched: None }) else {
+    let updated = status::spec_changed_at(object, now);
+    let Some(end) = ttl::sandbox_expiry(wanted, TtlAnchors { created, updated, unmatched_since: None })
+    else {
         return (None, None);
     };
     let from = match wanted.offset_from {
         TtlOffset::CreatedAt => created,
         TtlOffset::UpdatedAt => updated,
     };
-    (Some(end), Some(ttl::due(from, end, now)))
+    (Some(end), Some(ttl::expiry_status(from, end, now)))
 }
 
-/// A Sandbox whose time is over. Whoever gave it more time meanwhile was faster: only what we saw is deleted.
-async fn expire(object: &Sandbox, ctx: &Context) -> Result<Action, Stopped> {
+/// Deletes a Sandbox whose TTL has expired. The delete has a precondition on the version that was read, so that a concurrent
+/// extension of the TTL wins.
+async fn expire(object: &Sandbox, ctx: &Context) -> Result<Action, ReconcileError> {
     let kube = &ctx.common.kube;
-    write(object, &status::expired(object), ctx).await?;
+    write_status(object, &status::expired_status(object), ctx).await?;
     let home = object.namespace();
-    let fresh: Option<Sandbox> =
-        kube.get(home.as_deref(), &object.name_any()).await.map_err(Step::Dereference.stopped())?;
+    let fresh: Option<Sandbox> = kube
+        .get(home.as_deref(), &object.name_any())
+        .await
+        .map_err(ReconcileStep::Dereference.wrap_error())?;
     let now = (ctx.common.clock)();
-    let is_over = |it: &Sandbox| it.uid() == object.uid() && life(it, now).1 == Some(Due::Over);
+    let is_over = |it: &Sandbox| it.uid() == object.uid() && expiry(it, now).1 == Some(ExpiryStatus::Expired);
     let Some(fresh) = fresh.filter(is_over).filter(|it| it.metadata.deletion_timestamp.is_none()) else {
         return Ok(Action::await_change());
     };
-    kube.delete_as_seen(&fresh).await.map_err(Step::Remove.stopped())?;
-    let note = "its time is over; it and its forks are deleted";
-    ctx.common.events.tell(&fresh, News::normal("Expire", "Expired", note)).await;
+    kube.delete_unchanged(&fresh).await.map_err(ReconcileStep::Remove.wrap_error())?;
+    let note = "TTL expired; deleting the Sandbox and its forks";
+    ctx.common.events.publish(&fresh, EventSpec::normal("Expire", "Expired", note)).await;
     Ok(Action::await_change())
 }
 
-/// What came of a look, and when to look again.
-type Looked = Result<(Observed, Option<Timestamp>), Stopped>;
+/// What was observed of the forks, and when to requeue.
+type ForksOutcome = Result<(SandboxObservation, Option<Timestamp>), ReconcileError>;
 
-/// Looks after the forks and the local workloads of a Sandbox.
-async fn look_after(object: &Sandbox, at: Moment, ctx: &Context) -> Looked {
-    let key = key(object);
+/// Reconciles the forks and local workloads of a Sandbox.
+async fn reconcile_forks(object: &Sandbox, at: StatusContext, ctx: &Context) -> ForksOutcome {
+    let key = routing_key(object);
     // validate (no client required)
-    let verdict = validate(object).and_then(|()| rivals::check(object, &key, &ctx.rivals(&key)));
-    let mut observed = Observed { key: key.clone(), ..Observed::default() };
+    let verdict = validate_sandbox(object)
+        .and_then(|()| key_conflict::check_routing_key(object, &key, &ctx.claimants(&key)));
+    let mut observed = SandboxObservation { key: key.clone(), ..SandboxObservation::default() };
     if let Err(refusal) = verdict {
-        return Ok((refuse(observed, &refusal), None));
+        return Ok((with_rejection(observed, &refusal), None));
     }
     // dereference (client required, read only)
-    let place = place::of(object, ctx);
+    let place = fork_target::fork_target(object, ctx);
     let read = tokio::try_join!(
-        look::around(object, &place),
-        look::made(object, &place),
-        look::locals(object, ctx),
+        dereference::read_namespace(object, &place),
+        dereference::list_owned(object, &place),
+        dereference::local_workloads(object, ctx),
     );
-    let (around, made, locals) = read.map_err(Step::Dereference.stopped())?;
-    let work = Work { object, key: &key, place: &place, around: &around, made: &made, locals: &locals, at };
+    let (around, made, locals) = read.map_err(ReconcileStep::Dereference.wrap_error())?;
+    let work = ForkPass {
+        object,
+        key: &key,
+        target: &place,
+        namespace: &around,
+        owned: &made,
+        locals: &locals,
+        status_ctx: at,
+    };
     // build, decide (no client required), act (client required)
-    let done = match Box::pin(work.make(ctx)).await? {
+    let done = match Box::pin(work.run(ctx)).await? {
         Ok(done) => done,
-        Err(refusal) => return stop(&work, observed, refusal).await,
+        Err(refusal) => return reject_spec(&work, observed, refusal).await,
     };
     // status (no client required, but to write it)
-    let accepted = work.targets().unwrap_or_else(|| Finding::yes(types::ACCEPTED, reasons::ACCEPTED, ""));
-    observed.findings = vec![accepted, work.baselines(), status::compute(&done.built)];
-    let said = work.forks(&done.forks).await.map_err(Step::Dereference.stopped())?;
-    if !done.is_held {
-        observed.findings.push(status::forks_ready(&said));
+    let accepted = work
+        .missing_endpoint_target()
+        .unwrap_or_else(|| ConditionUpdate::yes(types::ACCEPTED, reasons::ACCEPTED, ""));
+    observed.conditions = vec![accepted, work.baseline_resolved(), status::compute_ready(&done.built)];
+    let said = work.fork_statuses(&done.forks).await.map_err(ReconcileStep::Dereference.wrap_error())?;
+    if !done.is_blocked {
+        observed.conditions.push(status::forks_ready(&said));
     }
-    let wake = sooner(done.wake, &said, at);
+    let wake = next_wake(done.requeue_at, &said, at);
     let forks: Vec<ForkStatus> = said.into_iter().map(|(fork, _)| fork).collect();
-    let routed = routes::said(object, &forks, ctx.board.picture().as_deref());
+    let routed = route_status::observe_routes(object, &forks, ctx.snapshotter.latest_snapshot().as_deref());
     observed.forks = Some(forks);
-    let (connected, finding) = status::locals(object, &locals);
+    let (connected, finding) = status::locals_connected(object, &locals);
     observed.locals = connected;
-    observed.virtuals = Some(work.virtuals());
-    observed.findings.push(finding);
-    observed.findings.push(routed.finding.clone());
+    observed.virtuals = Some(work.virtual_statuses());
+    observed.conditions.push(finding);
+    observed.conditions.push(routed.condition.clone());
     observed.routes = Some(routed);
     Ok((observed, wake))
 }
 
-/// When to look again. Why a pod finds no place is told by events, and no watch tells of these.
-fn sooner(wake: Option<Timestamp>, said: &[(ForkStatus, Readiness)], at: Moment) -> Option<Timestamp> {
-    let is_open = |(_, seen): &(ForkStatus, Readiness)| {
-        seen.trouble.as_ref().is_some_and(|(reason, _)| *reason != reasons::PROGRESS_DEADLINE_EXCEEDED)
+/// When to requeue. Scheduling failures are only visible in events, which are not watched.
+fn next_wake(
+    wake: Option<Timestamp>,
+    said: &[(ForkStatus, ForkReadiness)],
+    at: StatusContext,
+) -> Option<Timestamp> {
+    let is_open = |(_, seen): &(ForkStatus, ForkReadiness)| {
+        seen.problem.as_ref().is_some_and(|(reason, _)| *reason != reasons::PROGRESS_DEADLINE_EXCEEDED)
     };
-    let look = said.iter().any(is_open).then(|| at.now.saturating_add(EVENTS).unwrap_or(at.now));
+    let look = said.iter().any(is_open).then(|| at.now.saturating_add(POD_EVENTS_POLL).unwrap_or(at.now));
     wake.into_iter().chain(look).min()
 }
 
-/// A Sandbox that cannot have what it asks for. What was made before stays; but a fork that a Service takes for the baseline has no
-/// pods until it is another one, or the Service is gone.
-async fn stop(work: &Work<'_>, observed: Observed, refusal: Refusal) -> Looked {
-    let stopped = work.stop_caught().await.map_err(Step::Act.stopped())?;
-    let wake = later(&refusal, work.at);
+/// Rejects a spec. Existing objects are kept, except that a fork whose pods a Service selects as the baseline's is scaled to zero
+/// until the fork or the Service changes.
+async fn reject_spec(work: &ForkPass<'_>, observed: SandboxObservation, refusal: Rejection) -> ForksOutcome {
+    let stopped = work.scale_down_misselected().await.map_err(ReconcileStep::Act.wrap_error())?;
+    let wake = rejection_retry_at(&refusal, work.status_ctx);
     if stopped.is_empty() {
-        return Ok((refuse(observed, &refusal), wake));
+        return Ok((with_rejection(observed, &refusal), wake));
     }
     let names = stopped.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-    let message = format!("{}; until then Deployment {names} has no pods", refusal.message);
+    let message = format!("{}; Deployment {names} is scaled to zero until then", refusal.message);
     let before = work.object.status.clone().unwrap_or_default().forks;
     let forks = before.into_iter().map(|fork| match &fork.workload {
         Some(it) if stopped.contains(it) => {
-            let message = "it has no pods: a Service would take them for the baseline's".to_owned();
+            let message = "scaled to zero: a Service would select its pods as the baseline's".to_owned();
             ForkStatus { replicas: 0, ready_replicas: 0, message, ..fork }
         }
         _ => fork,
     });
-    let observed = Observed { forks: Some(forks.collect()), ..observed };
-    Ok((refuse(observed, &Refusal { message, ..refusal }), wake))
+    let observed = SandboxObservation { forks: Some(forks.collect()), ..observed };
+    Ok((with_rejection(observed, &Rejection { message, ..refusal }), wake))
 }
 
-/// The key of a Sandbox: the one that it says, or one of its own.
-fn key(object: &Sandbox) -> String {
+/// The routing key of a Sandbox: `spec.routingKey`, or a digest of its uid.
+fn routing_key(object: &Sandbox) -> String {
     let said = object.spec.routing_key.clone().filter(|it| !it.is_empty());
     said.unwrap_or_else(|| sandbox::digest::routing_key(&object.uid().unwrap_or_default()))
 }
 
-fn refuse(observed: Observed, refusal: &Refusal) -> Observed {
-    Observed { findings: status::refused(refusal), ..observed }
+fn with_rejection(observed: SandboxObservation, refusal: &Rejection) -> SandboxObservation {
+    SandboxObservation { conditions: status::rejected_conditions(refusal), ..observed }
 }
 
-/// When to look again after a refusal that goes away without a word to us: somebody makes room in a quota, or allows it.
-fn later(refusal: &Refusal, at: Moment) -> Option<Timestamp> {
-    (refusal.reason == reasons::FORBIDDEN).then(|| at.now.saturating_add(AGAIN).unwrap_or(at.now))
+/// When to retry after a rejection that can be lifted without a watched object changing: a quota or a permission.
+fn rejection_retry_at(refusal: &Rejection, at: StatusContext) -> Option<Timestamp> {
+    (refusal.reason == reasons::FORBIDDEN).then(|| at.now.saturating_add(FORBIDDEN_RETRY).unwrap_or(at.now))
 }
 
-fn waiting(reason: &'static str, why: String) -> Vec<Finding> {
+fn baseline_unresolved(reason: &'static str, why: String) -> Vec<ConditionUpdate> {
     vec![
-        Finding::yes(types::ACCEPTED, reasons::ACCEPTED, ""),
-        Finding::no(types::BASELINE_RESOLVED, reason, why),
+        ConditionUpdate::yes(types::ACCEPTED, reasons::ACCEPTED, ""),
+        ConditionUpdate::no(types::BASELINE_RESOLVED, reason, why),
     ]
 }
 
-/// Writes the status if it says something new, and tells what is worth telling.
-async fn write(object: &Sandbox, new: &SandboxStatus, ctx: &Context) -> Result<(), Stopped> {
+/// Writes the status if it changed, and publishes events for the transitions.
+async fn write_status(object: &Sandbox, new: &SandboxStatus, ctx: &Context) -> Result<(), ReconcileError> {
     let old = object.status.as_ref();
-    let written = ctx.common.kube.write_status(object, old, new).await.map_err(Step::Status.stopped())?;
-    let phase = new.phase.map(news::word);
-    ctx.common.meter.sandbox(&drive::path(&object.metadata), phase);
-    if written == Written::Changed {
+    let written =
+        ctx.common.kube.write_status(object, old, new).await.map_err(ReconcileStep::Status.wrap_error())?;
+    let phase = new.phase.map(events::phase_label);
+    ctx.common.metrics.sandbox_phase(&runner::namespaced_name(&object.metadata), phase);
+    if written == StatusWrite::Changed {
         let before = old.cloned().unwrap_or_default();
-        for one in news::news(&before, new) {
-            ctx.common.events.tell(object, one).await;
+        for one in events::diff(&before, new) {
+            ctx.common.events.publish(object, one).await;
         }
-        tracing::debug!(namespace = object.namespace(), name = object.name_any(), phase, "status");
+        tracing::debug!(namespace = object.namespace(), name = object.name_any(), phase, "status updated");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A Sandbox whose forks live in another cluster: it has a likeness there, and says what that says.
+//! Sandboxes whose forks run in a workload cluster: applies a mirror Sandbox there and copies its status back.
 
 use std::time::Duration;
 
@@ -6,187 +6,206 @@ use jiff::{SignedDuration, Timestamp};
 use kube::{ResourceExt as _, runtime::controller::Action};
 use sandbox::{
     api::{Sandbox, SandboxStatus, conditions::reasons, names},
-    refusal::Refusal,
-    validate::validate,
+    rejection::Rejection,
+    validate::validate_sandbox,
 };
 
 use super::{
+    apply_error::ApplyError,
+    baseline_unresolved,
     context::Context,
-    far::{self, Far, Found},
-    likeness::{self, Whose},
-    look::kind,
-    refuse,
-    refused::Stop,
-    rivals,
-    status::{self, Moment, Observed},
-    waiting, write,
+    dereference::api_resource,
+    key_conflict,
+    mirror::{self, MirrorOwnership},
+    remote_clusters::{self, ClusterClient, ClusterLookup},
+    status::{self, SandboxObservation, StatusContext},
+    with_rejection, write_status,
 };
 use crate::{
     controllers::common::{
-        applied,
-        step::{Step, Stopped},
+        apply_diff,
+        reconcile_error::{ReconcileError, ReconcileStep},
     },
-    error::Class,
-    k8s::{K8sError, Removal},
+    error::ErrorClass,
+    k8s::{DeletionPropagation, K8sError},
 };
 
-/// How long another cluster may be out of reach before its forks are left to themselves.
-const PATIENCE: Duration = Duration::from_mins(10);
-/// How often it is tried to remove something there.
-const AGAIN: Duration = Duration::from_secs(5);
-/// How often it is tried to reach a cluster that is out of reach.
-const RETRY: SignedDuration = SignedDuration::from_secs(15);
+/// How long a workload cluster may be unreachable during deletion before its forks are abandoned.
+const ABANDON_AFTER: Duration = Duration::from_mins(10);
+/// Retry interval of the remote deletion.
+const CLEANUP_RETRY: Duration = Duration::from_secs(5);
+/// Retry interval for an unreachable cluster.
+const RECONNECT_INTERVAL: SignedDuration = SignedDuration::from_secs(15);
 
-/// What came of a likeness.
-enum Sent {
-    /// It stands there.
-    Stands(Box<Sandbox>),
-    /// It cannot be made yet.
-    Waits(String),
-    /// It cannot be made yet, and nobody tells when it can.
-    Away(String),
-    /// It cannot be made.
-    Refused(Refusal),
+/// The state of the mirror Sandbox.
+enum MirrorState {
+    /// It exists and is up to date.
+    Applied(Box<Sandbox>),
+    /// It cannot be applied yet; a watch triggers the next attempt.
+    Pending(String),
+    /// It cannot be applied yet, and no watch triggers the next attempt.
+    Unreachable(String),
+    /// The workload cluster rejects it.
+    Rejected(Rejection),
 }
 
-/// Lets the likeness of a Sandbox be as the Sandbox is, and says what it says.
-pub(super) async fn look_after(
+/// Applies the mirror of a Sandbox and derives the status from it.
+pub(super) async fn reconcile_remote(
     object: &Sandbox,
     key: &str,
-    at: Moment,
+    at: StatusContext,
     ctx: &Context,
-) -> Result<(SandboxStatus, Option<Timestamp>), Stopped> {
-    let observed = Observed { key: key.to_owned(), ..Observed::default() };
+) -> Result<(SandboxStatus, Option<Timestamp>), ReconcileError> {
+    let observed = SandboxObservation { key: key.to_owned(), ..SandboxObservation::default() };
     // validate (no client required)
-    let verdict = validate(object).and_then(|()| rivals::check(object, key, &ctx.rivals(key)));
+    let verdict = validate_sandbox(object)
+        .and_then(|()| key_conflict::check_routing_key(object, key, &ctx.claimants(key)));
     if let Err(refusal) = verdict {
-        return Ok((status::observed(object, refuse(observed, &refusal), at), None));
+        return Ok((status::build_status(object, with_rejection(observed, &refusal), at), None));
     }
-    // place (client required)
-    let sent = match far::find(object, ctx).await.map_err(Step::Dereference.stopped())? {
-        Found::Here(far) => match send(object, key, &far).await {
-            Err(error) if is_out_of_reach(&error) => Sent::Away(far::told(&error)),
-            other => other.map_err(Step::Act.stopped())?,
+    // apply the mirror (client required)
+    let sent = match remote_clusters::find_cluster(object, ctx)
+        .await
+        .map_err(ReconcileStep::Dereference.wrap_error())?
+    {
+        ClusterLookup::Ready(far) => match apply_mirror(object, key, &far).await {
+            Err(error) if is_unreachable(&error) => {
+                MirrorState::Unreachable(remote_clusters::describe_error(&error))
+            }
+            other => other.map_err(ReconcileStep::Act.wrap_error())?,
         },
-        Found::NotReady(why) | Found::Gone(why) => Sent::Waits(why),
-        Found::Away(why) => Sent::Away(why),
+        ClusterLookup::NotReady(why) | ClusterLookup::NotFound(why) => MirrorState::Pending(why),
+        ClusterLookup::Unreachable(why) => MirrorState::Unreachable(why),
     };
-    let wake = matches!(sent, Sent::Away(_)).then(|| at.now.saturating_add(RETRY).unwrap_or(at.now));
+    let wake = matches!(sent, MirrorState::Unreachable(_))
+        .then(|| at.now.saturating_add(RECONNECT_INTERVAL).unwrap_or(at.now));
     // status (no client required)
     let waits = |why: String| {
-        let findings = waiting(reasons::CLUSTER_NOT_READY, why);
-        status::observed(object, Observed { findings, ..observed.clone() }, at)
+        let findings = baseline_unresolved(reasons::CLUSTER_NOT_READY, why);
+        status::build_status(object, SandboxObservation { conditions: findings, ..observed.clone() }, at)
     };
     let said = match sent {
-        Sent::Stands(there) => likeness::said(object, &there, at)
-            .unwrap_or_else(|| waits("its cluster has not looked at it yet".to_owned())),
-        Sent::Waits(why) | Sent::Away(why) => waits(why),
-        Sent::Refused(refusal) => status::observed(object, refuse(observed, &refusal), at),
+        MirrorState::Applied(there) => mirror::mirrored_status(object, &there, at).unwrap_or_else(|| {
+            waits("not yet observed by the controller in the workload cluster".to_owned())
+        }),
+        MirrorState::Pending(why) | MirrorState::Unreachable(why) => waits(why),
+        MirrorState::Rejected(refusal) => {
+            status::build_status(object, with_rejection(observed, &refusal), at)
+        }
     };
     Ok((said, wake))
 }
 
-/// Makes the likeness, or brings it up to date.
-async fn send(object: &Sandbox, key: &str, far: &Far) -> Result<Sent, K8sError> {
-    let wanted = match likeness::wanted(object, key) {
+/// Creates or updates the mirror.
+async fn apply_mirror(object: &Sandbox, key: &str, far: &ClusterClient) -> Result<MirrorState, K8sError> {
+    let wanted = match mirror::build_mirror(object, key) {
         Ok(wanted) => wanted,
-        Err(refusal) => return Ok(Sent::Refused(refusal)),
+        Err(refusal) => return Ok(MirrorState::Rejected(refusal)),
     };
-    let there = in_place(object, far).await?;
-    match there.as_ref().map(|it| likeness::whose(object, it)) {
-        Some(Whose::Theirs) => {
-            let why = format!("a Sandbox of this name is in the cluster {} already", far.cluster);
-            return Ok(Sent::Refused(Refusal::new(reasons::NAME_TAKEN, why)));
+    let there = get_mirror(object, far).await?;
+    match there.as_ref().map(|it| mirror::ownership(object, it)) {
+        Some(MirrorOwnership::Foreign) => {
+            let why = format!("cluster {} already has a Sandbox with this name", far.cluster);
+            return Ok(MirrorState::Rejected(Rejection::new(reasons::NAME_TAKEN, why)));
         }
-        Some(Whose::Stale) => {
+        Some(MirrorOwnership::Stale) => {
             if let Some(there) = there {
-                far.kube.delete(&there, Removal::Background).await?;
+                far.kube.delete(&there, DeletionPropagation::Background).await?;
             }
-            return Ok(Sent::Waits("an earlier Sandbox of this name is leaving its cluster".to_owned()));
+            return Ok(MirrorState::Pending(
+                "an earlier Sandbox of this name is still being deleted".to_owned(),
+            ));
         }
-        Some(Whose::Ours) | None => {}
+        Some(MirrorOwnership::Ours) | None => {}
     }
-    if let Some(there) = there.filter(|it| !is_to_write(it, &wanted)) {
-        return Ok(Sent::Stands(Box::new(there)));
+    if let Some(there) = there.filter(|it| !needs_apply(it, &wanted)) {
+        return Ok(MirrorState::Applied(Box::new(there)));
     }
-    match far.kube.apply_dynamic(&kind::<Sandbox>(), names::FIELD_MANAGER, &wanted).await {
+    match far.kube.apply_dynamic(&api_resource::<Sandbox>(), names::FIELD_MANAGER, &wanted).await {
         Ok(made) => {
             let made = serde_json::to_value(&made).and_then(serde_json::from_value);
-            let waits = |_| Sent::Waits("its cluster tells of it in words that nobody knows".to_owned());
-            Ok(made.map_or_else(waits, |it| Sent::Stands(Box::new(it))))
+            let waits =
+                |_| MirrorState::Pending("cannot decode the Sandbox returned by its cluster".to_owned());
+            Ok(made.map_or_else(waits, |it| MirrorState::Applied(Box::new(it))))
         }
         Err(K8sError::NotFound { .. }) => {
             let namespace = object.namespace().unwrap_or_default();
-            Ok(Sent::Away(format!("there is no namespace {namespace} in the cluster {}", far.cluster)))
+            Ok(MirrorState::Unreachable(format!(
+                "namespace {namespace} does not exist in cluster {}",
+                far.cluster
+            )))
         }
         Err(error) => {
-            let what = format!("it in the cluster {}", far.cluster);
-            Ok(Sent::Refused(match Stop::at(&what)(error) {
-                Stop::Refused(refusal) => refusal,
-                Stop::Failed(error) => return Err(error),
+            let what = format!("the Sandbox in cluster {}", far.cluster);
+            Ok(MirrorState::Rejected(match ApplyError::classify(&what)(error) {
+                ApplyError::Rejected(refusal) => refusal,
+                ApplyError::Failed(error) => return Err(error),
             }))
         }
     }
 }
 
-fn is_to_write(there: &Sandbox, wanted: &kube::core::DynamicObject) -> bool {
+fn needs_apply(there: &Sandbox, wanted: &kube::core::DynamicObject) -> bool {
     match (serde_json::to_value(there), serde_json::to_value(wanted)) {
-        (Ok(live), Ok(wanted)) => applied::differs_from(&live, &wanted, names::FIELD_MANAGER),
+        (Ok(live), Ok(wanted)) => apply_diff::needs_apply_as(&live, &wanted, names::FIELD_MANAGER),
         _ => true,
     }
 }
 
-async fn in_place(object: &Sandbox, far: &Far) -> Result<Option<Sandbox>, K8sError> {
+async fn get_mirror(object: &Sandbox, far: &ClusterClient) -> Result<Option<Sandbox>, K8sError> {
     far.kube.get(object.namespace().as_deref(), &object.name_any()).await
 }
 
-/// What is left of a Sandbox in its cluster.
-pub(super) enum Left {
-    /// Nothing.
-    Nothing,
-    /// Something that is not waited for any longer.
+/// Progress of the deletion in the workload cluster.
+pub(super) enum RemoteCleanup {
+    /// Nothing is left.
+    Done,
+    /// The cluster stayed unreachable; the reason is reported in an event.
     Abandoned(String),
-    /// Something that goes; it is to be looked at again after this time.
-    Waits(Action),
+    /// Deletion is in progress; requeue.
+    InProgress(Action),
 }
 
-/// Removes the likeness of a Sandbox that has been going for `age`. Never for ever: a cluster that is gone, or that nobody
-/// reaches, holds nothing up.
-pub(super) async fn remove(
+/// Deletes the mirror of a Sandbox that has been terminating for `age`. A deleted or unreachable cluster does not block the
+/// finalizer forever.
+pub(super) async fn delete_remote(
     object: &Sandbox,
-    at: Moment,
+    at: StatusContext,
     age: Duration,
     ctx: &Context,
-) -> Result<Left, Stopped> {
-    let why = match far::find(object, ctx).await.map_err(Step::Dereference.stopped())? {
-        Found::Here(far) => match clean(object, &far).await {
-            Ok(None) => return Ok(Left::Nothing),
+) -> Result<RemoteCleanup, ReconcileError> {
+    let why = match remote_clusters::find_cluster(object, ctx)
+        .await
+        .map_err(ReconcileStep::Dereference.wrap_error())?
+    {
+        ClusterLookup::Ready(far) => match delete_mirror(object, &far).await {
+            Ok(None) => return Ok(RemoteCleanup::Done),
             Ok(Some(why)) => why,
-            Err(error) => far::told(&error),
+            Err(error) => remote_clusters::describe_error(&error),
         },
-        Found::NotReady(why) | Found::Away(why) => why,
-        Found::Gone(_) => return Ok(Left::Nothing),
+        ClusterLookup::NotReady(why) | ClusterLookup::Unreachable(why) => why,
+        ClusterLookup::NotFound(_) => return Ok(RemoteCleanup::Done),
     };
-    if age >= PATIENCE {
-        return Ok(Left::Abandoned(why));
+    if age >= ABANDON_AFTER {
+        return Ok(RemoteCleanup::Abandoned(why));
     }
-    let why = format!("waiting for its cluster: {why}");
-    write(object, &status::terminating(object, &why, at), ctx).await?;
-    Ok(Left::Waits(Action::requeue(AGAIN)))
+    let why = format!("waiting for the workload cluster: {why}");
+    write_status(object, &status::terminating_status(object, &why, at), ctx).await?;
+    Ok(RemoteCleanup::InProgress(Action::requeue(CLEANUP_RETRY)))
 }
 
-fn is_out_of_reach(error: &K8sError) -> bool {
-    matches!(error.class(), Class::Transient | Class::Terminal)
+fn is_unreachable(error: &K8sError) -> bool {
+    matches!(error.class(), ErrorClass::Transient | ErrorClass::Terminal)
 }
 
-/// Removes the likeness; says what is still waited for. The controllers there remove what they made for it.
-async fn clean(object: &Sandbox, far: &Far) -> Result<Option<String>, K8sError> {
-    let there = in_place(object, far).await?;
-    let Some(there) = there.filter(|it| likeness::whose(object, it) != Whose::Theirs) else {
+/// Deletes the mirror; returns what is still pending. The controllers in the workload cluster delete its forks.
+async fn delete_mirror(object: &Sandbox, far: &ClusterClient) -> Result<Option<String>, K8sError> {
+    let there = get_mirror(object, far).await?;
+    let Some(there) = there.filter(|it| mirror::ownership(object, it) != MirrorOwnership::Foreign) else {
         return Ok(None);
     };
     if there.metadata.deletion_timestamp.is_none() {
-        far.kube.delete(&there, Removal::Background).await?;
+        far.kube.delete(&there, DeletionPropagation::Background).await?;
     }
-    Ok(in_place(object, far).await?.map(|_| format!("it is leaving the cluster {}", far.cluster)))
+    Ok(get_mirror(object, far).await?.map(|_| format!("deletion is in progress in cluster {}", far.cluster)))
 }

@@ -1,7 +1,7 @@
-//! Clusters that are worked in although no Sandbox of this one lives there, and those that are not worked in any more.
+//! Starts and stops the sandbox controllers of workload clusters that no Sandbox of this cluster refers to.
 //!
-//! A Service there whose traffic goes to routers needs somebody who gives it back when these are gone, and what people made
-//! there themselves needs its controllers. Both outlive the Sandbox that brought the controllers there, and this process.
+//! They are needed as long as a Service there is taken over, to restore it if the routers fail, or objects of our kinds exist
+//! there. Both can outlive the Sandbox that started the controllers, and this process.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -12,105 +12,117 @@ use sandbox::{
     service::is_taken_over,
 };
 
-use super::{context::Context, far, place::Spot};
+use super::{context::Context, fork_target::ClusterNamespace, remote_clusters};
 use crate::{
     api::CaptControlPlane,
     controllers::common::{
-        family::Family,
-        gate,
-        outpost::{Ground, Open},
-        unreadable,
+        gate, invalid_object,
+        owning_cluster::OwningCluster,
+        remote_target::{SandboxScope, StartRemoteControllers},
     },
-    k8s::{K8sError, Kube, connect_by_token},
+    k8s::{K8sError, KubeClient, connect_by_token},
 };
 
-/// How often we look, unless a Sandbox has left.
-const EVERY: Duration = Duration::from_mins(1);
+/// Rescan interval; the deletion of the last Sandbox of a cluster triggers a scan earlier.
+const RESCAN: Duration = Duration::from_mins(1);
 
-/// Begins and ends the work in other clusters, for as long as it is polled.
-pub(super) async fn follow(ctx: Arc<Context>) {
-    let Ground::Home(open) = ctx.ground.clone() else { return std::future::pending().await };
-    // Where nothing was begun before us, only a Sandbox begins something.
+/// Starts and stops controllers of workload clusters. Runs as long as it is polled.
+pub(super) async fn run(ctx: Arc<Context>) {
+    let SandboxScope::ManagementCluster(open) = ctx.scope.clone() else {
+        return std::future::pending().await;
+    };
+    // Each control plane is probed once: after that, only a Sandbox starts controllers in its cluster.
     let mut seen = BTreeSet::new();
     loop {
-        if let Err(error) = look(&mut seen, &open, &ctx).await {
-            tracing::debug!(%error, "the clusters of sandboxes cannot be looked at");
+        if let Err(error) = reconcile_all(&mut seen, &open, &ctx).await {
+            tracing::debug!(%error, "failed to reconcile workload clusters");
         }
-        let _left_or_time = tokio::time::timeout(EVERY, ctx.left.notified()).await;
+        let _left_or_time = tokio::time::timeout(RESCAN, ctx.cluster_vacated.notified()).await;
     }
 }
 
-/// Looks at all clusters without a Sandbox of this one.
-async fn look(seen: &mut BTreeSet<String>, open: &Open, ctx: &Context) -> Result<(), K8sError> {
+/// Reconciles all workload clusters without a Sandbox in this cluster.
+async fn reconcile_all(
+    seen: &mut BTreeSet<String>,
+    open: &StartRemoteControllers,
+    ctx: &Context,
+) -> Result<(), K8sError> {
     let (kube, settings) = (&ctx.common.kube, &ctx.common.settings);
     let all: Vec<DeserializeGuard<CaptControlPlane>> =
         kube.list_if_served(settings.namespace.as_deref()).await?;
     let mut there = BTreeSet::new();
-    for control_plane in unreadable::readable(all) {
-        let Some(Family { namespace, name, .. }) = Family::of(&control_plane.metadata) else { continue };
-        let spot = Spot { cluster: Some(name), namespace };
-        let is_ours = gate::passes(&control_plane.metadata, settings.watch_filter.as_deref());
+    for control_plane in invalid_object::filter_valid(all) {
+        let Some(OwningCluster { namespace, name, .. }) =
+            OwningCluster::from_metadata(&control_plane.metadata)
+        else {
+            continue;
+        };
+        let spot = ClusterNamespace { cluster: Some(name), namespace };
+        let is_ours = gate::matches_watch_filter(&control_plane.metadata, settings.watch_filter.as_deref());
         if control_plane.metadata.deletion_timestamp.is_some() || !is_ours {
             continue;
         }
-        if !is_used(&spot, ctx)
-            && let Err(error) = attend(&spot, &control_plane, seen, (open, ctx)).await
+        if !has_sandbox(&spot, ctx)
+            && let Err(error) = reconcile_cluster(&spot, &control_plane, seen, (open, ctx)).await
         {
-            // It may be out of reach today; there are others.
-            tracing::debug!(cluster = spot.cluster, %error, "a cluster without sandboxes does not answer");
+            // One unreachable cluster must not block the others.
+            tracing::debug!(cluster = spot.cluster, %error, "failed to reconcile workload cluster");
         }
         there.insert(spot);
     }
-    for gone in ctx.clusters.all().into_iter().filter(|it| !there.contains(it) && !is_used(it, ctx)) {
-        ctx.clusters.forget(&gone);
+    for gone in ctx.clusters.locations().into_iter().filter(|it| !there.contains(it) && !has_sandbox(it, ctx))
+    {
+        ctx.clusters.disconnect(&gone);
     }
     Ok(())
 }
 
-/// Whether a Sandbox of this cluster lives there. It looks after its cluster itself.
-fn is_used(spot: &Spot, ctx: &Context) -> bool {
-    !ctx.index.at(|it| it == spot).is_empty()
+/// Whether a Sandbox of this cluster refers to it. Its own reconcile keeps the controllers running then.
+fn has_sandbox(spot: &ClusterNamespace, ctx: &Context) -> bool {
+    !ctx.index.sandboxes_where(|it| it == spot).is_empty()
 }
 
-/// Begins the work in a cluster that needs it, and ends it in one that does not.
-async fn attend(
-    spot: &Spot,
+/// Starts the controllers of a cluster that needs them, and stops those of one that does not.
+async fn reconcile_cluster(
+    spot: &ClusterNamespace,
     control_plane: &CaptControlPlane,
     seen: &mut BTreeSet<String>,
-    (open, ctx): (&Open, &Context),
+    (open, ctx): (&StartRemoteControllers, &Context),
 ) -> Result<(), K8sError> {
-    if let Some(kube) = ctx.clusters.known(spot, control_plane) {
-        if !is_needed(&kube, &spot.namespace).await? && !is_used(spot, ctx) {
-            ctx.clusters.forget(spot);
+    if let Some(kube) = ctx.clusters.get(spot, control_plane) {
+        if !needs_controllers(&kube, &spot.namespace).await? && !has_sandbox(spot, ctx) {
+            ctx.clusters.disconnect(spot);
         }
         return Ok(());
     }
     let uid = control_plane.uid().unwrap_or_default();
-    if seen.contains(&uid) || !far::is_up(control_plane) {
+    if seen.contains(&uid) || !remote_clusters::is_initialized(control_plane) {
         return Ok(());
     }
-    let Some(text) = far::kubeconfig(spot, &control_plane.metadata, &ctx.common.kube).await? else {
+    let Some(text) =
+        remote_clusters::read_kubeconfig(spot, &control_plane.metadata, &ctx.common.kube).await?
+    else {
         return Ok(());
     };
-    let kube = ctx.common.kube.towards(connect_by_token(&text).await?);
-    if is_needed(&kube, &spot.namespace).await? {
-        far::begin(spot, &text, control_plane, (open, ctx)).await?;
+    let kube = ctx.common.kube.with_client(connect_by_token(&text).await?);
+    if needs_controllers(&kube, &spot.namespace).await? {
+        remote_clusters::connect(spot, &text, control_plane, (open, ctx)).await?;
     }
     seen.insert(uid);
     Ok(())
 }
 
-/// Whether something in a cluster needs our controllers.
-async fn is_needed(kube: &Kube, namespace: &str) -> Result<bool, K8sError> {
+/// Whether a cluster has objects that need the controllers.
+async fn needs_controllers(kube: &KubeClient, namespace: &str) -> Result<bool, K8sError> {
     let services: Vec<Service> = kube.list(Some(namespace), "").await?;
     Ok(services.iter().any(is_taken_over)
-        || is_any::<Sandbox>(kube, namespace).await?
-        || is_any::<RouteGroup>(kube, namespace).await?
-        || is_any::<LocalWorkload>(kube, namespace).await?)
+        || exists::<Sandbox>(kube, namespace).await?
+        || exists::<RouteGroup>(kube, namespace).await?
+        || exists::<LocalWorkload>(kube, namespace).await?)
 }
 
-/// Whether there is an object of a kind. Where nobody knows the kind there is none.
-async fn is_any<K>(kube: &Kube, namespace: &str) -> Result<bool, K8sError>
+/// Whether an object of a kind exists; false if the kind is not served.
+async fn exists<K>(kube: &KubeClient, namespace: &str) -> Result<bool, K8sError>
 where
     K: Resource<DynamicType = ()>,
 {

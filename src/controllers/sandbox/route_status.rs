@@ -1,4 +1,4 @@
-//! Whether the routers, or a mesh, know the routes of a Sandbox.
+//! Whether the routers, or a mesh, have the routes of a Sandbox.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,121 +8,131 @@ use sandbox::{
         ForkStatus, Sandbox,
         conditions::{reasons, types},
     },
-    condition::{Finding, Status},
-    routes::{Kind, Own, Owner, programmed},
+    condition::{ConditionStatus, ConditionUpdate},
+    routes::{OwnerKind, OwnerRoutes, RouteOwner, programming_status},
 };
 
 use super::{
-    context::{Context, Ref, known_key, reference},
-    rivals,
-    status::endpoints,
+    context::{Context, SandboxObjectRef, current_routing_key, object_ref},
+    key_conflict,
+    status::endpoint_statuses,
 };
-use crate::{controllers::common::board::Picture, k8s::conditions::find};
+use crate::{controllers::common::route_snapshot::RouteSnapshot, k8s::conditions::find};
 
-/// What is said of the routes, and what is to be remembered of them.
+/// The condition and the stored state of the routes of a Sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Said {
-    /// For the condition.
-    pub finding: Finding,
-    /// Digest of the routes that all routers had.
+pub(super) struct RouteStatus {
+    /// The condition `RoutesProgrammed`.
+    pub condition: ConditionUpdate,
+    /// Digest of the routes that all routers last had.
     pub digest: Option<String>,
-    /// The hosts of its endpoints; none if nobody looked.
-    pub hosts: Option<Hosts>,
+    /// The preview hosts of its endpoints; none if there is no snapshot yet.
+    pub hosts: Option<EndpointHosts>,
 }
 
-/// Hosts by the names of endpoints.
-pub(super) type Hosts = BTreeMap<String, String>;
+/// Hosts by endpoint name.
+pub(super) type EndpointHosts = BTreeMap<String, String>;
 
-/// What is said of the routes of a Sandbox with these forks.
-pub(super) fn said(object: &Sandbox, forks: &[ForkStatus], picture: Option<&Picture>) -> Said {
+/// Observes the routes of a Sandbox with these forks.
+pub(super) fn observe_routes(
+    object: &Sandbox,
+    forks: &[ForkStatus],
+    picture: Option<&RouteSnapshot>,
+) -> RouteStatus {
     let type_ = types::ROUTES_PROGRAMMED;
     let before = object.status.as_ref().and_then(|it| it.programmed_routes.clone());
-    // What is in force may be true and of yesterday.
+    // A snapshot that does not include these forks yet is stale.
     let uid = object.uid().unwrap_or_default();
     let own = picture
-        .filter(|it| it.knows(&uid, forks))
-        .and_then(|it| Some((it, it.routes.owners.get(&Owner::sandbox(object))?)));
+        .filter(|it| it.has_current_forks(&uid, forks))
+        .and_then(|it| Some((it, it.routes.owners.get(&RouteOwner::sandbox(object))?)));
     let Some((picture, own)) = own else {
-        let why = "its routes are being made";
-        return Said { finding: Finding::unknown(type_, reasons::PENDING, why), digest: before, hosts: None };
+        let why = "the routes are being computed";
+        return RouteStatus {
+            condition: ConditionUpdate::unknown(type_, reasons::PENDING, why),
+            digest: before,
+            hosts: None,
+        };
     };
-    if let Some(finding) = picture.mesh.said(&Owner::sandbox(object), own) {
-        return Said { finding, digest: None, hosts: Some(own.hosts.clone()) };
+    if let Some(finding) = picture.mesh.condition_for(&RouteOwner::sandbox(object), own) {
+        return RouteStatus { condition: finding, digest: None, hosts: Some(own.hosts.clone()) };
     }
-    let found = programmed(own, &picture.routes, &picture.routers, before.as_deref());
-    let finding = unready(own).filter(|_| found.finding.status == Status::True).unwrap_or(found.finding);
-    Said { finding, digest: found.digest, hosts: Some(own.hosts.clone()) }
+    let found = programming_status(own, &picture.routes, &picture.routers, before.as_deref());
+    let finding = unready_condition(own)
+        .filter(|_| found.condition.status == ConditionStatus::True)
+        .unwrap_or(found.condition);
+    RouteStatus { condition: finding, digest: found.digest, hosts: Some(own.hosts.clone()) }
 }
 
-/// Routes that are in force and lead to nobody yet. Who is told that they are programmed sends a request at once.
-fn unready(own: &Own) -> Option<Finding> {
-    let ports = (!own.unready.is_empty()).then(|| own.unready.join(", "))?;
-    let why = format!("requests with its key are answered with 503 until there are pods for {ports}");
-    Some(Finding::no(types::ROUTES_PROGRAMMED, reasons::PROGRESSING, why))
+/// Routes that are programmed but have no ready pods. Not reported as programmed, because clients send requests once they are.
+fn unready_condition(own: &OwnerRoutes) -> Option<ConditionUpdate> {
+    let ports = (!own.unready_ports.is_empty()).then(|| own.unready_ports.join(", "))?;
+    let why = format!("requests with the routing key get 503 until pods are ready for {ports}");
+    Some(ConditionUpdate::no(types::ROUTES_PROGRAMMED, reasons::PROGRESSING, why))
 }
 
-/// Whether no router and no mesh sends anybody to the forks of a Sandbox that goes. Routers withdraw its routes by themselves
-/// when they see that it goes; where none runs there is nobody to wait for.
-pub(super) fn are_withdrawn(object: &Sandbox, picture: Option<&Picture>) -> bool {
+/// Whether no router and no mesh sends requests to the forks of a Sandbox that is being deleted. Routers withdraw its routes when
+/// they see the deletion timestamp; without routers there is nothing to wait for.
+pub(super) fn are_withdrawn(object: &Sandbox, picture: Option<&RouteSnapshot>) -> bool {
     let Some(picture) = picture else { return false };
-    let is_known = object.uid().is_some_and(|it| picture.going.contains(&it));
-    is_known && picture.mesh.is_written() && picture.is_in_force(&object.namespace().unwrap_or_default())
+    let is_known = object.uid().is_some_and(|it| picture.deleting.contains(&it));
+    is_known && picture.mesh.is_applied() && picture.is_programmed(&object.namespace().unwrap_or_default())
 }
 
-/// Wakes Sandboxes of which something else is to be said than what they say, for as long as it is polled.
-pub(super) async fn follow(ctx: Arc<Context>) {
-    let mut told = ctx.board.told();
-    let waker = ctx.waker();
+/// Triggers Sandboxes whose status is stale after a new route snapshot. Runs as long as it is polled.
+pub(super) async fn trigger_on_route_change(ctx: Arc<Context>) {
+    let mut told = ctx.snapshotter.subscribe();
+    let waker = ctx.trigger_sender();
     while told.changed().await.is_ok() {
-        let picture = ctx.board.picture();
+        let picture = ctx.snapshotter.latest_snapshot();
         for one in ctx.sandboxes().iter().filter_map(|it| it.0.as_ref().ok()) {
-            // Nobody listens any more when the controller ends.
-            if is_news(one, picture.as_deref()) && waker.unbounded_send(of(one)).is_err() {
+            // The receiver is dropped when the controller ends.
+            if is_stale(one, picture.as_deref()) && waker.unbounded_send(sandbox_ref(one)).is_err() {
                 break;
             }
         }
     }
-    // Watches end only with us.
+    // The snapshots end only with the process.
     std::future::pending::<()>().await;
 }
 
-fn of(object: &Sandbox) -> Ref {
-    reference(&super::place::spot(object), &object.name_any())
+fn sandbox_ref(object: &Sandbox) -> SandboxObjectRef {
+    object_ref(&super::fork_target::cluster_namespace(object), &object.name_any())
 }
 
-/// Whether a Sandbox that was looked at says something else. One that was not is looked at anyway.
-fn is_news(object: &Sandbox, picture: Option<&Picture>) -> bool {
-    // One that lives in another cluster has its routes there.
+/// Whether the status of an observed Sandbox differs from the snapshot. One without a status is reconciled anyway.
+fn is_stale(object: &Sandbox, picture: Option<&RouteSnapshot>) -> bool {
+    // A remote Sandbox has its routes in its workload cluster.
     let Some(status) = object.status.as_ref().filter(|_| object.spec.cluster_ref.is_none()) else {
         return false;
     };
-    if is_rivalry_news(object, picture) {
+    if is_conflict_stale(object, picture) {
         return true;
     }
-    let now = said(object, &status.forks, picture);
+    let now = observe_routes(object, &status.forks, picture);
     let before = find(&status.conditions, types::ROUTES_PROGRAMMED);
     let is_same = before.is_some_and(|it| {
-        it.status == now.finding.status.word()
-            && it.reason == now.finding.reason
-            && it.message == now.finding.message
+        it.status == now.condition.status.as_str()
+            && it.reason == now.condition.reason
+            && it.message == now.condition.message
     });
-    // A spec that is refused says nothing of routes.
+    // A rejected spec has no route status.
     let is_accepted =
         find(&status.conditions, types::BASELINE_RESOLVED).is_some_and(|it| it.status != "Unknown");
-    let is_found = status.endpoints == endpoints(object, now.hosts.as_ref());
+    let is_found = status.endpoints == endpoint_statuses(object, now.hosts.as_ref());
     is_accepted && !(is_same && is_found && status.programmed_routes == now.digest)
 }
 
-/// Whether a group has the key of a Sandbox that does not say so, or has it no more.
-fn is_rivalry_news(object: &Sandbox, picture: Option<&Picture>) -> bool {
-    let key = known_key(object);
+/// Whether the routing-key conflict with a `RouteGroup` in the status is out of date.
+fn is_conflict_stale(object: &Sandbox, picture: Option<&RouteSnapshot>) -> bool {
+    let key = current_routing_key(object);
     let groups = picture.and_then(|it| it.groups.get(key.as_ref())).into_iter().flatten();
-    let groups: Vec<_> = groups.map(|it| (Kind::RouteGroup, it.clone())).collect();
+    let groups: Vec<_> = groups.map(|it| (OwnerKind::RouteGroup, it.clone())).collect();
     let conditions = object.status.iter().flat_map(|it| &it.conditions);
     let told = conditions.into_iter().find(|it| it.type_ == types::ACCEPTED);
-    match rivals::check(object, &key, &groups) {
+    match key_conflict::check_routing_key(object, &key, &groups) {
         Err(refusal) => told.is_none_or(|it| it.reason != refusal.reason),
-        // Groups are heard of here alone.
+        // Only this function observes RouteGroups; conflicts among Sandboxes are handled by the watch.
         Ok(()) => told.is_some_and(|it| {
             it.reason == reasons::ROUTING_KEY_CONFLICT && it.message.contains(" RouteGroup ")
         }),

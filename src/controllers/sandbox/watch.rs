@@ -1,5 +1,5 @@
-//! What leads to a look at a Sandbox: itself, its baselines, the Services around them, its forks and their pods, its local
-//! workloads, and the control plane of its cluster.
+//! Watches that trigger a Sandbox reconcile: the Sandbox, its baselines, the Services of its namespace, its forks and their pods,
+//! its local workloads, and the control plane of its cluster.
 
 use std::{
     collections::BTreeMap,
@@ -29,70 +29,73 @@ use sandbox::api::{Sandbox, names};
 use serde::de::DeserializeOwned;
 
 use super::{
-    context::{Context, Ref, reference},
-    far,
-    index::{Index, Spot},
-    locals, look, outposts, reconcile, remove, rivals, routes,
+    baseline_index::{BaselineIndex, ClusterNamespace},
+    context::{Context, SandboxObjectRef, object_ref},
+    deletion, dereference, key_conflict, local_workloads, reconcile, remote_clusters, remote_lifecycle,
+    route_status,
 };
 use crate::{
     api::CaptControlPlane,
-    controllers::common::{self, board::Board, drive, outpost::Ground},
+    controllers::common::{self, remote_target::SandboxScope, route_snapshot::RouteSnapshotter, runner},
 };
 
 const KIND: &str = "Sandbox";
 
-type Own = DeserializeGuard<Sandbox>;
+type GuardedSandbox = DeserializeGuard<Sandbox>;
 
-/// Looks after all Sandboxes until `stop`, and then until the reconciles that run are over.
+/// Runs the controller until `stop`, then until the running reconciles have finished.
 pub fn run<S>(
     common: &Arc<common::Context>,
-    board: Arc<Board>,
-    ground: Ground,
+    snapshotter: Arc<RouteSnapshotter>,
+    ground: SandboxScope,
     stop: S,
 ) -> impl Future<Output = ()> + Send + use<S>
 where
     S: Future<Output = ()> + Send + Sync + 'static,
 {
-    let control_planes = control_planes(common, &ground);
-    let ctx = Arc::new(Context::new(Arc::clone(common), board, ground));
+    let control_planes = watch_control_planes(common, &ground);
+    let ctx = Arc::new(Context::new(Arc::clone(common), snapshotter, ground));
     let controller = controller(&ctx);
     let (seen, stop) = (controller.store(), stop.shared());
-    let log = drive::log(KIND, common);
-    ctx.know(controller.store());
-    let own = changes(common.kube.client(), common.settings.namespace.as_deref(), &ctx.index);
-    let own = stream::select(own, locals::follow(&ctx));
-    let told = stream::select(own, stream::iter(ctx.heard()).flatten());
-    let (meter, index) = (Arc::clone(&common.meter), Arc::clone(&ctx.index));
-    let (routes, profiles) = (routes::follow(Arc::clone(&ctx)), of_profiles(Arc::clone(&ctx)));
-    let outposts = outposts::follow(Arc::clone(&ctx));
+    let log = runner::event_logger(KIND, common);
+    ctx.set_sandbox_store(controller.store());
+    let own = watch_dependencies(common.kube.client(), common.settings.namespace.as_deref(), &ctx.index);
+    let own = stream::select(own, local_workloads::watch_local_workloads(&ctx));
+    let told = stream::select(own, stream::iter(ctx.take_triggers()).flatten());
+    let (meter, index) = (Arc::clone(&common.metrics), Arc::clone(&ctx.index));
+    let (routes, profiles) = (
+        route_status::trigger_on_route_change(Arc::clone(&ctx)),
+        trigger_on_profile_change(Arc::clone(&ctx)),
+    );
+    let outposts = remote_lifecycle::run(Arc::clone(&ctx));
     let work = controller
         .with_config(Config::default().concurrency(common.settings.concurrency))
         .watches_stream(
             control_planes,
-            drive::concerning(KIND, common, move |it| of_control_plane(&index, &it)),
+            runner::counted_mapper(KIND, common, move |it| sandboxes_of_control_plane(&index, &it)),
         )
         .reconcile_on(told.inspect(move |it| {
-            meter.told(KIND, &format!("{}/{}", it.namespace.as_deref().unwrap_or_default(), it.name));
+            meter.enqueued(KIND, &format!("{}/{}", it.namespace.as_deref().unwrap_or_default(), it.name));
         }))
         .graceful_shutdown_on(stop.clone())
         .run(
             |object, ctx: Arc<Context>| {
                 let common = Arc::clone(&ctx.common);
                 async move {
-                    let object = remove::bare(object, &ctx).await?;
+                    let object = deletion::minimal_if_undecodable(object, &ctx).await?;
                     let look = move |object: Arc<Sandbox>, _| async move {
                         Box::pin(reconcile(&object, &ctx)).await
                     };
-                    drive::drive(KIND, object, common, look).await
+                    runner::run_reconcile(KIND, object, common, look).await
                 }
             },
-            |object, error, ctx| drive::policy(KIND, &object, error, &ctx.common),
+            |object, error, ctx| runner::error_policy(KIND, &object, error, &ctx.common),
             ctx,
         )
         .for_each(log);
     async move {
         tokio::select! {
-            () = drive::finish(work, seen, stop) => {}
+            () = runner::run_until_stopped(work, seen, stop) => {}
             () = routes => {}
             () = profiles => {}
             () = outposts => {}
@@ -100,64 +103,68 @@ where
     }
 }
 
-/// The controller of all Sandboxes. Those that wait for a key are woken when the one who had it is not known any more: before
-/// that they would find it taken.
-fn controller(ctx: &Arc<Context>) -> Controller<Own> {
+/// The controller of all Sandboxes. Sandboxes that wait for a routing key are triggered after the store no longer contains its
+/// holder; earlier they would still find the conflict.
+fn controller(ctx: &Arc<Context>) -> Controller<GuardedSandbox> {
     let (reader, writer) = reflector::store();
-    let (known, waker, meter) = (reader.clone(), ctx.waker(), Arc::clone(&ctx.common.meter));
-    let own = watcher(drive::api::<Own>(&ctx.common), drive::own(&ctx.common));
+    let (known, waker, meter) = (reader.clone(), ctx.trigger_sender(), Arc::clone(&ctx.common.metrics));
+    let own =
+        watcher(runner::scoped_api::<GuardedSandbox>(&ctx.common), runner::own_watch_config(&ctx.common));
     let changes = reflector::reflector(writer, own).inspect_ok(move |event| {
         let is_free = match event {
             Event::Delete(_) | Event::InitDone => true,
-            Event::Apply(it) => rivals::is_out(it.meta()),
+            Event::Apply(it) => key_conflict::has_released_key(it.meta()),
             Event::Init | Event::InitApply(_) => false,
         };
         let all = if is_free { known.state() } else { Vec::new() };
-        let waiting = all.iter().filter_map(|it| it.0.as_ref().ok()).filter(|it| rivals::is_waiting(it));
+        let waiting =
+            all.iter().filter_map(|it| it.0.as_ref().ok()).filter(|it| key_conflict::is_waiting_for_key(it));
         for one in waiting {
-            // Nobody listens any more when the controller ends.
-            let _ended = waker.unbounded_send(reference(&at(one), &one.name_any()));
+            // The receiver is dropped when the controller ends.
+            let _ended = waker.unbounded_send(object_ref(&local_namespace(one), &one.name_any()));
         }
     });
-    let told = changes.applied_objects().inspect_ok(move |it| meter.told(KIND, &drive::path(it.meta())));
+    let told = changes
+        .applied_objects()
+        .inspect_ok(move |it| meter.enqueued(KIND, &runner::namespaced_name(it.meta())));
     Controller::for_stream(told, reader)
 }
 
-/// The control planes of other clusters, as they change; nobody knows them but the operator's own cluster.
-fn control_planes(
+/// Watches control planes. They exist in the management cluster only.
+fn watch_control_planes(
     common: &common::Context,
-    ground: &Ground,
+    ground: &SandboxScope,
 ) -> impl Stream<Item = Result<PartialObjectMeta<CaptControlPlane>, watcher::Error>> + Send + use<> {
     match ground {
-        Ground::Home(_) => watcher(drive::api(common), watcher::Config::default())
+        SandboxScope::ManagementCluster(_) => watcher(runner::scoped_api(common), watcher::Config::default())
             .default_backoff()
             .touched_objects()
             .boxed(),
-        Ground::Outpost(_) => stream::empty().boxed(),
+        SandboxScope::WorkloadCluster(_) => stream::empty().boxed(),
     }
 }
 
-/// Tells of the likenesses in another cluster, for as long as it is polled.
-pub(super) fn of_cluster(
+/// Watches the mirrors in a workload cluster and triggers their Sandboxes. Runs as long as it is polled.
+pub(super) fn watch_mirrors(
     client: &Client,
-    spot: &Spot,
+    spot: &ClusterNamespace,
     ctx: &Context,
 ) -> impl Future<Output = ()> + Send + use<> {
     let likenesses = watcher::Config::default().labels(names::ORIGIN_LABEL);
-    let changed = events::<PartialObjectMeta<Sandbox>>(client, Some(&spot.namespace), likenesses);
-    let (index, waker, spot) = (Arc::clone(&ctx.index), ctx.waker(), spot.clone());
+    let changed = watch_events::<PartialObjectMeta<Sandbox>>(client, Some(&spot.namespace), likenesses);
+    let (index, waker, spot) = (Arc::clone(&ctx.index), ctx.trigger_sender(), spot.clone());
     async move {
         let mut changed = std::pin::pin!(changed);
         while let Some(event) = changed.next().await {
             let told = match event {
                 Event::Apply(it) | Event::InitApply(it) | Event::Delete(it) => {
-                    vec![reference(&spot, &it.name_any())]
+                    vec![object_ref(&spot, &it.name_any())]
                 }
                 Event::Init => Vec::new(),
-                // What went while nobody looked was told by nobody.
-                Event::InitDone => references(&index.at(|it| *it == spot)),
+                // Deletions during an interrupted watch produce no events.
+                Event::InitDone => object_refs(&index.sandboxes_where(|it| *it == spot)),
             };
-            // Nobody listens any more when the controller ends.
+            // The receiver is dropped when the controller ends.
             if told.into_iter().any(|one| waker.unbounded_send(one).is_err()) {
                 return;
             }
@@ -165,42 +172,42 @@ pub(super) fn of_cluster(
     }
 }
 
-/// Wakes everybody when pods find a place where they did not, for as long as it is polled.
-async fn of_profiles(ctx: Arc<Context>) {
-    if let Ground::Outpost(mut profiles) = ctx.ground.clone() {
+/// Triggers all Sandboxes when the Fargate profiles change. Runs as long as it is polled.
+async fn trigger_on_profile_change(ctx: Arc<Context>) {
+    if let SandboxScope::WorkloadCluster(mut profiles) = ctx.scope.clone() {
         while profiles.changed().await.is_ok() {
-            let waker = ctx.waker();
-            // Nobody listens any more when the controller ends.
-            let all = references(&ctx.index.at(|_| true));
+            let waker = ctx.trigger_sender();
+            // The receiver is dropped when the controller ends.
+            let all = object_refs(&ctx.index.sandboxes_where(|_| true));
             let _ended = all.into_iter().try_for_each(|one| waker.unbounded_send(one));
         }
     }
-    // Watches end only with us.
+    // The channel ends only with the process.
     std::future::pending::<()>().await;
 }
 
-/// The Sandboxes that changes around them concern.
-fn changes(
+/// Stream of the Sandboxes affected by changes of Deployments, Services and pods.
+fn watch_dependencies(
     client: &Client,
     namespace: Option<&str>,
-    index: &Arc<Index>,
-) -> impl Stream<Item = Ref> + Send + use<> {
+    index: &Arc<BaselineIndex>,
+) -> impl Stream<Item = SandboxObjectRef> + Send + use<> {
     let forks = watcher::Config::default().labels(names::FORK_LABEL);
     let everything = watcher::Config::default;
-    let deployments = events::<PartialObjectMeta<Deployment>>(client, namespace, everything());
-    let services = events::<Service>(client, namespace, everything());
-    let pods = events::<PartialObjectMeta<Pod>>(client, namespace, forks);
+    let deployments = watch_events::<PartialObjectMeta<Deployment>>(client, namespace, everything());
+    let services = watch_events::<Service>(client, namespace, everything());
+    let pods = watch_events::<PartialObjectMeta<Pod>>(client, namespace, forks);
     let (of_deployment, of_service) = (Arc::clone(index), Arc::clone(index));
-    let deployments = deployments.map(move |it| deployment(&of_deployment, it));
-    let services = services.map(move |it| service(&of_service, it));
+    let deployments = deployments.map(move |it| on_deployment(&of_deployment, it));
+    let services = services.map(move |it| on_service(&of_service, it));
     let pods = pods.map(move |it| match it {
-        Event::Apply(pod) | Event::InitApply(pod) | Event::Delete(pod) => member(&pod),
+        Event::Apply(pod) | Event::InitApply(pod) | Event::Delete(pod) => owning_sandbox_ref(&pod),
         Event::Init | Event::InitDone => Vec::new(),
     });
     stream::select(deployments, stream::select(services, pods)).flat_map(stream::iter)
 }
 
-fn events<K>(
+fn watch_events<K>(
     client: &Client,
     namespace: Option<&str>,
     which: watcher::Config,
@@ -220,63 +227,66 @@ where
     watcher(api, which).default_backoff().filter_map(async |event| match event {
         Ok(event) => Some(event),
         Err(error) => {
-            tracing::debug!(kind = KIND, %error, "a watch stumbled");
+            tracing::debug!(kind = KIND, %error, "watch error, restarting");
             None
         }
     })
 }
 
-fn at<K: Resource>(object: &K) -> Spot {
-    Spot { cluster: None, namespace: object.meta().namespace.clone().unwrap_or_default() }
+fn local_namespace<K: Resource>(object: &K) -> ClusterNamespace {
+    ClusterNamespace { cluster: None, namespace: object.meta().namespace.clone().unwrap_or_default() }
 }
 
-/// The Sandbox that an object was made for. Pods have another owner, and a label.
-fn member<K: Resource>(object: &K) -> Vec<Ref> {
+/// The Sandbox that owns an object. Pods are owned by a `ReplicaSet` and carry a label instead.
+fn owning_sandbox_ref<K: Resource>(object: &K) -> Vec<SandboxObjectRef> {
     let labels = object.meta().labels.as_ref();
     let labelled = labels.and_then(|it| it.get(names::SANDBOX_LABEL)).map(String::as_str);
-    let name = look::owner(object.meta()).or(labelled);
-    name.map(|name| reference(&at(object), name)).into_iter().collect()
+    let name = dereference::owning_sandbox(object.meta()).or(labelled);
+    name.map(|name| object_ref(&local_namespace(object), name)).into_iter().collect()
 }
 
-/// A fork wakes its Sandbox, and a baseline wakes those that are made from it.
-fn deployment(index: &Index, event: Event<PartialObjectMeta<Deployment>>) -> Vec<Ref> {
+/// A fork triggers its Sandbox, a baseline all Sandboxes that refer to it.
+fn on_deployment(
+    index: &BaselineIndex,
+    event: Event<PartialObjectMeta<Deployment>>,
+) -> Vec<SandboxObjectRef> {
     let (object, is_gone) = match event {
         Event::Apply(object) | Event::InitApply(object) => (object, false),
         Event::Delete(object) => (object, true),
         Event::Init => return Vec::new(),
-        // What went while nobody looked was told by nobody.
-        Event::InitDone => return references(&index.at(|it| it.cluster.is_none())),
+        // Deletions during an interrupted watch produce no events.
+        Event::InitDone => return object_refs(&index.sandboxes_where(|it| it.cluster.is_none())),
     };
-    let own = member(&object);
+    let own = owning_sandbox_ref(&object);
     if !own.is_empty() {
         return own;
     }
-    let spot = at(&object);
+    let spot = local_namespace(&object);
     let names = if is_gone {
-        index.bereft(&spot, &object.name_any())
+        index.baseline_deleted(&spot, &object.name_any())
     } else {
-        index.concerned(&spot, &object.metadata)
+        index.baseline_changed(&spot, &object.metadata)
     };
-    names.iter().map(|name| reference(&spot, name)).collect()
+    names.iter().map(|name| object_ref(&spot, name)).collect()
 }
 
-/// A fork's Service wakes its Sandbox, and another all of its neighbours: it may lead to one of their baselines now.
-fn service(index: &Index, event: Event<Service>) -> Vec<Ref> {
+/// A Service of a fork triggers its Sandbox, any other all Sandboxes of its namespace: it may select one of their baselines.
+fn on_service(index: &BaselineIndex, event: Event<Service>) -> Vec<SandboxObjectRef> {
     let (object, is_gone) = match event {
         Event::Apply(object) | Event::InitApply(object) => (object, false),
         Event::Delete(object) => (object, true),
         Event::Init | Event::InitDone => return Vec::new(),
     };
-    let own = member(&object);
+    let own = owning_sandbox_ref(&object);
     if !own.is_empty() {
         return own;
     }
-    let digest = (!is_gone).then(|| digest(&object));
-    references(&index.beside(&at(&object), &object.name_any(), digest))
+    let digest = (!is_gone).then(|| service_hash(&object));
+    object_refs(&index.service_changed(&local_namespace(&object), &object.name_any(), digest))
 }
 
-/// Of what is looked at in a Service. Its status is not.
-fn digest(service: &Service) -> u64 {
+/// Hash of the fields of a Service that affect Sandboxes; its status does not.
+fn service_hash(service: &Service) -> u64 {
     let mut hasher = DefaultHasher::new();
     let maps: [Option<&BTreeMap<String, String>>; 2] =
         [service.metadata.labels.as_ref(), service.metadata.annotations.as_ref()];
@@ -286,15 +296,18 @@ fn digest(service: &Service) -> u64 {
     hasher.finish()
 }
 
-fn references(readers: &[super::index::Reader]) -> Vec<Ref> {
-    readers.iter().map(|(spot, name)| reference(spot, name)).collect()
+fn object_refs(readers: &[super::baseline_index::SandboxKey]) -> Vec<SandboxObjectRef> {
+    readers.iter().map(|(spot, name)| object_ref(spot, name)).collect()
 }
 
-fn of_control_plane(index: &Index, it: &PartialObjectMeta<CaptControlPlane>) -> Vec<Ref> {
-    let is_concerned = |spot: &Spot| {
+fn sandboxes_of_control_plane(
+    index: &BaselineIndex,
+    it: &PartialObjectMeta<CaptControlPlane>,
+) -> Vec<SandboxObjectRef> {
+    let is_concerned = |spot: &ClusterNamespace| {
         let cluster = spot.cluster.as_deref();
         it.metadata.namespace.as_deref() == Some(&spot.namespace)
-            && cluster.is_some_and(|cluster| far::belongs(&it.metadata, cluster))
+            && cluster.is_some_and(|cluster| remote_clusters::belongs_to_cluster(&it.metadata, cluster))
     };
-    references(&index.at(is_concerned))
+    object_refs(&index.sandboxes_where(is_concerned))
 }

@@ -1,4 +1,4 @@
-//! Does what was decided, and tells.
+//! Executes a takeover step and publishes events.
 
 use std::time::Duration;
 
@@ -8,45 +8,54 @@ use sandbox::{api::names, service::is_taken_over};
 use serde_json::{Value, json};
 
 use super::{
-    Context, SOON,
-    build::{self, Reverts},
-    decide::{ATTEMPTS, Step, Why},
+    Context, WRITE_REQUEUE,
+    build::{self, RevertHistory},
+    decide::{ATTEMPTS, RestoreReason, TakeoverStep},
 };
-use crate::k8s::{K8sError, News, Removal};
+use crate::k8s::{DeletionPropagation, EventSpec, K8sError};
 
-/// Does it. Says when to look again, if nobody else will say so.
-pub(super) async fn act(service: &Service, step: Step, ctx: &Context) -> Result<Option<Duration>, K8sError> {
-    let (kube, whose) = (&ctx.common.kube, path(service));
+/// Executes a step. Returns the requeue delay, if the default resync is too late.
+pub(super) async fn apply_step(
+    service: &Service,
+    step: TakeoverStep,
+    ctx: &Context,
+) -> Result<Option<Duration>, K8sError> {
+    let (kube, whose) = (&ctx.common.kube, object_path(service));
     match step {
-        Step::Nothing => return Ok(None),
-        Step::Wait(why, pause) => {
-            tracing::debug!(service = whose, why, "a Service waits");
+        TakeoverStep::Idle => return Ok(None),
+        TakeoverStep::Wait(why, pause) => {
+            tracing::debug!(service = whose, why, "takeover step postponed");
             return Ok(Some(pause));
         }
-        Step::Keep(keeper) => {
-            kube.apply(keeper.as_ref()).await?;
+        TakeoverStep::ApplyBaseService(base_service) => {
+            kube.apply(base_service.as_ref()).await?;
         }
-        Step::Announce(listeners) => announce(service, &listeners, ctx).await?,
-        Step::Take(patch) => {
-            kube.merge(service, patch).await?;
-            tell(service, ctx, News::normal("Route", "TakenOver", "its traffic goes to the router")).await;
+        TakeoverStep::AnnounceListeners(listeners) => write_listeners(service, &listeners, ctx).await?,
+        TakeoverStep::TakeOver(patch) => {
+            kube.merge_patch(service, patch).await?;
+            publish(
+                service,
+                ctx,
+                EventSpec::normal("Route", "TakenOver", "traffic is routed through the router"),
+            )
+            .await;
         }
-        Step::Restore(patch, why) => restore(service, patch, why, ctx).await?,
-        Step::Reverted(keeper, patch) | Step::GiveUp(keeper, patch) => {
-            taken_back(service, &keeper, patch, ctx).await?;
+        TakeoverStep::Restore(patch, why) => restore(service, patch, why, ctx).await?,
+        TakeoverStep::YieldToRevert(base_service, patch) | TakeoverStep::GiveUp(base_service, patch) => {
+            record_revert(service, &base_service, patch, ctx).await?;
         }
-        Step::Forget(keeper) => {
-            // Nothing refuses this if somebody took the Service over again meanwhile; so it is asked.
+        TakeoverStep::DeleteBaseService(base_service) => {
+            // A delete of the base Service has no precondition on the Service, so re-read whether it was taken over again.
             let now: Option<Service> = kube.get(service.namespace().as_deref(), &service.name_any()).await?;
             if !now.is_some_and(|it| is_taken_over(&it)) {
-                kube.delete(keeper.as_ref(), Removal::Background).await?;
+                kube.delete(base_service.as_ref(), DeletionPropagation::Background).await?;
             }
         }
     }
-    Ok(Some(SOON))
+    Ok(Some(WRITE_REQUEUE))
 }
 
-async fn announce(
+async fn write_listeners(
     service: &Service,
     listeners: &std::collections::BTreeMap<String, u16>,
     ctx: &Context,
@@ -60,50 +69,57 @@ async fn announce(
     Ok(())
 }
 
-/// Gives the Service back that somebody took back, and counts it.
-async fn taken_back(
+/// Restores a Service that was reverted by another client, and counts the revert.
+async fn record_revert(
     service: &Service,
-    keeper: &Service,
+    base_service: &Service,
     patch: Value,
     ctx: &Context,
 ) -> Result<(), K8sError> {
-    // The Service first: the patch is refused if it is not what we saw, and then nothing is to be counted.
-    ctx.common.kube.merge(service, patch).await?;
-    ctx.memory.note_revert(&path(service));
-    ctx.common.kube.apply(keeper).await?;
-    let Reverts { count, by: who, .. } = build::reverts(Some(keeper));
+    // The Service first: its patch fails if the observed version is stale, and then the revert must not be counted.
+    ctx.common.kube.merge_patch(service, patch).await?;
+    ctx.timers.record_revert(&object_path(service));
+    ctx.common.kube.apply(base_service).await?;
+    let RevertHistory { count, by: who, .. } = build::read_reverts(Some(base_service));
     let note = if count > ATTEMPTS {
         format!(
-            "{who} took it back {count} times, and it is left alone now. Let {who} ignore spec.selector and \
-             spec.ports[*].targetPort of this Service (Argo CD: ignoreDifferences), then take the annotation {} \
-             away and put it back",
+            "{who} reverted the Service {count} times; giving up. Configure {who} to ignore spec.selector and \
+             spec.ports[*].targetPort of this Service (Argo CD: ignoreDifferences), then remove the annotation {} \
+             and add it again",
             names::ROUTING_ANNOTATION
         )
     } else {
-        format!("{who} took it back; it is taken over again ({count} of {ATTEMPTS})")
+        format!("{who} reverted the Service; it is taken over again ({count} of {ATTEMPTS})")
     };
-    tell(service, ctx, News::warning("Route", "ServiceReverted", note)).await;
+    publish(service, ctx, EventSpec::warning("Route", "ServiceReverted", note)).await;
     Ok(())
 }
 
-async fn restore(service: &Service, patch: Value, why: Why, ctx: &Context) -> Result<(), K8sError> {
-    ctx.common.kube.merge(service, patch).await?;
+async fn restore(service: &Service, patch: Value, why: RestoreReason, ctx: &Context) -> Result<(), K8sError> {
+    ctx.common.kube.merge_patch(service, patch).await?;
     let news = match why {
-        Why::Unwanted => News::normal("Route", "Restored", "its traffic goes to its own pods again"),
-        Why::NoRouter => {
-            let note = "no router was ready for 5 s: its traffic goes to its own pods until one is";
-            News::warning("Route", "RouterBypassed", note)
+        RestoreReason::NotRequested => {
+            EventSpec::normal("Route", "Restored", "traffic goes to the Service's own pods again")
+        }
+        RestoreReason::NoRouter => {
+            let note = "no router was ready for 5 s: traffic bypasses the router until one is";
+            EventSpec::warning("Route", "RouterBypassed", note)
         }
     };
-    tell(service, ctx, news).await;
+    publish(service, ctx, news).await;
     Ok(())
 }
 
-async fn tell(service: &Service, ctx: &Context, news: News) {
-    tracing::info!(service = path(service), reason = news.reason, note = news.note, "a Service changed");
-    ctx.common.events.tell(service, news).await;
+async fn publish(service: &Service, ctx: &Context, news: EventSpec) {
+    tracing::info!(
+        service = object_path(service),
+        reason = news.reason,
+        note = news.note,
+        "service takeover state changed"
+    );
+    ctx.common.events.publish(service, news).await;
 }
 
-fn path(service: &Service) -> String {
+fn object_path(service: &Service) -> String {
     format!("{}/{}", service.namespace().unwrap_or_default(), service.name_any())
 }

@@ -1,4 +1,4 @@
-//! The keeper of a selector, and the patches of a Service. Pure.
+//! Builds the base Service and the patches of a Service. Pure.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,61 +15,61 @@ use kube::{Resource as _, ResourceExt as _};
 use sandbox::{
     api::names,
     digest::sha256,
-    service::{Original, is_taken_over, original},
+    service::{OriginalService, is_taken_over, original_service},
 };
 use serde_json::{Value, json};
 
-use crate::sandbox::{REVERTS_ANNOTATION, ROUTER};
+use crate::dataplane::{REVERTS_ANNOTATION, ROUTER_LABEL_VALUE};
 
-/// The router's ports for Services.
-const PORTS: std::ops::Range<u16> = 20_000..30_000;
+/// Range of the router's listener ports.
+const LISTENER_PORTS: std::ops::Range<u16> = 20_000..30_000;
 
 /// The selector of the routers' pods.
-pub(super) fn routers() -> BTreeMap<String, String> {
-    BTreeMap::from([(names::ROUTER_LABEL.to_owned(), ROUTER.to_owned())])
+pub(super) fn router_selector() -> BTreeMap<String, String> {
+    BTreeMap::from([(names::ROUTER_LABEL.to_owned(), ROUTER_LABEL_VALUE.to_owned())])
 }
 
-/// Whether the traffic of a Service goes to the routers, whatever its annotations say.
-pub(super) fn leads_to_routers(service: &Service) -> bool {
-    service.spec.as_ref().and_then(|it| it.selector.as_ref()) == Some(&routers())
+/// Whether a Service selects the routers, regardless of its annotations.
+pub(super) fn selects_routers(service: &Service) -> bool {
+    service.spec.as_ref().and_then(|it| it.selector.as_ref()) == Some(&router_selector())
 }
 
-/// Whether a Service that was taken over is as it was left: its traffic goes to the routers, to the ports at which they
-/// listen for it.
-pub(super) fn is_held(service: &Service) -> bool {
-    let announced = announced(service);
+/// Whether the takeover patch is intact: the Service selects the routers and targets their listener ports.
+pub(super) fn is_intact(service: &Service) -> bool {
+    let announced = announced_listeners(service);
     let ports = service.spec.iter().flat_map(|it| it.ports.iter().flatten());
-    leads_to_routers(service) && ports.into_iter().all(|it| it.target_port == listener(&announced, it.port))
+    selects_routers(service)
+        && ports.into_iter().all(|it| it.target_port == listener_target_port(&announced, it.port))
 }
 
-/// The router's port for a port of a Service, as a Service says it.
-fn listener(announced: &BTreeMap<String, u16>, port: i32) -> Option<IntOrString> {
+/// The listener port for a port of a Service, as a `targetPort`.
+fn listener_target_port(announced: &BTreeMap<String, u16>, port: i32) -> Option<IntOrString> {
     announced.get(&port.to_string()).map(|it| IntOrString::Int(i32::from(*it)))
 }
 
-/// What a Service is for its owner, after whatever its owner did to it while it was taken over.
-pub(super) fn meant(service: &Service) -> Original {
-    let (before, announced) = (original(service), announced(service));
+/// The spec that the owner of a Service intends, including changes made while it was taken over.
+pub(super) fn owner_intent(service: &Service) -> OriginalService {
+    let (before, announced) = (original_service(service), announced_listeners(service));
     let spec = service.spec.clone().unwrap_or_default();
     let selector = match spec.selector {
-        Some(now) if is_taken_over(service) => meant_selector(now, before.selector),
+        Some(now) if is_taken_over(service) => owner_selector(now, before.selector),
         _ => before.selector,
     };
     let one = |port: ServicePort| {
         let known = before.ports.iter().find(|it| it.port == port.port);
         match known {
-            Some(known) if port.target_port == listener(&announced, port.port) => {
+            Some(known) if port.target_port == listener_target_port(&announced, port.port) => {
                 ServicePort { target_port: known.target_port.clone(), ..port }
             }
             _ => port,
         }
     };
-    Original { selector, ports: spec.ports.unwrap_or_default().into_iter().map(one).collect() }
+    OriginalService { selector, ports: spec.ports.unwrap_or_default().into_iter().map(one).collect() }
 }
 
-/// The selector that an owner means. `kubectl apply`, Helm and Argo CD merge selectors label by label and leave ours beside
-/// theirs: nobody has both, and the owner asked for none of ours.
-fn meant_selector(
+/// The selector that the owner intends. `kubectl apply`, Helm and Argo CD merge selectors label by label and keep our router
+/// label next to theirs; no pod has both.
+fn owner_selector(
     mut now: BTreeMap<String, String>,
     before: BTreeMap<String, String>,
 ) -> BTreeMap<String, String> {
@@ -77,56 +77,56 @@ fn meant_selector(
     if now.is_empty() { before } else { now }
 }
 
-/// The router's port for each port of a Service, as its annotation says.
-pub(super) fn announced(service: &Service) -> BTreeMap<String, u16> {
+/// The listener port for each port of a Service, from its annotation.
+pub(super) fn announced_listeners(service: &Service) -> BTreeMap<String, u16> {
     let text = service.annotations().get(names::LISTEN_ANNOTATION);
     text.and_then(|it| serde_json::from_str(it).ok()).unwrap_or_default()
 }
 
-/// The router's port for each port of a Service: those it has, and others that nobody has. Made from names, so that they
-/// are the same when they are made again.
-pub(super) fn listeners(service: &Service, used: &BTreeSet<u16>) -> BTreeMap<String, u16> {
-    let before = announced(service);
+/// Assigns a listener port to each port of a Service: keeps announced ones and picks free ones. Derived from names, so that the
+/// result is reproducible.
+pub(super) fn allocate_listeners(service: &Service, used: &BTreeSet<u16>) -> BTreeMap<String, u16> {
+    let before = announced_listeners(service);
     let mut taken = used.clone();
     let mut all = BTreeMap::new();
-    for port in meant(service).ports {
+    for port in owner_intent(service).ports {
         let name = port.port.to_string();
-        let kept = before.get(&name).copied().filter(|it| PORTS.contains(it) && !taken.contains(it));
-        let Some(listen) = kept.or_else(|| free(service, &name, &taken)) else { continue };
+        let kept = before.get(&name).copied().filter(|it| LISTENER_PORTS.contains(it) && !taken.contains(it));
+        let Some(listen) = kept.or_else(|| free_listener_port(service, &name, &taken)) else { continue };
         taken.insert(listen);
         all.insert(name, listen);
     }
     all
 }
 
-fn free(service: &Service, port: &str, taken: &BTreeSet<u16>) -> Option<u16> {
+fn free_listener_port(service: &Service, port: &str, taken: &BTreeSet<u16>) -> Option<u16> {
     let hash = sha256(&format!("{}/{}:{port}", service.namespace().unwrap_or_default(), service.name_any()));
-    let count = PORTS.end - PORTS.start;
+    let count = LISTENER_PORTS.end - LISTENER_PORTS.start;
     let first = u16::from_str_radix(&hash[..4], 16).unwrap_or_default() % count;
-    (0..count).map(|at| PORTS.start + (first + at) % count).find(|it| !taken.contains(it))
+    (0..count).map(|at| LISTENER_PORTS.start + (first + at) % count).find(|it| !taken.contains(it))
 }
 
-/// The name of the Service that keeps a Service's selector.
-pub(super) fn keeper_name(service: &Service) -> String {
+/// The name of the base Service.
+pub(super) fn base_service_name(service: &Service) -> String {
     let name = service.name_any();
     let hash = &sha256(&format!("{}/{name}", service.namespace().unwrap_or_default()))[..6];
     let begin: String = name.chars().take(63 - "-sbxbase-".len() - hash.len()).collect();
     format!("{}-sbxbase-{hash}", begin.trim_end_matches('-'))
 }
 
-/// How often somebody took a Service back.
+/// How often a Service was reverted by other clients.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Reverts {
+pub(super) struct RevertHistory {
     pub(super) count: u32,
-    /// Who did last.
+    /// Field manager of the last revert.
     pub(super) by: String,
-    /// When that was.
+    /// Time of the last revert.
     pub(super) at: Option<Timestamp>,
 }
 
-impl Reverts {
-    /// Whether the last one is as long ago as this.
-    pub(super) fn is_over(&self, now: Timestamp, quiet: Duration) -> bool {
+impl RevertHistory {
+    /// Whether the last revert is at least this long ago.
+    pub(super) fn is_older_than(&self, now: Timestamp, quiet: Duration) -> bool {
         let since = self.at.map(|at| now.duration_since(at));
         since.is_none_or(|it| it >= SignedDuration::try_from(quiet).unwrap_or(SignedDuration::MAX))
     }
@@ -141,19 +141,19 @@ impl Reverts {
     }
 }
 
-/// How often somebody took a Service back, as its keeper says.
-pub(super) fn reverts(keeper: Option<&Service>) -> Reverts {
-    let text = |name: &str| keeper.and_then(|it| it.annotations().get(name));
-    Reverts {
+/// The revert history, from the annotations of the base Service.
+pub(super) fn read_reverts(base_service: Option<&Service>) -> RevertHistory {
+    let text = |name: &str| base_service.and_then(|it| it.annotations().get(name));
+    RevertHistory {
         count: text(REVERTS_ANNOTATION).and_then(|it| it.parse().ok()).unwrap_or(0),
         by: text(names::REVERTED_BY_ANNOTATION).cloned().unwrap_or_default(),
         at: text(names::REVERTED_AT_ANNOTATION).and_then(|it| it.parse().ok()),
     }
 }
 
-/// The Service that keeps a Service's selector. It goes when the Service goes.
-pub(super) fn keeper(service: &Service, reverts: &Reverts) -> Service {
-    let Original { selector, ports } = meant(service);
+/// The base Service: the original selector and ports, owned by the Service.
+pub(super) fn base_service(service: &Service, reverts: &RevertHistory) -> Service {
+    let OriginalService { selector, ports } = owner_intent(service);
     let owner = OwnerReference {
         api_version: Service::api_version(&()).into_owned(),
         kind: Service::kind(&()).into_owned(),
@@ -165,7 +165,7 @@ pub(super) fn keeper(service: &Service, reverts: &Reverts) -> Service {
     let ports = ports.into_iter().map(|port| ServicePort { node_port: None, ..port });
     Service {
         metadata: ObjectMeta {
-            name: Some(keeper_name(service)),
+            name: Some(base_service_name(service)),
             namespace: service.namespace(),
             labels: Some(BTreeMap::from([(names::BASE_OF_LABEL.to_owned(), service.name_any())])),
             annotations: reverts.annotations(),
@@ -183,22 +183,22 @@ pub(super) fn keeper(service: &Service, reverts: &Reverts) -> Service {
     }
 }
 
-/// Whether a keeper keeps what it should.
-pub(super) fn keeps(keeper: &Service, service: &Service) -> bool {
+/// Whether a base Service has the intended selector and ports.
+pub(super) fn is_base_service_current(base_service: &Service, service: &Service) -> bool {
     let part = |it: &Service| {
         let spec = it.spec.clone().unwrap_or_default();
         let port = |it: ServicePort| (it.port, it.name, it.target_port, it.app_protocol);
         let ports = spec.ports.unwrap_or_default().into_iter().map(port).collect::<Vec<_>>();
         (spec.selector, ports)
     };
-    part(keeper) == part(&self::keeper(service, &Reverts::default()))
+    part(base_service) == part(&self::base_service(service, &RevertHistory::default()))
 }
 
-/// One patch that sends the traffic to the routers. It is refused if somebody changed the Service meanwhile.
-pub(super) fn take(service: &Service, listeners: &BTreeMap<String, u16>) -> Value {
-    let before = meant(service);
+/// The takeover patch. `resourceVersion` makes it fail if the Service changed in the meantime.
+pub(super) fn takeover_patch(service: &Service, listeners: &BTreeMap<String, u16>) -> Value {
+    let before = owner_intent(service);
     let port = |port: &ServicePort| {
-        let listen = listener(listeners, port.port);
+        let listen = listener_target_port(listeners, port.port);
         ServicePort { target_port: listen.or_else(|| port.target_port.clone()), ..port.clone() }
     };
     let ports = before.ports.iter().map(port).collect::<Vec<_>>();
@@ -208,33 +208,33 @@ pub(super) fn take(service: &Service, listeners: &BTreeMap<String, u16>) -> Valu
             "resourceVersion": service.resource_version(),
             "annotations": { names::ORIGINAL_ANNOTATION: original },
         },
-        "spec": { "selector": exactly(service, &routers()), "ports": ports },
+        "spec": { "selector": exact_selector_patch(service, &router_selector()), "ports": ports },
     })
 }
 
-/// One patch that gives a Service back as it was.
-pub(super) fn restore(service: &Service) -> Value {
-    let Original { selector, ports } = meant(service);
+/// The patch that restores the intended spec.
+pub(super) fn restore_patch(service: &Service) -> Value {
+    let OriginalService { selector, ports } = owner_intent(service);
     json!({
         "metadata": {
             "resourceVersion": service.resource_version(),
             "annotations": { names::ORIGINAL_ANNOTATION: null, names::LISTEN_ANNOTATION: null },
         },
-        "spec": { "selector": exactly(service, &selector), "ports": ports },
+        "spec": { "selector": exact_selector_patch(service, &selector), "ports": ports },
     })
 }
 
-/// A merge patch leaves what it does not name: so it names what must go.
-fn exactly(service: &Service, selector: &BTreeMap<String, String>) -> Value {
+/// A selector for a merge patch, which keeps keys that it does not name: keys to remove are set to null.
+fn exact_selector_patch(service: &Service, selector: &BTreeMap<String, String>) -> Value {
     let now = service.spec.as_ref().and_then(|it| it.selector.clone()).unwrap_or_default();
     let gone = now.into_keys().map(|key| (key, Value::Null));
     let stays = selector.iter().map(|(key, value)| (key.clone(), json!(value)));
     gone.chain(stays).collect::<BTreeMap<_, _>>().into_iter().collect::<serde_json::Map<_, _>>().into()
 }
 
-/// Who wrote the selector or a target port last, if it was not us. A selector has one owner at a time, so its owner is the
-/// better guess: whoever made the Service owns a part of its ports for ever, and times have no fractions.
-pub(super) fn culprit(service: &Service, us: &str) -> Option<String> {
+/// The field manager, other than us, that last wrote the selector or a target port. The manager of the selector is preferred: a
+/// selector has one manager at a time, while the creator keeps owning parts of the ports, and timestamps have whole seconds.
+pub(super) fn last_foreign_manager(service: &Service, us: &str) -> Option<String> {
     let managed = service.metadata.managed_fields.iter().flatten();
     let others = managed.filter(|it| it.manager.as_deref() != Some(us));
     let guilty = others.filter_map(|it| {

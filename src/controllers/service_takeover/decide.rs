@@ -1,4 +1,4 @@
-//! What is to be done next. Pure.
+//! Decides the next takeover step of a Service. Pure.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -7,130 +7,144 @@ use sandbox::service::is_taken_over;
 use serde_json::Value;
 
 use super::{
-    SOON,
-    build::{self, Reverts},
-    facts::Facts,
+    WRITE_REQUEUE,
+    build::{self, RevertHistory},
+    dereference::TakeoverInputs,
 };
 use crate::api::names::FIELD_MANAGER;
 
-/// How long there may be no ready router before Services are given back.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-/// How often a Service is taken over again that somebody took back. Never fight for ever.
+/// How long no router may be ready before Services are restored.
+pub(super) const ROUTER_GRACE_PERIOD: Duration = Duration::from_secs(5);
+/// How often a reverted Service is taken over again before giving up. Bounds a fight with another controller.
 pub(super) const ATTEMPTS: u32 = 3;
-/// How long nobody may have taken a Service back before what was is forgotten.
-pub(super) const QUIET: Duration = Duration::from_hours(1);
+/// Time without a revert after which the revert count is reset.
+pub(super) const REVERT_RESET: Duration = Duration::from_hours(1);
 
 /// The next step.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Step {
-    /// All is as it should be.
-    Nothing,
-    /// Something has to happen elsewhere first.
+pub(super) enum TakeoverStep {
+    /// Nothing to do.
+    Idle,
+    /// Requeue: another component has to act first.
     Wait(&'static str, Duration),
-    /// Make the keeper, or make it right.
-    Keep(Box<Service>),
-    /// Tell the routers where to listen.
-    Announce(BTreeMap<String, u16>),
-    /// Send the traffic to the routers.
-    Take(Value),
-    /// Give the Service back.
-    Restore(Value, Why),
-    /// Somebody took the Service back: count it, and begin again a while later.
-    Reverted(Box<Service>, Value),
-    /// Somebody took the Service back too often.
+    /// Create or update the base Service.
+    ApplyBaseService(Box<Service>),
+    /// Write the listener ports, on which the routers then listen.
+    AnnounceListeners(BTreeMap<String, u16>),
+    /// Patch the Service to select the routers.
+    TakeOver(Value),
+    /// Restore the original spec.
+    Restore(Value, RestoreReason),
+    /// Another client reverted the Service: count it and retry after a backoff.
+    YieldToRevert(Box<Service>, Value),
+    /// The Service was reverted too often.
     GiveUp(Box<Service>, Value),
-    /// Nobody needs the keeper any more.
-    Forget(Box<Service>),
+    /// Delete the base Service.
+    DeleteBaseService(Box<Service>),
 }
 
-/// Why a Service is given back.
+/// Why a Service is restored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Why {
-    /// Its owner wants it.
-    Unwanted,
+pub(super) enum RestoreReason {
+    /// Routing is no longer requested.
+    NotRequested,
     /// No router is ready.
     NoRouter,
 }
 
 /// The next step.
-pub(super) fn decide(facts: &Facts) -> Step {
-    match (facts.wanted, is_taken_over(&facts.service)) {
-        (true, false) => take(facts),
-        (true, true) => hold(facts),
-        (false, true) => Step::Restore(build::restore(&facts.service), Why::Unwanted),
-        (false, false) => leave(facts),
+pub(super) fn decide(facts: &TakeoverInputs) -> TakeoverStep {
+    match (facts.is_requested, is_taken_over(&facts.service)) {
+        (true, false) => next_takeover_step(facts),
+        (true, true) => next_held_step(facts),
+        (false, true) => {
+            TakeoverStep::Restore(build::restore_patch(&facts.service), RestoreReason::NotRequested)
+        }
+        (false, false) => next_cleanup_step(facts),
     }
 }
 
-/// Towards a Service whose traffic goes to the routers.
-fn take(facts: &Facts) -> Step {
-    let Facts { service, keeper, .. } = facts;
-    let reverts = build::reverts(keeper.as_ref());
+/// The next step of a requested takeover.
+fn next_takeover_step(facts: &TakeoverInputs) -> TakeoverStep {
+    let TakeoverInputs { service, base_service, .. } = facts;
+    let reverts = build::read_reverts(base_service.as_ref());
     if reverts.count > ATTEMPTS {
-        return Step::Nothing;
+        return TakeoverStep::Idle;
     }
     let pause = Duration::from_secs(1) * 2_u32.pow(reverts.count.min(8));
     if let Some(since) = facts.since_revert.filter(|since| reverts.count > 0 && *since < pause) {
-        return Step::Wait("somebody took it back", pause.saturating_sub(since));
+        return TakeoverStep::Wait("backing off after a revert", pause.saturating_sub(since));
     }
-    if facts.routers.is_empty() {
-        return Step::Wait("no router is ready", PATIENCE);
+    if facts.router_ports.is_empty() {
+        return TakeoverStep::Wait("no router is ready", ROUTER_GRACE_PERIOD);
     }
-    let Some(keeper) = keeper.as_ref().filter(|it| build::keeps(it, service)) else {
-        return Step::Keep(Box::new(build::keeper(service, &reverts)));
+    let Some(base_service) = base_service.as_ref().filter(|it| build::is_base_service_current(it, service))
+    else {
+        return TakeoverStep::ApplyBaseService(Box::new(build::base_service(service, &reverts)));
     };
-    let listeners = build::listeners(service, &facts.used);
-    if build::announced(service) != listeners {
-        return Step::Announce(listeners);
+    let listeners = build::allocate_listeners(service, &facts.used_ports);
+    if build::announced_listeners(service) != listeners {
+        return TakeoverStep::AnnounceListeners(listeners);
     }
-    if keeper.spec.as_ref().and_then(|it| it.cluster_ip.as_ref()).is_none() || facts.own != facts.kept {
-        return Step::Wait("the keeper has other endpoints", SOON);
+    if base_service.spec.as_ref().and_then(|it| it.cluster_ip.as_ref()).is_none()
+        || facts.endpoints != facts.base_endpoints
+    {
+        return TakeoverStep::Wait("the base Service has different endpoints", WRITE_REQUEUE);
     }
-    if !facts.routers.iter().all(|it| listeners.values().all(|port| it.contains(port))) {
-        return Step::Wait("not every router listens", SOON);
+    if !facts.router_ports.iter().all(|it| listeners.values().all(|port| it.contains(port))) {
+        return TakeoverStep::Wait("not all routers listen yet", WRITE_REQUEUE);
     }
-    Step::Take(build::take(service, &listeners))
+    TakeoverStep::TakeOver(build::takeover_patch(service, &listeners))
 }
 
-/// A Service whose traffic goes to the routers, or should.
-fn hold(facts: &Facts) -> Step {
-    let Facts { service, keeper, .. } = facts;
-    let reverts = build::reverts(keeper.as_ref());
-    if !build::is_held(service) || build::listeners(service, &facts.used) != build::announced(service) {
-        return reverted(facts, &reverts);
+/// The next step for a Service that is taken over.
+fn next_held_step(facts: &TakeoverInputs) -> TakeoverStep {
+    let TakeoverInputs { service, base_service, .. } = facts;
+    let reverts = build::read_reverts(base_service.as_ref());
+    if !build::is_intact(service)
+        || build::allocate_listeners(service, &facts.used_ports) != build::announced_listeners(service)
+    {
+        return revert_step(facts, &reverts);
     }
-    if keeper.as_ref().is_none_or(|it| !build::keeps(it, service)) {
-        return Step::Keep(Box::new(build::keeper(service, &reverts)));
+    if base_service.as_ref().is_none_or(|it| !build::is_base_service_current(it, service)) {
+        return TakeoverStep::ApplyBaseService(Box::new(build::base_service(service, &reverts)));
     }
-    if reverts.count > 0 && reverts.is_over(facts.now, QUIET) {
-        return Step::Keep(Box::new(build::keeper(service, &Reverts::default())));
+    if reverts.count > 0 && reverts.is_older_than(facts.now, REVERT_RESET) {
+        return TakeoverStep::ApplyBaseService(Box::new(build::base_service(
+            service,
+            &RevertHistory::default(),
+        )));
     }
     match facts.without_router {
-        Some(since) if since >= PATIENCE => Step::Restore(build::restore(service), Why::NoRouter),
-        Some(since) => Step::Wait("no router is ready", PATIENCE.saturating_sub(since)),
-        None => Step::Nothing,
+        Some(since) if since >= ROUTER_GRACE_PERIOD => {
+            TakeoverStep::Restore(build::restore_patch(service), RestoreReason::NoRouter)
+        }
+        Some(since) => TakeoverStep::Wait("no router is ready", ROUTER_GRACE_PERIOD.saturating_sub(since)),
+        None => TakeoverStep::Idle,
     }
 }
 
-/// The Service is its owner's again, by hand or by a tool. What it is now is what it is meant to be.
-fn reverted(facts: &Facts, before: &Reverts) -> Step {
+/// The Service was reverted, manually or by a tool. Its current spec is its owner's intent.
+fn revert_step(facts: &TakeoverInputs, before: &RevertHistory) -> TakeoverStep {
     let service = &facts.service;
-    let by = build::culprit(service, FIELD_MANAGER).unwrap_or_else(|| "somebody".to_owned());
-    let reverts = Reverts { count: before.count + 1, by, at: Some(facts.now) };
-    let (keeper, given_back) = (Box::new(build::keeper(service, &reverts)), build::restore(service));
+    let by =
+        build::last_foreign_manager(service, FIELD_MANAGER).unwrap_or_else(|| "an unknown client".to_owned());
+    let reverts = RevertHistory { count: before.count + 1, by, at: Some(facts.now) };
+    let (base_service, given_back) =
+        (Box::new(build::base_service(service, &reverts)), build::restore_patch(service));
     if reverts.count > ATTEMPTS {
-        Step::GiveUp(keeper, given_back)
+        TakeoverStep::GiveUp(base_service, given_back)
     } else {
-        Step::Reverted(keeper, given_back)
+        TakeoverStep::YieldToRevert(base_service, given_back)
     }
 }
 
-/// A Service that nobody wants to have routed, and that is not.
-fn leave(facts: &Facts) -> Step {
-    let has_listeners = !build::announced(&facts.service).is_empty();
-    match &facts.keeper {
-        _ if has_listeners => Step::Announce(BTreeMap::new()),
-        Some(keeper) => Step::Forget(Box::new(keeper.clone())),
-        None => Step::Nothing,
+/// Cleanup of a Service that is neither requested nor taken over.
+fn next_cleanup_step(facts: &TakeoverInputs) -> TakeoverStep {
+    let has_listeners = !build::announced_listeners(&facts.service).is_empty();
+    match &facts.base_service {
+        _ if has_listeners => TakeoverStep::AnnounceListeners(BTreeMap::new()),
+        Some(base_service) => TakeoverStep::DeleteBaseService(Box::new(base_service.clone())),
+        None => TakeoverStep::Idle,
     }
 }

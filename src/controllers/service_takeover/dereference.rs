@@ -1,4 +1,4 @@
-//! What is there. Everything is read from what watches told; nobody is asked.
+//! The inputs of a takeover decision, read from watch caches without requests.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -18,65 +18,70 @@ use kube::{
 };
 use sandbox::{
     api::{LocalWorkload, Sandbox, names},
-    service::{Routing, is_ours, is_taken_over, routing, uses, why_not},
+    service::{
+        TakeoverMode, is_managed, is_taken_over, overridden_services, takeover_blocker, takeover_mode,
+    },
 };
 
 use super::{
-    Guarded, build,
-    memory::Memory,
-    seen::{Kept, Slice, follow, slice},
-    wake,
+    GuardedService, build,
+    timers::TakeoverTimers,
+    watch,
+    watch_cache::{ServiceEndpoints, WatchCache, service_endpoints, watch_into},
 };
 use crate::{
-    controllers::common::{self, drive},
-    sandbox::LISTENERS_ANNOTATION,
+    controllers::common::{self, runner},
+    dataplane::LISTENERS_ANNOTATION,
 };
 
-/// What is there.
+/// The inputs of a takeover decision.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Facts {
+pub(super) struct TakeoverInputs {
     pub(super) service: Service,
-    /// Whether its owner wants its traffic to go to the router.
-    pub(super) wanted: bool,
-    /// The Service that keeps its selector.
-    pub(super) keeper: Option<Service>,
-    /// The addresses behind the Service that are ready.
-    pub(super) own: BTreeSet<String>,
-    /// Those behind the keeper.
-    pub(super) kept: BTreeSet<String>,
-    /// The ports at which each ready router listens.
-    pub(super) routers: Vec<BTreeSet<u16>>,
-    /// Router's ports that other Services of the namespace have.
-    pub(super) used: BTreeSet<u16>,
-    /// How long there has been no ready router.
+    /// Whether routing is requested by its annotation or its namespace.
+    pub(super) is_requested: bool,
+    /// The base Service, which has the original selector.
+    pub(super) base_service: Option<Service>,
+    /// The ready endpoint addresses of the Service.
+    pub(super) endpoints: BTreeSet<String>,
+    /// The ready endpoint addresses of the base Service.
+    pub(super) base_endpoints: BTreeSet<String>,
+    /// The ports on which each ready router listens.
+    pub(super) router_ports: Vec<BTreeSet<u16>>,
+    /// Listener ports assigned to other Services of the namespace.
+    pub(super) used_ports: BTreeSet<u16>,
+    /// How long no router has been ready.
     pub(super) without_router: Option<Duration>,
-    /// How long ago somebody took the Service back.
+    /// How long ago the Service was last reverted by another client.
     pub(super) since_revert: Option<Duration>,
-    /// The time.
+    /// Current time.
     pub(super) now: Timestamp,
 }
 
-/// What watches told.
-pub(super) struct Seen {
-    pub(super) services: Store<Guarded>,
-    slices: Arc<Kept<Slice>>,
-    /// Whether each pod of a router takes requests.
-    pods: Arc<Kept<bool>>,
-    /// Where each router listens.
-    leases: Arc<Kept<BTreeSet<u16>>>,
-    /// The Services that each sandbox stands in for, and each local workload.
-    sandboxes: Arc<Kept<Vec<String>>>,
-    locals: Arc<Kept<Vec<String>>>,
-    /// Whether all Services of a namespace go to the router.
-    namespaces: Arc<Kept<bool>>,
+/// The watch caches.
+pub(super) struct TakeoverWatches {
+    pub(super) services: Store<GuardedService>,
+    slices: Arc<WatchCache<ServiceEndpoints>>,
+    /// Readiness by router pod.
+    pods: Arc<WatchCache<bool>>,
+    /// Listener ports by router Lease.
+    leases: Arc<WatchCache<BTreeSet<u16>>>,
+    /// The Services that each Sandbox and each local workload overrides.
+    sandboxes: Arc<WatchCache<Vec<String>>>,
+    locals: Arc<WatchCache<Vec<String>>>,
+    /// Whether routing is enabled for all Services of a namespace.
+    namespaces: Arc<WatchCache<bool>>,
 }
 
-/// Services that are to be looked at.
-type Woken = futures::stream::BoxStream<'static, ObjectRef<Guarded>>;
+/// Services to reconcile.
+type TriggerStream = futures::stream::BoxStream<'static, ObjectRef<GuardedService>>;
 
-impl Seen {
-    /// Nothing yet. What the watches tell goes on as long as the stream of those who are woken is polled.
-    pub(super) fn watch(ctx: &common::Context, services: Store<Guarded>) -> (Arc<Self>, Woken) {
+impl TakeoverWatches {
+    /// Starts the watches. They make progress only while the returned stream of triggered Services is polled.
+    pub(super) fn start(
+        ctx: &common::Context,
+        services: Store<GuardedService>,
+    ) -> (Arc<Self>, TriggerStream) {
         let seen = Arc::new(Self {
             services,
             slices: Arc::default(),
@@ -88,150 +93,160 @@ impl Seen {
         });
         let all = watcher::Config::default;
         let routers = || all().labels(names::ROUTER_LABEL);
-        // Who looks after one namespace alone may be allowed to see that one alone.
+        // An operator restricted to one namespace may lack the permission to list others.
         let home = match &ctx.settings.namespace {
             Some(namespace) => all().fields(&format!("metadata.name={namespace}")),
             None => all(),
         };
         let spaces = Api::<Namespace>::all(ctx.kube.client().clone());
-        let slices = follow(Arc::clone(&seen.slices), (drive::api(ctx), all()), slice);
-        let pods = follow(Arc::clone(&seen.pods), (drive::api(ctx), routers()), is_ready);
-        let leases = follow(Arc::clone(&seen.leases), (drive::api(ctx), routers()), listeners);
-        let sandboxes = follow(Arc::clone(&seen.sandboxes), (drive::api(ctx), all()), of_sandbox);
-        let locals = follow(Arc::clone(&seen.locals), (drive::api(ctx), all()), of_local);
-        let namespaces = follow(Arc::clone(&seen.namespaces), (spaces, home), is_routed);
+        let slices =
+            watch_into(Arc::clone(&seen.slices), (runner::scoped_api(ctx), all()), service_endpoints);
+        let pods = watch_into(Arc::clone(&seen.pods), (runner::scoped_api(ctx), routers()), is_pod_ready);
+        let leases =
+            watch_into(Arc::clone(&seen.leases), (runner::scoped_api(ctx), routers()), lease_listeners);
+        let sandboxes =
+            watch_into(Arc::clone(&seen.sandboxes), (runner::scoped_api(ctx), all()), sandbox_services);
+        let locals = watch_into(Arc::clone(&seen.locals), (runner::scoped_api(ctx), all()), local_services);
+        let namespaces = watch_into(Arc::clone(&seen.namespaces), (spaces, home), is_routed);
         let of = |it: &Arc<Self>| Arc::clone(it);
         let (one, two, three) = (of(&seen), of(&seen), of(&seen));
         let (four, five, six) = (of(&seen), of(&seen), of(&seen));
         let woken = [
-            wake_by(slices, move |it| wake::of_slice(&one, &it)),
-            wake_by(pods, move |it| wake::in_namespace(&two, &it.namespace)),
-            wake_by(leases, move |it| wake::in_namespace(&three, &it.namespace)),
-            wake_by(sandboxes, move |it| wake::while_active(&four, &it)),
-            wake_by(locals, move |it| wake::while_active(&five, &it)),
-            wake_by(namespaces, move |it| wake::all_in(&six, &it)),
+            trigger_on(slices, move |it| watch::services_of_slice(&one, &it)),
+            trigger_on(pods, move |it| watch::relevant_in_namespace(&two, &it.namespace)),
+            trigger_on(leases, move |it| watch::relevant_in_namespace(&three, &it.namespace)),
+            trigger_on(sandboxes, move |it| watch::while_active_services(&four, &it)),
+            trigger_on(locals, move |it| watch::while_active_services(&five, &it)),
+            trigger_on(namespaces, move |it| watch::all_in_namespace(&six, &it)),
         ];
         (seen, futures::stream::select_all(woken).boxed())
     }
 
-    /// Waits until everything was seen once: what was not seen is not absent.
-    pub(super) async fn ready(&self) {
+    /// Waits until all caches are synced: before that, a missing object may exist.
+    pub(super) async fn wait_synced(&self) {
         tokio::join!(
-            self.slices.ready(),
-            self.pods.ready(),
-            self.leases.ready(),
-            self.sandboxes.ready(),
-            self.locals.ready(),
-            self.namespaces.ready()
+            self.slices.wait_synced(),
+            self.pods.wait_synced(),
+            self.leases.wait_synced(),
+            self.sandboxes.wait_synced(),
+            self.locals.wait_synced(),
+            self.namespaces.wait_synced()
         );
     }
 
-    /// Whether all Services of a namespace go to the router.
-    pub(super) fn is_routed(&self, namespace: &str) -> bool {
+    /// Whether routing is enabled for all Services of a namespace.
+    pub(super) fn is_namespace_routed(&self, namespace: &str) -> bool {
         self.namespaces.get("", namespace).unwrap_or(false)
     }
 
-    pub(super) fn service(&self, namespace: &str, name: &str) -> Option<Arc<Guarded>> {
-        self.services.get(&ObjectRef::<Guarded>::new(name).within(namespace))
+    pub(super) fn service(&self, namespace: &str, name: &str) -> Option<Arc<GuardedService>> {
+        self.services.get(&ObjectRef::<GuardedService>::new(name).within(namespace))
     }
 
-    /// What is there of a Service; none if it has nothing to do with us.
-    pub(super) fn gather(&self, service: &Service, memory: &Memory, now: Timestamp) -> Option<Facts> {
+    /// The inputs for a Service; `None` if it is not, and was not, subject to a takeover.
+    pub(super) fn collect_inputs(
+        &self,
+        service: &Service,
+        memory: &TakeoverTimers,
+        now: Timestamp,
+    ) -> Option<TakeoverInputs> {
         let namespace = service.namespace().unwrap_or_default();
-        let wanted = match self.wish(service, &namespace) {
-            Some(Routing::Enabled) => true,
-            Some(Routing::WhileActive) => self.is_used(&namespace, &service.name_any()),
+        let wanted = match self.requested_mode(service, &namespace) {
+            Some(TakeoverMode::Enabled) => true,
+            Some(TakeoverMode::WhileActive) => self.is_overridden(&namespace, &service.name_any()),
             None => false,
         };
         let annotated =
             service.annotations().contains_key(names::LISTEN_ANNOTATION) || is_taken_over(service);
-        let keeper = self.service(&namespace, &build::keeper_name(service));
-        let keeper = keeper.and_then(|it| it.0.clone().ok());
-        if !wanted && !annotated && keeper.is_none() {
+        let base_service = self.service(&namespace, &build::base_service_name(service));
+        let base_service = base_service.and_then(|it| it.0.clone().ok());
+        if !wanted && !annotated && base_service.is_none() {
             return None;
         }
-        let routers = self.routers(&namespace);
-        let kept = keeper.as_ref().map(|it| self.ready_behind(&namespace, &it.name_any()));
-        Some(Facts {
+        let routers = self.ready_router_ports(&namespace);
+        let kept = base_service.as_ref().map(|it| self.ready_endpoints(&namespace, &it.name_any()));
+        Some(TakeoverInputs {
             service: service.clone(),
-            wanted,
-            own: self.ready_behind(&namespace, &service.name_any()),
-            kept: kept.unwrap_or_default(),
-            keeper,
-            used: self.used(&namespace, service),
+            is_requested: wanted,
+            endpoints: self.ready_endpoints(&namespace, &service.name_any()),
+            base_endpoints: kept.unwrap_or_default(),
+            base_service,
+            used_ports: self.used_ports(&namespace, service),
             without_router: memory.without_router(&namespace, !routers.is_empty()),
             since_revert: memory.since_revert(&format!("{namespace}/{}", service.name_any())),
-            routers,
+            router_ports: routers,
             now,
         })
     }
 
-    /// The Service's own word counts, and else that of its namespace, which can only be for good.
-    fn wish(&self, service: &Service, namespace: &str) -> Option<Routing> {
+    /// The requested mode: the Service's annotation, else that of its namespace, which supports only `enabled`.
+    fn requested_mode(&self, service: &Service, namespace: &str) -> Option<TakeoverMode> {
         let own = service.annotations();
         let word = if own.contains_key(names::ROUTING_ANNOTATION) {
-            routing(own)
+            takeover_mode(own)
         } else {
-            self.is_routed(namespace).then_some(Routing::Enabled)
+            self.is_namespace_routed(namespace).then_some(TakeoverMode::Enabled)
         };
-        word.filter(|_| why_not(service).is_none())
+        word.filter(|_| takeover_blocker(service).is_none())
     }
 
-    /// Whether a sandbox or a local workload stands in for what is behind a Service.
-    fn is_used(&self, namespace: &str, service: &str) -> bool {
-        let mut all = self.sandboxes.within(namespace).into_iter().chain(self.locals.within(namespace));
+    /// Whether a Sandbox or a local workload overrides a Service.
+    fn is_overridden(&self, namespace: &str, service: &str) -> bool {
+        let mut all =
+            self.sandboxes.list_namespace(namespace).into_iter().chain(self.locals.list_namespace(namespace));
         all.any(|(_, uses)| uses.iter().any(|it| it == service))
     }
 
-    fn ready_behind(&self, namespace: &str, service: &str) -> BTreeSet<String> {
-        let slices = self.slices.within(namespace).into_iter().filter(|(_, it)| it.service == service);
+    fn ready_endpoints(&self, namespace: &str, service: &str) -> BTreeSet<String> {
+        let slices =
+            self.slices.list_namespace(namespace).into_iter().filter(|(_, it)| it.service == service);
         slices.flat_map(|(_, it)| it.ready).collect()
     }
 
-    /// Routers that take requests, each with the ports at which its Lease says that it listens.
-    fn routers(&self, namespace: &str) -> Vec<BTreeSet<u16>> {
-        let ready = self.pods.within(namespace).into_iter().filter(|(_, is_ready)| *is_ready);
+    /// The listener ports of each ready router, by its Lease.
+    fn ready_router_ports(&self, namespace: &str) -> Vec<BTreeSet<u16>> {
+        let ready = self.pods.list_namespace(namespace).into_iter().filter(|(_, is_ready)| *is_ready);
         ready.map(|(name, _)| self.leases.get(namespace, &name).unwrap_or_default()).collect()
     }
 
-    fn used(&self, namespace: &str, own: &Service) -> BTreeSet<u16> {
+    fn used_ports(&self, namespace: &str, own: &Service) -> BTreeSet<u16> {
         let all = self.services.state();
         let others = all.iter().filter_map(|it| it.0.as_ref().ok()).filter(|it| {
             it.metadata.namespace.as_deref() == Some(namespace)
                 && it.metadata.uid != own.metadata.uid
-                && !is_ours(it)
+                && !is_managed(it)
         });
-        others.flat_map(|it| build::announced(it).into_values()).collect()
+        others.flat_map(|it| build::announced_listeners(it).into_values()).collect()
     }
 }
 
-fn wake_by<V: Send + 'static>(
+fn trigger_on<V: Send + 'static>(
     changes: impl Stream<Item = V> + Send + 'static,
-    of: impl Fn(V) -> Vec<ObjectRef<Guarded>> + Send + 'static,
-) -> Woken {
+    of: impl Fn(V) -> Vec<ObjectRef<GuardedService>> + Send + 'static,
+) -> TriggerStream {
     changes.flat_map(move |it| futures::stream::iter(of(it))).boxed()
 }
 
-fn is_ready(pod: &Pod) -> bool {
+fn is_pod_ready(pod: &Pod) -> bool {
     let conditions = pod.status.as_ref().and_then(|it| it.conditions.as_ref());
     let ready = conditions.into_iter().flatten().any(|it| it.type_ == "Ready" && it.status == "True");
     ready && pod.metadata.deletion_timestamp.is_none()
 }
 
-fn listeners(lease: &Lease) -> BTreeSet<u16> {
+fn lease_listeners(lease: &Lease) -> BTreeSet<u16> {
     let text = lease.annotations().get(LISTENERS_ANNOTATION);
     text.into_iter().flat_map(|it| it.split(',')).filter_map(|it| it.parse().ok()).collect()
 }
 
 fn is_routed(namespace: &Namespace) -> bool {
-    routing(namespace.annotations()) == Some(Routing::Enabled)
+    takeover_mode(namespace.annotations()) == Some(TakeoverMode::Enabled)
 }
 
-fn of_sandbox(object: &DeserializeGuard<Sandbox>) -> Vec<String> {
-    object.0.iter().flat_map(uses).map(str::to_owned).collect()
+fn sandbox_services(object: &DeserializeGuard<Sandbox>) -> Vec<String> {
+    object.0.iter().flat_map(overridden_services).map(str::to_owned).collect()
 }
 
-fn of_local(object: &DeserializeGuard<LocalWorkload>) -> Vec<String> {
+fn local_services(object: &DeserializeGuard<LocalWorkload>) -> Vec<String> {
     let alive = object.0.iter().filter(|it| it.metadata.deletion_timestamp.is_none());
     let services = alive.flat_map(|it| it.status.iter().flat_map(|it| &it.services));
     services.map(|it| it.service.clone()).collect()

@@ -1,28 +1,29 @@
-//! Services whose traffic goes to the router: takes them over, and gives them back.
+//! Takes over Services, so that their traffic goes through the router, and restores them.
 //!
 //! | file | does |
 //! |---|---|
-//! | `seen` | what watches told last |
-//! | `wake` | which Services are to be looked at when something changes |
-//! | `facts` | the namespace, the keeper, endpoints and routers, from what watches told; decides nothing |
-//! | `decide` | what is to be done next; pure |
-//! | `build` | the keeper and the patches; pure |
-//! | `act` | does it, and tells |
+//! | `watch_cache` | caches of watched objects, reduced to the fields in use |
+//! | `watch` | which Services a change triggers |
+//! | `dereference` | namespace, base Service, endpoints and routers from the caches; decides nothing |
+//! | `decide` | the next step; pure |
+//! | `build` | the base Service and the patches; pure |
+//! | `act` | executes the step and publishes events |
+//! | `timers` | in-process timers |
 //!
-//! A Service is taken over by one patch of its selector and its target ports. Before that a second Service, the keeper, has
-//! the selector, its endpoints are those of the first, and every router that is ready listens. What the Service was
-//! stands in an annotation until it is given back. Without a ready router for [`decide::PATIENCE`] it is given back at
-//! once: sandboxes may fail, their baselines may not.
+//! A Service is taken over by a single patch of its selector and target ports. Before that, a second Service, the base
+//! Service, has its original selector and the same endpoints, and every ready router listens. The original spec is kept in an
+//! annotation until the Service is restored. Without a ready router for [`decide::PATIENCE`] it is restored immediately:
+//! sandboxes may fail, their baselines must not.
 
 mod act;
 mod build;
 mod decide;
-mod facts;
-mod memory;
-mod seen;
+mod dereference;
 #[cfg(test)]
 mod tests;
-mod wake;
+mod timers;
+mod watch;
+mod watch_cache;
 
 use std::{sync::Arc, time::Duration};
 
@@ -36,97 +37,100 @@ use kube::{
         watcher,
     },
 };
-use sandbox::{api::names, service::is_ours};
+use sandbox::{api::names, service::is_managed};
 use tokio_util::sync::CancellationToken;
 
-use self::{facts::Seen, memory::Memory};
+use self::{dereference::TakeoverWatches, timers::TakeoverTimers};
 use crate::{
-    controllers::common::{self, drive},
+    controllers::common::{self, runner},
     k8s::K8sError,
 };
 
 const KIND: &str = "Service";
 
-/// What every reconcile needs.
+/// The context of every reconcile.
 pub struct Context {
-    /// What all controllers need.
+    /// The context of all controllers.
     pub common: Arc<common::Context>,
-    memory: Memory,
+    timers: TakeoverTimers,
 }
 
 impl Context {
-    /// With nothing remembered yet.
+    /// A context with fresh timers.
     pub fn new(common: Arc<common::Context>) -> Self {
-        Self { common, memory: Memory::default() }
+        Self { common, timers: TakeoverTimers::default() }
     }
 }
 
-type Guarded = DeserializeGuard<Service>;
+type GuardedService = DeserializeGuard<Service>;
 
 /// Runs until `stop`.
 pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
-    let log = drive::log(KIND, &ctx.common);
-    let objects = drive::api::<Guarded>(&ctx.common);
-    let controller = drive::controller(KIND, &ctx.common, objects, watcher::Config::default());
+    let log = runner::event_logger(KIND, &ctx.common);
+    let objects = runner::scoped_api::<GuardedService>(&ctx.common);
+    let controller = runner::build_controller(KIND, &ctx.common, objects, watcher::Config::default());
     let (services, halt) = (controller.store(), stop.clone());
     let stop = stop.cancelled_owned().shared();
-    let (seen, woken) = Seen::watch(&ctx.common, services.clone());
+    let (seen, woken) = TakeoverWatches::start(&ctx.common, services.clone());
     let work = controller
-        // One after another: two Services of a namespace must not be given the same port.
+        // Sequential: two Services of a namespace must not be assigned the same listener port.
         .with_config(Config::default().concurrency(1))
         .reconcile_on(woken)
         .graceful_shutdown_on(stop.clone())
         .run(
             move |object, ctx: Arc<Context>| {
                 let (common, seen, halt) = (Arc::clone(&ctx.common), Arc::clone(&seen), halt.clone());
-                drive::drive(KIND, object, common, move |it, _| async move {
+                runner::run_reconcile(KIND, object, common, move |it, _| async move {
                     reconcile(&it, &seen, &ctx, &halt).await
                 })
             },
-            |object, error, ctx| drive::policy(KIND, &object, error, &ctx.common),
+            |object, error, ctx| runner::error_policy(KIND, &object, error, &ctx.common),
             ctx,
         )
         .for_each(log);
-    drive::finish(work, services, stop).await;
+    runner::run_until_stopped(work, services, stop).await;
 }
 
-/// Brings a Service one step further.
+/// Executes the next takeover step of a Service.
 async fn reconcile(
     object: &Service,
-    seen: &Seen,
+    seen: &TakeoverWatches,
     ctx: &Context,
     halt: &CancellationToken,
 ) -> Result<Action, K8sError> {
-    // Watches end with the controller, and a cluster that is gone never tells.
+    // The caches of an unreachable cluster never sync.
     tokio::select! {
-        () = seen.ready() => {}
+        () = seen.wait_synced() => {}
         () = halt.cancelled() => return Ok(Action::await_change()),
     }
-    // What somebody did to the keeper of a selector concerns the one whose selector it is.
+    // A change of a base Service concerns the Service that it belongs to.
     if let Some(of) = object.labels().get(names::BASE_OF_LABEL) {
         let base = seen.service(&object.namespace().unwrap_or_default(), of);
         return match base.as_ref().map(|it| &it.0) {
-            Some(Ok(base)) => look(base, seen, ctx).await,
+            Some(Ok(base)) => reconcile_service(base, seen, ctx).await,
             Some(Err(_)) | None => Ok(Action::await_change()),
         };
     }
-    look(object, seen, ctx).await
+    reconcile_service(object, seen, ctx).await
 }
 
-async fn look(object: &Service, seen: &Seen, ctx: &Context) -> Result<Action, K8sError> {
-    if is_ours(object) || object.metadata.deletion_timestamp.is_some() {
-        // What keeps a Service's selector goes with the Service, by its owner reference.
+async fn reconcile_service(
+    object: &Service,
+    seen: &TakeoverWatches,
+    ctx: &Context,
+) -> Result<Action, K8sError> {
+    if is_managed(object) || object.metadata.deletion_timestamp.is_some() {
+        // The base Service is garbage collected by its owner reference.
         return Ok(Action::await_change());
     }
-    let Some(facts) = seen.gather(object, &ctx.memory, (ctx.common.clock)()) else {
+    let Some(facts) = seen.collect_inputs(object, &ctx.timers, (ctx.common.clock)()) else {
         return Ok(Action::await_change());
     };
-    let pause = act::act(object, decide::decide(&facts), ctx).await?;
-    Ok(Action::requeue(pause.unwrap_or(NOW_AND_THEN)))
+    let pause = act::apply_step(object, decide::decide(&facts), ctx).await?;
+    Ok(Action::requeue(pause.unwrap_or(RESYNC)))
 }
 
-/// What we wrote comes back by a watch, and wakes us. If there was nothing to write it does not.
-const SOON: Duration = Duration::from_millis(200);
-/// A Service that goes through the router is looked at although nobody said anything: it costs nothing, and the traffic of
-/// everybody depends on it.
-const NOW_AND_THEN: Duration = Duration::from_secs(30);
+/// Requeue delay after a step. The watch usually triggers earlier, unless the write changed nothing.
+const WRITE_REQUEUE: Duration = Duration::from_millis(200);
+/// Resync interval. Reconciles read only caches, and all traffic of the Service depends on its state.
+const RESYNC: Duration = Duration::from_secs(30);

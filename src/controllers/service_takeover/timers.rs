@@ -1,4 +1,4 @@
-//! What is remembered between two looks: since when there is no router, and when a Service was last reverted.
+//! In-process timers: since when no router is ready, and when a Service was last reverted.
 
 use std::{
     collections::HashMap,
@@ -6,14 +6,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Times of this process. After a restart they begin anew, which is late and never wrong.
+/// Timers of this process. A restart resets them, which delays actions but never causes wrong ones.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
+pub(super) struct TakeoverTimers {
     without_router: Mutex<HashMap<String, Instant>>,
     reverted: Mutex<HashMap<String, Instant>>,
 }
 
-impl Memory {
+impl TakeoverTimers {
     /// How long a namespace has had no ready router.
     pub(super) fn without_router(&self, namespace: &str, has_one: bool) -> Option<Duration> {
         let mut all = self.without_router.lock().unwrap_or_else(PoisonError::into_inner);
@@ -25,7 +25,7 @@ impl Memory {
     }
 
     /// A Service was reverted just now.
-    pub(super) fn note_revert(&self, service: &str) {
+    pub(super) fn record_revert(&self, service: &str) {
         let mut all = self.reverted.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(service.to_owned(), Instant::now());
     }

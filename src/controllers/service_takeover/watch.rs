@@ -1,64 +1,74 @@
-//! Which Services are to be looked at when something else changes: those that have to do with us, and no others.
+//! Maps changes of other objects to the Services to reconcile: only those that take part in a takeover.
 
 use std::sync::Arc;
 
 use kube::{Resource as _, runtime::reflector::ObjectRef};
 use sandbox::{
     api::names,
-    service::{Routing, is_ours, routing},
+    service::{TakeoverMode, is_managed, takeover_mode},
 };
 
 use super::{
-    Guarded, build,
-    facts::Seen,
-    seen::{Change, Slice},
+    GuardedService, build,
+    dereference::TakeoverWatches,
+    watch_cache::{CacheChange, ServiceEndpoints},
 };
 
-type Refs = Vec<ObjectRef<Guarded>>;
+type ServiceRefs = Vec<ObjectRef<GuardedService>>;
 
-/// The Service of a slice, if it has anything to do with us. Where somebody deleted the Service that keeps a selector, it is
-/// the one whose selector was kept.
-pub(super) fn of_slice(seen: &Seen, change: &Change<Slice>) -> Refs {
+/// The Service of an `EndpointSlice`, if relevant. For the slice of a deleted base Service, the Service that it belonged to.
+pub(super) fn services_of_slice(
+    seen: &TakeoverWatches,
+    change: &CacheChange<ServiceEndpoints>,
+) -> ServiceRefs {
     let Some(slice) = change.now.as_ref().or(change.before.as_ref()) else { return Vec::new() };
-    let is_kept = |it: &Guarded| it.0.as_ref().is_ok_and(|it| build::keeper_name(it) == slice.service);
+    let is_kept =
+        |it: &GuardedService| it.0.as_ref().is_ok_and(|it| build::base_service_name(it) == slice.service);
     match seen.service(&change.namespace, &slice.service) {
-        Some(found) if concerns_us(seen, &found) => vec![ObjectRef::from_obj(found.as_ref())],
+        Some(found) if is_relevant(seen, &found) => vec![ObjectRef::from_obj(found.as_ref())],
         Some(_) => Vec::new(),
-        None => chosen(seen, &change.namespace, |it| concerns_us(seen, it) && is_kept(it)),
+        None => select_services(seen, &change.namespace, |it| is_relevant(seen, it) && is_kept(it)),
     }
 }
 
-/// The Services of a namespace that have anything to do with us.
-pub(super) fn in_namespace(seen: &Seen, namespace: &str) -> Refs {
-    chosen(seen, namespace, |it| concerns_us(seen, it))
+/// The relevant Services of a namespace.
+pub(super) fn relevant_in_namespace(seen: &TakeoverWatches, namespace: &str) -> ServiceRefs {
+    select_services(seen, namespace, |it| is_relevant(seen, it))
 }
 
-/// All Services of a namespace: what it says of them was for all, and so is that it says nothing any more.
-pub(super) fn all_in(seen: &Seen, change: &Change<bool>) -> Refs {
-    chosen(seen, &change.name, |_| true)
+/// All Services of a namespace whose routing annotation changed, including its removal.
+pub(super) fn all_in_namespace(seen: &TakeoverWatches, change: &CacheChange<bool>) -> ServiceRefs {
+    select_services(seen, &change.name, |_| true)
 }
 
-/// The Services of a namespace whose traffic goes to the router as long as somebody needs it, and that were or are needed by
-/// what changed.
-pub(super) fn while_active(seen: &Seen, change: &Change<Vec<String>>) -> Refs {
+/// The Services with mode `while-active` that the changed object overrides or overrode.
+pub(super) fn while_active_services(
+    seen: &TakeoverWatches,
+    change: &CacheChange<Vec<String>>,
+) -> ServiceRefs {
     let concerned: Vec<&String> = [&change.before, &change.now].into_iter().flatten().flatten().collect();
-    chosen(seen, &change.namespace, |it| {
+    select_services(seen, &change.namespace, |it| {
         let annotations = it.meta().annotations.as_ref();
-        annotations.is_some_and(|it| routing(it) == Some(Routing::WhileActive))
+        annotations.is_some_and(|it| takeover_mode(it) == Some(TakeoverMode::WhileActive))
             && concerned.iter().any(|name| it.meta().name.as_ref() == Some(*name))
     })
 }
 
-fn chosen(seen: &Seen, namespace: &str, is: impl Fn(&Guarded) -> bool) -> Refs {
+fn select_services(
+    seen: &TakeoverWatches,
+    namespace: &str,
+    is: impl Fn(&GuardedService) -> bool,
+) -> ServiceRefs {
     let all = seen.services.state();
     let here = all.iter().filter(|it| it.meta().namespace.as_deref() == Some(namespace));
-    here.filter(|it| is(it)).map(|it: &Arc<Guarded>| ObjectRef::from_obj(it.as_ref())).collect()
+    here.filter(|it| is(it)).map(|it: &Arc<GuardedService>| ObjectRef::from_obj(it.as_ref())).collect()
 }
 
-/// Whether a Service is annotated by its owner or by us, or its namespace is.
-fn concerns_us(seen: &Seen, object: &Guarded) -> bool {
+/// Whether a Service has an annotation of our group, or its namespace enables routing.
+fn is_relevant(seen: &TakeoverWatches, object: &GuardedService) -> bool {
     let annotations = object.meta().annotations.as_ref();
     let is_named = annotations.is_some_and(|all| all.keys().any(|it| it.starts_with(names::GROUP)));
-    let is_a_fork = object.0.as_ref().is_ok_and(is_ours);
-    is_named || (!is_a_fork && seen.is_routed(object.meta().namespace.as_deref().unwrap_or_default()))
+    let is_a_fork = object.0.as_ref().is_ok_and(is_managed);
+    is_named
+        || (!is_a_fork && seen.is_namespace_routed(object.meta().namespace.as_deref().unwrap_or_default()))
 }

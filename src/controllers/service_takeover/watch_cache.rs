@@ -1,5 +1,5 @@
-//! What watches told last, cut down to what is asked for. It is kept before anybody is woken for it, so that a look at a
-//! Service costs no request, however many there are.
+//! Caches of watched objects, reduced to the fields in use. A cache is updated before Services are triggered, so that a reconcile
+//! needs no requests.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -18,41 +18,41 @@ use kube::{
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
-/// Something that is different.
+/// A changed cache entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Change<V> {
+pub(super) struct CacheChange<V> {
     /// Of the object.
     pub(super) namespace: String,
     /// Of the object.
     pub(super) name: String,
-    /// What was kept of it.
+    /// The previous value.
     pub(super) before: Option<V>,
-    /// What is kept of it now; none if it is gone.
+    /// The new value; `None` if the object was deleted.
     pub(super) now: Option<V>,
 }
 
 /// By namespace and name.
-type All<V> = HashMap<String, HashMap<String, V>>;
+type ByNamespace<V> = HashMap<String, HashMap<String, V>>;
 
-/// What is kept of the objects of a kind.
+/// The cache of one kind.
 #[derive(Debug)]
-pub(super) struct Kept<V> {
-    all: RwLock<All<V>>,
-    /// Those that a list named so far; what it does not name is gone.
+pub(super) struct WatchCache<V> {
+    all: RwLock<ByNamespace<V>>,
+    /// Objects returned so far by the list in progress; all others were deleted.
     listed: RwLock<HashSet<(String, String)>>,
-    complete: CancellationToken,
+    synced: CancellationToken,
 }
 
-impl<V> Default for Kept<V> {
+impl<V> Default for WatchCache<V> {
     fn default() -> Self {
-        Self { all: RwLock::default(), listed: RwLock::default(), complete: CancellationToken::new() }
+        Self { all: RwLock::default(), listed: RwLock::default(), synced: CancellationToken::new() }
     }
 }
 
-impl<V: Clone + PartialEq> Kept<V> {
-    /// Waits until everything was seen once.
-    pub(super) async fn ready(&self) {
-        self.complete.cancelled().await;
+impl<V: Clone + PartialEq> WatchCache<V> {
+    /// Waits for the first complete list.
+    pub(super) async fn wait_synced(&self) {
+        self.synced.cancelled().await;
     }
 
     pub(super) fn get(&self, namespace: &str, name: &str) -> Option<V> {
@@ -60,15 +60,19 @@ impl<V: Clone + PartialEq> Kept<V> {
         all.get(namespace)?.get(name).cloned()
     }
 
-    /// All of a namespace, with their names.
-    pub(super) fn within(&self, namespace: &str) -> Vec<(String, V)> {
+    /// All entries of a namespace, with their names.
+    pub(super) fn list_namespace(&self, namespace: &str) -> Vec<(String, V)> {
         let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
         let here = all.get(namespace).into_iter().flatten();
         here.map(|(name, it)| (name.clone(), it.clone())).collect()
     }
 
-    /// Takes note of what a watch says. What stays the same is no change.
-    pub(super) fn hear<K: Resource>(&self, event: &Event<K>, cut: impl Fn(&K) -> V) -> Vec<Change<V>> {
+    /// Applies a watch event. Returns only entries whose value changed.
+    pub(super) fn apply_event<K: Resource>(
+        &self,
+        event: &Event<K>,
+        cut: impl Fn(&K) -> V,
+    ) -> Vec<CacheChange<V>> {
         let mut listed = self.listed.write().unwrap_or_else(PoisonError::into_inner);
         match event {
             Event::Init => {
@@ -76,22 +80,22 @@ impl<V: Clone + PartialEq> Kept<V> {
                 Vec::new()
             }
             Event::InitApply(object) => {
-                listed.insert(path(object));
-                self.put(path(object), Some(cut(object))).into_iter().collect()
+                listed.insert(object_key(object));
+                self.set(object_key(object), Some(cut(object))).into_iter().collect()
             }
             Event::InitDone => {
-                let gone = self.names().into_iter().filter(|it| !listed.contains(it));
-                let gone = gone.filter_map(|it| self.put(it, None)).collect();
+                let gone = self.keys().into_iter().filter(|it| !listed.contains(it));
+                let gone = gone.filter_map(|it| self.set(it, None)).collect();
                 listed.clear();
-                self.complete.cancel();
+                self.synced.cancel();
                 gone
             }
-            Event::Apply(object) => self.put(path(object), Some(cut(object))).into_iter().collect(),
-            Event::Delete(object) => self.put(path(object), None).into_iter().collect(),
+            Event::Apply(object) => self.set(object_key(object), Some(cut(object))).into_iter().collect(),
+            Event::Delete(object) => self.set(object_key(object), None).into_iter().collect(),
         }
     }
 
-    fn names(&self) -> Vec<(String, String)> {
+    fn keys(&self) -> Vec<(String, String)> {
         let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
         let of_one = |(namespace, here): (&String, &HashMap<String, V>)| {
             here.keys().map(|it| (namespace.clone(), it.clone())).collect::<Vec<_>>()
@@ -99,7 +103,7 @@ impl<V: Clone + PartialEq> Kept<V> {
         all.iter().flat_map(of_one).collect()
     }
 
-    fn put(&self, (namespace, name): (String, String), now: Option<V>) -> Option<Change<V>> {
+    fn set(&self, (namespace, name): (String, String), now: Option<V>) -> Option<CacheChange<V>> {
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
         let here = all.entry(namespace.clone()).or_default();
         let before = match now.clone() {
@@ -109,21 +113,21 @@ impl<V: Clone + PartialEq> Kept<V> {
         if here.is_empty() {
             all.remove(&namespace);
         }
-        (before != now).then_some(Change { namespace, name, before, now })
+        (before != now).then_some(CacheChange { namespace, name, before, now })
     }
 }
 
-fn path(object: &impl Resource) -> (String, String) {
+fn object_key(object: &impl Resource) -> (String, String) {
     let meta = object.meta();
     (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
 }
 
-/// Keeps what a watch tells, and says what is different. A watch that fails goes on where it was; what is kept stays.
-pub(super) fn follow<K, V>(
-    kept: Arc<Kept<V>>,
+/// Feeds a cache from a watch and streams the changes. The cache is kept while a failed watch restarts.
+pub(super) fn watch_into<K, V>(
+    kept: Arc<WatchCache<V>>,
     (objects, which): (Api<K>, watcher::Config),
     cut: fn(&K) -> V,
-) -> impl Stream<Item = Change<V>> + Send + use<K, V>
+) -> impl Stream<Item = CacheChange<V>> + Send + use<K, V>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     V: Clone + PartialEq + Send + Sync + 'static,
@@ -131,9 +135,9 @@ where
     let events = watcher(objects, which).default_backoff();
     events.flat_map(move |event| {
         let changes = match event {
-            Ok(event) => kept.hear(&event, cut),
+            Ok(event) => kept.apply_event(&event, cut),
             Err(error) => {
-                tracing::warn!(%error, "a watch of what Services need stumbled");
+                tracing::warn!(%error, "watch error, restarting");
                 Vec::new()
             }
         };
@@ -141,22 +145,22 @@ where
     })
 }
 
-/// What is asked of a slice of endpoints.
+/// The relevant fields of an `EndpointSlice`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Slice {
+pub(super) struct ServiceEndpoints {
     /// The Service whose endpoints they are.
     pub(super) service: String,
     /// The addresses that are ready.
     pub(super) ready: BTreeSet<String>,
 }
 
-/// What is asked of a slice of endpoints.
-pub(super) fn slice(object: &k8s_openapi::api::discovery::v1::EndpointSlice) -> Slice {
+/// Extracts the relevant fields of an `EndpointSlice`.
+pub(super) fn service_endpoints(object: &k8s_openapi::api::discovery::v1::EndpointSlice) -> ServiceEndpoints {
     let ready = object.endpoints.iter().filter(|it| {
-        // Nothing said means ready.
+        // An unset condition means ready.
         it.conditions.as_ref().and_then(|it| it.ready).unwrap_or(true)
     });
-    Slice {
+    ServiceEndpoints {
         service: object.labels().get("kubernetes.io/service-name").cloned().unwrap_or_default(),
         ready: ready.flat_map(|it| it.addresses.iter().cloned()).collect(),
     }
@@ -178,39 +182,39 @@ mod tests {
         object.annotations()["word"].clone()
     }
 
-    fn change(before: Option<&str>, now: Option<&str>) -> Change<String> {
+    fn change(before: Option<&str>, now: Option<&str>) -> CacheChange<String> {
         let own = |it: Option<&str>| it.map(str::to_owned);
-        Change { namespace: "shop".into(), name: "a".into(), before: own(before), now: own(now) }
+        CacheChange { namespace: "shop".into(), name: "a".into(), before: own(before), now: own(now) }
     }
 
     #[test]
     fn what_is_asked_for_and_stays_the_same_is_no_change() {
-        let kept = Kept::default();
-        let hear = |event| kept.hear(&event, word);
+        let kept = WatchCache::default();
+        let hear = |event| kept.apply_event(&event, word);
         assert!(hear(Event::Init).is_empty());
         assert_eq!(hear(Event::InitApply(object("a", "1"))), [change(None, Some("1"))]);
         assert_eq!(kept.get("shop", "a").as_deref(), Some("1"), "it is kept before anybody is woken");
-        assert!(!kept.complete.is_cancelled());
+        assert!(!kept.synced.is_cancelled());
         assert!(hear(Event::InitDone).is_empty());
-        assert!(kept.complete.is_cancelled());
+        assert!(kept.synced.is_cancelled());
         let mut renewed = object("a", "1");
         renewed.metadata.resource_version = Some("2".into());
         assert!(hear(Event::Apply(renewed)).is_empty());
         assert_eq!(hear(Event::Apply(object("a", "2"))), [change(Some("1"), Some("2"))]);
         assert_eq!(hear(Event::Delete(object("a", "2"))), [change(Some("2"), None)]);
-        assert!(kept.within("shop").is_empty());
+        assert!(kept.list_namespace("shop").is_empty());
     }
 
     #[test]
     fn what_went_while_nobody_watched_is_told_by_the_next_list() {
-        let kept = Kept::default();
-        let hear = |event| kept.hear(&event, word);
+        let kept = WatchCache::default();
+        let hear = |event| kept.apply_event(&event, word);
         for name in ["a", "b"] {
             hear(Event::Apply(object(name, name)));
         }
         hear(Event::Init);
         assert!(hear(Event::InitApply(object("b", "b"))).is_empty());
-        assert_eq!(kept.within("shop").len(), 2, "nothing is forgotten in between");
+        assert_eq!(kept.list_namespace("shop").len(), 2, "nothing is forgotten in between");
         assert_eq!(hear(Event::InitDone), [change(Some("a"), None)]);
     }
 }

@@ -1,8 +1,8 @@
-//! `WorkspaceTemplate`: looked over before anybody uses it, and held while somebody does.
+//! Controller of `WorkspaceTemplate`: validates templates and protects them with a finalizer while workspaces use them.
 
-mod background;
-mod judge;
-mod users;
+mod static_validation;
+mod usage_index;
+mod validation_worker;
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,131 +19,142 @@ use kube::{
 use terraform_driver::clock;
 use tokio_util::sync::CancellationToken;
 
-pub use self::judge::{Verdict, judge};
-use self::{background::Background, users::Users};
+pub use self::static_validation::{TemplateValidity, validate_statically};
+use self::{usage_index::TemplateUsageIndex, validation_worker::ValidationWorker};
 use crate::{
     api::{
         WorkspaceTemplate, WorkspaceTemplateApply, WorkspaceTemplateObjectStatus,
         conditions::{reasons, types},
         names,
     },
-    blueprint::Key,
-    controllers::common::{self, drive, gate::passes, unreadable::readable},
+    controllers::common::{self, gate::matches_watch_filter, invalid_object::filter_valid, runner},
     k8s::{
-        K8sError, News,
-        conditions::{self, Said},
+        EventSpec, K8sError,
+        conditions::{self, ConditionUpdate},
     },
-    runs::Runs,
+    runs::RunManager,
+    workspaces::WorkspaceKey,
 };
 
-/// What every reconcile needs.
-pub struct Context {
-    /// What all controllers need.
+/// Dependencies of the reconciler.
+pub struct TemplateContext {
+    /// Dependencies shared by all controllers.
     pub common: Arc<common::Context>,
-    /// Where terraform is.
-    pub runs: Runs,
+    /// Provides the terraform engine for validation.
+    pub runs: RunManager,
 }
 
 const KIND: &str = "WorkspaceTemplate";
 
-/// When a template is looked at again while the list of workspaces is read.
-const SOON: Duration = Duration::from_millis(500);
+/// Requeue delay while the usage index is not synced.
+const INDEX_RETRY: Duration = Duration::from_millis(500);
 
-/// Runs until `stop`.
-pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
-    let (background, judged) = Background::new(ctx.runs.clone());
-    let (background, users, log) = (Arc::new(background), Users::default(), drive::log(KIND, &ctx.common));
-    let objects = drive::api::<DeserializeGuard<WorkspaceTemplate>>(&ctx.common);
-    let controller = drive::controller(KIND, &ctx.common, objects, watcher::Config::default());
+/// Runs the controller until `stop`.
+pub async fn run(ctx: Arc<TemplateContext>, stop: CancellationToken) {
+    let (background, judged) = ValidationWorker::new(ctx.runs.clone());
+    let (background, users, log) =
+        (Arc::new(background), TemplateUsageIndex::default(), runner::event_logger(KIND, &ctx.common));
+    let objects = runner::scoped_api::<DeserializeGuard<WorkspaceTemplate>>(&ctx.common);
+    let controller = runner::build_controller(KIND, &ctx.common, objects, watcher::Config::default());
     let (seen, stop) = (controller.store(), stop.cancelled_owned().shared());
-    let used = users.follow(&ctx.common);
+    let used = users.watch(&ctx.common);
     let work = controller
         .with_config(Config::default().concurrency(8))
         .reconcile_on(judged)
         .reconcile_on(used)
         .graceful_shutdown_on(stop.clone())
         .run(
-            move |object, ctx: Arc<Context>| {
+            move |object, ctx: Arc<TemplateContext>| {
                 let (common, background) = (Arc::clone(&ctx.common), Arc::clone(&background));
                 let users = users.clone();
-                drive::drive(KIND, object, common, move |object, _| async move {
+                runner::run_reconcile(KIND, object, common, move |object, _| async move {
                     reconcile(&object, &ctx, (&background, &users)).await
                 })
             },
-            |object, error, ctx| drive::policy(KIND, &object, error, &ctx.common),
+            |object, error, ctx| runner::error_policy(KIND, &object, error, &ctx.common),
             ctx,
         )
         .for_each(log);
-    drive::finish(work, seen, stop).await;
+    runner::run_until_stopped(work, seen, stop).await;
 }
 
-/// Looks a template over, and holds it while it is used.
+/// Reconciles one template.
 async fn reconcile(
     object: &WorkspaceTemplate,
-    ctx: &Context,
-    (background, users): (&Background, &Users),
+    ctx: &TemplateContext,
+    (background, users): (&ValidationWorker, &TemplateUsageIndex),
 ) -> Result<Action, K8sError> {
-    if !passes(&object.metadata, ctx.common.settings.watch_filter.as_deref()) {
+    if !matches_watch_filter(&object.metadata, ctx.common.settings.watch_filter.as_deref()) {
         return Ok(Action::await_change());
     }
-    let Some(users) = users.of(&key(object)) else { return Ok(Action::requeue(SOON)) };
+    let Some(users) = users.users_of(&template_key(object)) else { return Ok(Action::requeue(INDEX_RETRY)) };
     let held = object.finalizers().iter().any(|it| it == names::TEMPLATE_FINALIZER);
     if users.is_empty() && held {
-        let_go(object, ctx).await?;
+        remove_finalizer_if_unused(object, ctx).await?;
         return Ok(Action::await_change());
     }
     if object.metadata.deletion_timestamp.is_none() && !users.is_empty() && !held {
         ctx.common.kube.add_finalizer(object, names::TEMPLATE_FINALIZER).await?;
         return Ok(Action::await_change());
     }
-    let verdict = background.verdict(object);
-    say(object, verdict.as_ref(), &users, ctx).await?;
+    let verdict = background.get_or_start(object);
+    write_status(object, verdict.as_ref(), &users, ctx).await?;
     Ok(Action::await_change())
 }
 
-/// Lets a template go that nobody uses. The API server is asked once more: what a watch told may be old.
-async fn let_go(object: &WorkspaceTemplate, ctx: &Context) -> Result<(), K8sError> {
+/// Removes the finalizer if no workspace uses the template. Lists the workspaces again, because the index may be stale.
+async fn remove_finalizer_if_unused(
+    object: &WorkspaceTemplate,
+    ctx: &TemplateContext,
+) -> Result<(), K8sError> {
     let namespace = ctx.common.settings.namespace.as_deref();
-    // One that cannot be read was counted by the watch, which needs no more of it than the name of its template.
-    let all = readable::<WorkspaceTemplateApply>(ctx.common.kube.list(namespace, "").await?);
-    let me = key(object);
-    if all.iter().all(|it| template_of(it) != Some(me.clone())) {
+    // Workspaces that do not deserialize are in the index, which parses nothing but the template reference.
+    let all = filter_valid::<WorkspaceTemplateApply>(ctx.common.kube.list(namespace, "").await?);
+    let me = template_key(object);
+    if all.iter().all(|it| referenced_template(it) != Some(me.clone())) {
         ctx.common.kube.remove_finalizers(object, &[names::TEMPLATE_FINALIZER]).await?;
     }
     Ok(())
 }
 
-/// The template that a workspace uses.
-fn template_of(user: &WorkspaceTemplateApply) -> Option<Key> {
+/// Key of the template that a workspace references.
+fn referenced_template(user: &WorkspaceTemplateApply) -> Option<WorkspaceKey> {
     let reference = user.spec.template_ref.as_ref()?;
     let namespace = reference.namespace.clone().filter(|it| !it.is_empty()).or_else(|| user.namespace());
-    Some(Key::new(&namespace.unwrap_or_default(), &reference.name))
+    Some(WorkspaceKey::new(&namespace.unwrap_or_default(), &reference.name))
 }
 
-fn key(object: &WorkspaceTemplate) -> Key {
-    Key::new(&object.namespace().unwrap_or_default(), &object.name_any())
+fn template_key(object: &WorkspaceTemplate) -> WorkspaceKey {
+    WorkspaceKey::new(&object.namespace().unwrap_or_default(), &object.name_any())
 }
 
-async fn say(
+async fn write_status(
     object: &WorkspaceTemplate,
-    verdict: Option<&Verdict>,
+    verdict: Option<&TemplateValidity>,
     users: &[String],
-    ctx: &Context,
+    ctx: &TemplateContext,
 ) -> Result<(), K8sError> {
     let before: Option<&WorkspaceTemplateObjectStatus> = object.status.as_ref();
     let mut status = before.cloned().unwrap_or_default();
     let (generation, now) = (object.metadata.generation, clock::now());
     let valid = match verdict {
         None => None,
-        Some(Verdict::Valid(note)) => Some(Said::yes(types::VALID, reasons::TEMPLATE_VALID, note.clone())),
-        Some(Verdict::Invalid(why)) => Some(Said::no(types::VALID, reasons::TEMPLATE_INVALID, why.clone())),
+        Some(TemplateValidity::Valid(note)) => {
+            Some(ConditionUpdate::status_true(types::VALID, reasons::TEMPLATE_VALID, note.clone()))
+        }
+        Some(TemplateValidity::Invalid(why)) => {
+            Some(ConditionUpdate::status_false(types::VALID, reasons::TEMPLATE_INVALID, why.clone()))
+        }
     };
-    if let Some(Verdict::Invalid(why)) = verdict {
-        ctx.common.events.tell(object, News::warning("Validate", "TemplateInvalid", why.clone())).await;
+    if let Some(TemplateValidity::Invalid(why)) = verdict {
+        ctx.common
+            .events
+            .publish(object, EventSpec::warning("Validate", "TemplateInvalid", why.clone()))
+            .await;
     }
     let deleting = if object.metadata.deletion_timestamp.is_some() {
-        let message = format!("is used by {}", users.join(", "));
-        Some(Said::yes(types::DELETING, reasons::IN_USE, message))
+        let message = format!("in use by {}", users.join(", "));
+        Some(ConditionUpdate::status_true(types::DELETING, reasons::IN_USE, message))
     } else {
         None
     };
@@ -155,7 +166,7 @@ async fn say(
     Ok(())
 }
 
-/// The name of a template, for the background.
-fn reference(object: &WorkspaceTemplate) -> ObjectRef<DeserializeGuard<WorkspaceTemplate>> {
+/// Reference to a template, for reconcile triggers.
+fn object_ref(object: &WorkspaceTemplate) -> ObjectRef<DeserializeGuard<WorkspaceTemplate>> {
     ObjectRef::new(&object.name_any()).within(&object.namespace().unwrap_or_default())
 }

@@ -1,92 +1,91 @@
-//! What can be said of a template by looking at it. Pure.
+//! Static validation of templates, without terraform. Pure: no I/O.
 
 use std::collections::BTreeMap;
 
-use terraform_driver::render::{self, Request, Source};
+use terraform_driver::render::{self, RenderRequest, RootSource};
 
 use crate::{
     api::{WorkspaceTemplate, conditions::types},
-    blueprint::{FillError, Key, fill, template_request},
+    workspaces::{TemplateError, WorkspaceKey, instantiate_template, template_request},
 };
 
-/// What is said of a template.
+/// Validity of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// Nothing is wrong, as far as was looked.
+pub enum TemplateValidity {
+    /// No errors found; the note says what was not validated.
     Valid(String),
-    /// Something is.
+    /// Invalid, with the errors.
     Invalid(String),
 }
 
-/// A verdict, or a configuration for terraform to look at.
+/// Result of the static validation.
 #[derive(Debug)]
-pub enum Judged {
-    /// There is no more to be found out.
-    Settled(Verdict),
-    /// Terraform may find more.
-    Ask(Box<Request>),
+pub enum StaticValidation {
+    /// Final.
+    Complete(TemplateValidity),
+    /// No static errors; terraform has to validate this configuration.
+    NeedsTerraform(Box<RenderRequest>),
 }
 
-/// What is said of a template when terraform had nothing to say.
-const NOTHING_WRONG: &str = "terraform finds nothing wrong";
+/// Condition message of a template that terraform validated without errors. Read back from the status after a restart:
+/// templates with another message are validated again.
+const VALID_MESSAGE: &str = "terraform finds nothing wrong";
 
-impl Verdict {
-    /// Of what terraform found.
-    pub(super) fn of_findings(findings: &[String]) -> Self {
+impl TemplateValidity {
+    /// Validity from terraform's diagnostics.
+    pub(super) fn from_findings(findings: &[String]) -> Self {
         if findings.is_empty() {
-            return Self::Valid(NOTHING_WRONG.to_owned());
+            return Self::Valid(VALID_MESSAGE.to_owned());
         }
         Self::Invalid(findings.join("; "))
     }
 }
 
-/// What terraform said of this generation before we were started. It costs seconds of a provider to ask again, and whoever
-/// applies the template asks in any case.
-pub(super) fn remembered(template: &WorkspaceTemplate) -> Option<Verdict> {
+/// Validity of this generation as recorded in the status by an earlier process. Saves a validation that takes seconds; an
+/// apply validates the template anyway.
+pub(super) fn recorded_validity(template: &WorkspaceTemplate) -> Option<TemplateValidity> {
     let conditions = &template.status.as_ref()?.conditions;
     let said = conditions.iter().find(|it| it.type_ == types::VALID)?;
     if said.observed_generation != template.metadata.generation {
         return None;
     }
     match said.status.as_str() {
-        "False" => Some(Verdict::Invalid(said.message.clone())),
-        // Other words mean that terraform could not look at it.
-        "True" if said.message == NOTHING_WRONG => Some(Verdict::Valid(said.message.clone())),
+        "False" => Some(TemplateValidity::Invalid(said.message.clone())),
+        // With any other message, terraform has not validated it.
+        "True" if said.message == VALID_MESSAGE => Some(TemplateValidity::Valid(said.message.clone())),
         _ => None,
     }
 }
 
-/// Looks at a template alone. Its placeholders are filled in by whoever applies it, and so is what comes out of Secrets.
-pub fn judge(key: &Key, template: &WorkspaceTemplate) -> Judged {
+/// Validates a template on its own. Placeholders and values from Secrets are filled in only when it is applied.
+pub fn validate_statically(key: &WorkspaceKey, template: &WorkspaceTemplate) -> StaticValidation {
     let nothing = BTreeMap::new();
-    let filled = match fill(&template.spec, &key.name, &nothing) {
+    let filled = match instantiate_template(&template.spec, &key.name, &nothing) {
         Ok(filled) => filled,
-        Err(errors) => return Judged::Settled(of(&errors)),
+        Err(errors) => return StaticValidation::Complete(validity_from_fill_errors(&errors)),
     };
     let request = template_request(key, &filled, &nothing, "");
-    if let Source::Remote { address, .. } = &request.source {
-        let note = format!("{address} is looked at when it is applied");
-        return Judged::Settled(Verdict::Valid(note));
+    if let RootSource::Remote { address, .. } = &request.source {
+        let note = format!("module {address} is validated when it is applied");
+        return StaticValidation::Complete(TemplateValidity::Valid(note));
     }
     match render::render(&request) {
-        Ok(_) => Judged::Ask(Box::new(request)),
-        Err(error) => Judged::Settled(Verdict::Invalid(error.to_string())),
+        Ok(_) => StaticValidation::NeedsTerraform(Box::new(request)),
+        Err(error) => StaticValidation::Complete(TemplateValidity::Invalid(error.to_string())),
     }
 }
 
-/// Placeholders are no fault of a template.
-fn of(errors: &[FillError]) -> Verdict {
+/// Unfilled placeholders are not errors of the template.
+fn validity_from_fill_errors(errors: &[TemplateError]) -> TemplateValidity {
     let faults: Vec<String> = errors
         .iter()
-        .filter(|error| !matches!(error, FillError::Placeholder(_)))
+        .filter(|error| !matches!(error, TemplateError::Placeholder(_)))
         .map(ToString::to_string)
         .collect();
     if faults.is_empty() {
-        return Verdict::Valid(
-            "its placeholders are filled in when it is applied; the rest is looked at then".to_owned(),
-        );
+        return TemplateValidity::Valid("contains placeholders; validated when it is applied".to_owned());
     }
-    Verdict::Invalid(faults.join("; "))
+    TemplateValidity::Invalid(faults.join("; "))
 }
 
 #[cfg(test)]
@@ -104,46 +103,51 @@ mod tests {
         .unwrap()
     }
 
-    fn judged(module: &str) -> Judged {
-        judge(&Key::new("default", "t"), &template(module))
+    fn validated(module: &str) -> StaticValidation {
+        validate_statically(&WorkspaceKey::new("default", "t"), &template(module))
     }
 
     #[test]
     fn what_does_not_parse_is_told_with_its_place() {
-        let Judged::Settled(Verdict::Invalid(why)) = judged("resource {") else { panic!("is taken") };
+        let StaticValidation::Complete(TemplateValidity::Invalid(why)) = validated("resource {") else {
+            panic!("is taken")
+        };
         assert!(why.contains("main.tf"), "{why}");
     }
 
     #[test]
     fn what_parses_goes_to_terraform() {
-        assert!(matches!(judged("resource \"terraform_data\" \"x\" {}"), Judged::Ask(_)));
+        assert!(matches!(
+            validated("resource \"terraform_data\" \"x\" {}"),
+            StaticValidation::NeedsTerraform(_)
+        ));
     }
 
     #[test]
     fn what_was_said_of_this_generation_is_not_asked_again() {
         let mut template = template("");
         template.metadata.generation = Some(3);
-        assert_eq!(remembered(&template), None, "nothing was said");
+        assert_eq!(recorded_validity(&template), None, "nothing was said");
         let mut after = |status: &str, message: &str, generation: i64| {
             let said = json!({
                 "type": types::VALID, "status": status, "reason": "R", "message": message,
                 "observedGeneration": generation, "lastTransitionTime": "2026-01-01T00:00:00Z",
             });
             template.status = Some(serde_json::from_value(json!({"conditions": [said]})).unwrap());
-            remembered(&template)
+            recorded_validity(&template)
         };
-        assert_eq!(after("True", NOTHING_WRONG, 3), Some(Verdict::Valid(NOTHING_WRONG.to_owned())));
+        assert_eq!(after("True", VALID_MESSAGE, 3), Some(TemplateValidity::Valid(VALID_MESSAGE.to_owned())));
         assert_eq!(
             after("False", "no such argument", 3),
-            Some(Verdict::Invalid("no such argument".to_owned()))
+            Some(TemplateValidity::Invalid("no such argument".to_owned()))
         );
-        assert_eq!(after("True", "terraform could not look at it: no provider", 3), None);
-        assert_eq!(after("True", NOTHING_WRONG, 2), None, "of an older one");
+        assert_eq!(after("True", "terraform could not validate it: no provider", 3), None);
+        assert_eq!(after("True", VALID_MESSAGE, 2), None, "of an older one");
     }
 
     #[test]
     fn placeholders_are_no_fault() {
         let text = "resource \"terraform_data\" \"x\" {\n  input = \"${region}\"\n}";
-        assert!(matches!(judged(text), Judged::Settled(Verdict::Valid(_))));
+        assert!(matches!(validated(text), StaticValidation::Complete(TemplateValidity::Valid(_))));
     }
 }

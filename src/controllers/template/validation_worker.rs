@@ -1,4 +1,4 @@
-//! Terraform looks templates over in the background, one at a time: nobody waits for it in a reconcile.
+//! Background validation of templates with terraform, one at a time. A reconcile never waits for it.
 
 use std::{
     collections::BTreeMap,
@@ -7,73 +7,82 @@ use std::{
 
 use futures::{Stream, stream::poll_fn};
 use kube::{ResourceExt, core::DeserializeGuard, runtime::reflector::ObjectRef};
-use terraform_driver::render::Request;
+use terraform_driver::render::RenderRequest;
 use tokio::sync::{Semaphore, mpsc};
 
 use super::{
-    judge::{Judged, Verdict, judge, remembered},
-    reference,
+    object_ref,
+    static_validation::{StaticValidation, TemplateValidity, recorded_validity, validate_statically},
 };
-use crate::{api::WorkspaceTemplate, blueprint::Key, runs::Runs, work::validate};
+use crate::{
+    api::WorkspaceTemplate, pipeline::validate_configuration, runs::RunManager, workspaces::WorkspaceKey,
+};
 
-/// The generation that was looked at, and what is said of it once it is.
-type Known = BTreeMap<Key, (i64, Option<Verdict>)>;
+/// Validated generation by template; the validity is none while terraform runs.
+type ValidationCache = BTreeMap<WorkspaceKey, (i64, Option<TemplateValidity>)>;
 
-type Ref = ObjectRef<DeserializeGuard<WorkspaceTemplate>>;
+type TemplateObjectRef = ObjectRef<DeserializeGuard<WorkspaceTemplate>>;
 
-/// What is known of templates, by name and generation.
-pub struct Background {
-    runs: Runs,
-    known: Arc<Mutex<Known>>,
-    one: Arc<Semaphore>,
-    tell: mpsc::UnboundedSender<Ref>,
+/// Validates templates and caches the results by generation.
+pub struct ValidationWorker {
+    runs: RunManager,
+    cache: Arc<Mutex<ValidationCache>>,
+    semaphore: Arc<Semaphore>,
+    notifier: mpsc::UnboundedSender<TemplateObjectRef>,
 }
 
-impl Background {
-    /// Nothing is known yet. The stream names templates of which something is.
-    pub fn new(runs: Runs) -> (Self, impl Stream<Item = Ref> + Send + 'static) {
+impl ValidationWorker {
+    /// Creates an empty cache. The stream yields templates whose validation finished.
+    pub fn new(runs: RunManager) -> (Self, impl Stream<Item = TemplateObjectRef> + Send + 'static) {
         let (tell, mut told) = mpsc::unbounded_channel();
-        let new = Self { runs, known: Arc::default(), one: Arc::new(Semaphore::new(1)), tell };
+        let new =
+            Self { runs, cache: Arc::default(), semaphore: Arc::new(Semaphore::new(1)), notifier: tell };
         (new, poll_fn(move |waker| told.poll_recv(waker)))
     }
 
-    /// What is known of a template; if nothing is, somebody begins to find out.
-    pub fn verdict(&self, object: &WorkspaceTemplate) -> Option<Verdict> {
-        let key = Key::new(&object.namespace().unwrap_or_default(), &object.name_any());
+    /// The cached validity; if there is none, starts a validation and returns none.
+    pub fn get_or_start(&self, object: &WorkspaceTemplate) -> Option<TemplateValidity> {
+        let key = WorkspaceKey::new(&object.namespace().unwrap_or_default(), &object.name_any());
         let generation = object.metadata.generation.unwrap_or_default();
-        if let Some((known, verdict)) = lock(&self.known).get(&key)
+        if let Some((known, verdict)) = lock(&self.cache).get(&key)
             && *known == generation
         {
             return verdict.clone();
         }
-        let judged = remembered(object).map_or_else(|| judge(&key, object), Judged::Settled);
+        let judged = recorded_validity(object)
+            .map_or_else(|| validate_statically(&key, object), StaticValidation::Complete);
         match judged {
-            Judged::Settled(verdict) => {
-                lock(&self.known).insert(key, (generation, Some(verdict.clone())));
+            StaticValidation::Complete(verdict) => {
+                lock(&self.cache).insert(key, (generation, Some(verdict.clone())));
                 Some(verdict)
             }
-            Judged::Ask(request) => {
-                lock(&self.known).insert(key.clone(), (generation, None));
-                self.ask(key, generation, (request, reference(object)));
+            StaticValidation::NeedsTerraform(request) => {
+                lock(&self.cache).insert(key.clone(), (generation, None));
+                self.spawn_validation(key, generation, (request, object_ref(object)));
                 None
             }
         }
     }
 
-    fn ask(&self, key: Key, generation: i64, (request, name): (Box<Request>, Ref)) {
-        let (runs, known, one) = (self.runs.clone(), Arc::clone(&self.known), Arc::clone(&self.one));
-        let tell = self.tell.clone();
+    fn spawn_validation(
+        &self,
+        key: WorkspaceKey,
+        generation: i64,
+        (request, name): (Box<RenderRequest>, TemplateObjectRef),
+    ) {
+        let (runs, known, one) = (self.runs.clone(), Arc::clone(&self.cache), Arc::clone(&self.semaphore));
+        let tell = self.notifier.clone();
         tokio::spawn(async move {
-            // Nobody closes it.
+            // The semaphore is never closed.
             let _turn = one.acquire().await;
-            let verdict = match validate(runs.site(), &request).await {
-                Ok(findings) => Verdict::of_findings(&findings),
-                Err(error) => Verdict::Valid(format!("terraform could not look at it: {error}")),
+            let verdict = match validate_configuration(runs.data_dir(), &request).await {
+                Ok(findings) => TemplateValidity::from_findings(&findings),
+                Err(error) => TemplateValidity::Valid(format!("terraform could not validate it: {error}")),
             };
             if let Some(entry) = lock(&known).get_mut(&key).filter(|entry| entry.0 == generation) {
                 entry.1 = Some(verdict);
             }
-            // Nobody listens while the process ends.
+            // The receiver is dropped during shutdown.
             let _ended = tell.send(name);
         });
     }

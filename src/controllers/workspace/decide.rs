@@ -1,162 +1,205 @@
-//! What is to be done with a workspace now. Pure: facts and the time go in, a decision comes out.
+//! Decides the next action for a workspace from its observation, its status and the time. Pure: no I/O.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::facts::{DriftMode, Facts, Inputs, Known, Reason};
+use super::observation::{ConditionReason, DriftMode, ResolvedInputs, RunInputs, WorkspaceObservation};
 use crate::{
     api::{RunOperation, RunPhase, WorkspaceTemplateApplyStatus, conditions::reasons},
-    runs::{End, Lane},
-    work::Goal,
+    pipeline::Goal,
+    runs::{RunPriority, RunResult},
 };
 
-/// What is to be done.
+/// The next action.
 #[derive(Debug)]
 pub enum Decision {
-    /// Nothing, until somebody ends the pause.
+    /// Do nothing until the object is unpaused.
     Pause,
-    /// Put our finalizer on it before anything else.
-    Hold,
-    /// A run is under way: look at it again when it has something to tell.
-    Observe,
-    /// Take a run back that is not wanted any more.
-    Withdraw,
-    /// Something else has to happen first.
-    Wait(Reason, Option<Duration>),
-    /// Only a change helps.
-    Refuse(Reason),
-    /// Begin to make it what it should be, or look whether it is.
-    Bring {
-        /// How far to go.
+    /// Add the finalizer before anything else.
+    AddFinalizer,
+    /// A run is active; wait for it to change.
+    AwaitRun,
+    /// Cancel an active run that is obsolete and not yet changing resources.
+    CancelRun,
+    /// Wait for a prerequisite; requeue after the delay, if any.
+    Wait(ConditionReason, Option<Duration>),
+    /// Invalid; wait for a change of the object or its references.
+    Reject(ConditionReason),
+    /// Start an apply or a drift check.
+    StartRun {
+        /// Whether to check, apply or correct drift.
         goal: Goal,
-        /// How urgent it is.
-        lane: Lane,
+        /// Scheduling priority.
+        priority: RunPriority,
     },
-    /// Begin to destroy it.
-    Destroy,
-    /// All is well; look again after a while.
-    Settle(Option<Duration>),
-    /// Let the object go.
-    LetGo,
+    /// Start a destroy.
+    StartDestroy,
+    /// Nothing to do until the next retry or drift check.
+    Idle(Option<Duration>),
+    /// Deletion is complete; remove the finalizer.
+    RemoveFinalizer,
 }
 
-/// Decides. `status` has taken in what the last run said.
-pub fn decide(facts: &Facts, status: &WorkspaceTemplateApplyStatus, now: Timestamp) -> Decision {
-    let under_way = facts.run.as_ref().filter(|run| !run.is_over());
-    if facts.paused {
-        let early = under_way.is_some_and(|run| !run.is_changing());
-        return if early { Decision::Withdraw } else { Decision::Pause };
+/// Decides the next action. `status` already includes the last run.
+pub fn decide(
+    observed: &WorkspaceObservation,
+    status: &WorkspaceTemplateApplyStatus,
+    now: Timestamp,
+) -> Decision {
+    let under_way = observed.run.as_ref().filter(|run| !run.is_finished());
+    if observed.paused {
+        let early = under_way.is_some_and(|run| !run.is_mutating());
+        return if early { Decision::CancelRun } else { Decision::Pause };
     }
     if let Some(run) = under_way {
-        let unwanted = facts.deleting && run.operation != RunOperation::Destroy && !run.is_changing();
-        return if unwanted { Decision::Withdraw } else { Decision::Observe };
+        let unwanted = observed.deleting && run.operation != RunOperation::Destroy && !run.is_mutating();
+        return if unwanted { Decision::CancelRun } else { Decision::AwaitRun };
     }
-    if facts.deleting {
-        return ending(facts, status, now);
+    if observed.deleting {
+        return decide_deletion(observed, status, now);
     }
-    if !facts.held {
-        return Decision::Hold;
+    if !observed.has_finalizer {
+        return Decision::AddFinalizer;
     }
-    match &facts.inputs {
-        Inputs::NotRead => Decision::Observe,
-        Inputs::Waiting(reason) => Decision::Wait(reason.clone(), None),
-        Inputs::Invalid(reason) => Decision::Refuse(reason.clone()),
-        Inputs::Known(known) => bring(facts, known, status, now),
-    }
-}
-
-/// Of an object that is being deleted.
-fn ending(facts: &Facts, status: &WorkspaceTemplateApplyStatus, now: Timestamp) -> Decision {
-    let destroyed = facts.run.as_ref().is_some_and(|run| matches!(run.end, Some(End::Destroyed)));
-    if !facts.held || facts.retained || destroyed {
-        return Decision::LetGo;
-    }
-    if !facts.dependents.is_empty() {
-        let message =
-            format!("waits until these are gone, which stand on it: {}", facts.dependents.join(", "));
-        return Decision::Wait(Reason::new(reasons::WAITING_FOR_DEPENDENTS, message), None);
-    }
-    let failed = last(status, RunOperation::Destroy).is_some_and(|phase| phase == RunPhase::Failed);
-    match until_retry(status, now).filter(|_| failed) {
-        Some(pause) => Decision::Wait(Reason::new(reasons::DELETING, error_text(status)), Some(pause)),
-        None => Decision::Destroy,
+    match &observed.inputs {
+        RunInputs::NotRead => Decision::AwaitRun,
+        RunInputs::Waiting(reason) => Decision::Wait(reason.clone(), None),
+        RunInputs::Invalid(reason) => Decision::Reject(reason.clone()),
+        RunInputs::Resolved(inputs) => decide_run(observed, inputs, status, now),
     }
 }
 
-/// Of an object whose inputs are known.
-fn bring(facts: &Facts, known: &Known, status: &WorkspaceTemplateApplyStatus, now: Timestamp) -> Decision {
-    let goal = |approved| if known.policies.change { Goal::Apply { approved } } else { Goal::Check };
-    let start = |lane| Decision::Bring { goal: goal(None), lane };
+/// Decision for an object that is being deleted.
+fn decide_deletion(
+    observed: &WorkspaceObservation,
+    status: &WorkspaceTemplateApplyStatus,
+    now: Timestamp,
+) -> Decision {
+    let destroyed = observed.run.as_ref().is_some_and(|run| matches!(run.result, Some(RunResult::Destroyed)));
+    // Only the owner of a workspace destroys it.
+    let is_foreign = observed.other_owner.is_some();
+    if !observed.has_finalizer || observed.retains_resources || destroyed || is_foreign {
+        return Decision::RemoveFinalizer;
+    }
+    if !observed.dependents.is_empty() {
+        let message = format!("waiting for dependents to be deleted: {}", observed.dependents.join(", "));
+        return Decision::Wait(ConditionReason::new(reasons::WAITING_FOR_DEPENDENTS, message), None);
+    }
+    let failed = last_phase_of(status, RunOperation::Destroy).is_some_and(|phase| phase == RunPhase::Failed);
+    match time_until_retry(status, now).filter(|_| failed) {
+        Some(pause) => {
+            Decision::Wait(ConditionReason::new(reasons::DELETING, last_error_message(status)), Some(pause))
+        }
+        None => Decision::StartDestroy,
+    }
+}
+
+/// Decision for an object whose inputs are resolved.
+fn decide_run(
+    observed: &WorkspaceObservation,
+    inputs: &ResolvedInputs,
+    status: &WorkspaceTemplateApplyStatus,
+    now: Timestamp,
+) -> Decision {
+    let goal = |approved| if inputs.allowed.apply { Goal::Apply { approved } } else { Goal::DetectDrift };
+    let start = |priority| Decision::StartRun { goal: goal(None), priority };
     let run = status.run.as_ref();
-    let same = run.and_then(|run| run.inputs_hash.as_deref()) == Some(known.hash.as_str());
-    let asked = facts
-        .requested
+    // A drift check is repeated as a drift check: an apply would correct drift that is only to be detected.
+    let was_check =
+        run.is_some_and(|run| run.operation == RunOperation::Check) && is_up_to_date(inputs, status);
+    let retry = || {
+        if was_check {
+            Decision::StartRun { goal: drift_goal(observed, inputs), priority: RunPriority::Retry }
+        } else {
+            start(RunPriority::Retry)
+        }
+    };
+    let same = run.and_then(|run| run.inputs_hash.as_deref()) == Some(inputs.hash.as_str());
+    let asked = observed
+        .run_requested_at
         .filter(|at| run.and_then(|run| run.started_at.as_ref()).is_none_or(|started| started.0 < *at));
     match run.map(|run| run.phase).filter(|_| same && asked.is_none()) {
         Some(RunPhase::AwaitingApproval) => {
             let hash = status.plan.as_ref().map(|plan| plan.hash.clone());
-            match facts.approved.clone().filter(|approved| Some(approved) == hash.as_ref()) {
-                Some(approved) => Decision::Bring { goal: goal(Some(approved)), lane: Lane::Change },
-                None => check(facts, known, status, now),
+            match observed.approved_plan.clone().filter(|approved| Some(approved) == hash.as_ref()) {
+                Some(approved) => {
+                    Decision::StartRun { goal: goal(Some(approved)), priority: RunPriority::Change }
+                }
+                None => decide_drift_check(observed, inputs, status, now),
             }
         }
-        Some(RunPhase::Failed) => match until_retry(status, now) {
-            Some(pause) => Decision::Settle(Some(pause)),
-            None => start(Lane::Retry),
+        Some(RunPhase::Failed) => match time_until_retry(status, now) {
+            Some(pause) => Decision::Idle(Some(pause)),
+            None => retry(),
         },
-        Some(RunPhase::Succeeded) if is_current(known, status) => check(facts, known, status, now),
-        // A process that died left it so, or it was withdrawn.
-        Some(_) => start(Lane::Retry),
-        None => start(Lane::Change),
+        Some(RunPhase::Succeeded) if is_up_to_date(inputs, status) => {
+            decide_drift_check(observed, inputs, status, now)
+        }
+        // Interrupted by the end of the process, or cancelled.
+        Some(_) => retry(),
+        None => start(RunPriority::Change),
     }
 }
 
-/// Whether the last run made, or looked at, what is asked for now.
-fn is_current(known: &Known, status: &WorkspaceTemplateApplyStatus) -> bool {
-    let applied = status.inputs_hash.as_deref() == Some(known.hash.as_str());
-    applied || !known.policies.change
+/// Whether the current inputs are applied, or checked where applying is not allowed.
+fn is_up_to_date(inputs: &ResolvedInputs, status: &WorkspaceTemplateApplyStatus) -> bool {
+    let applied = status.inputs_hash.as_deref() == Some(inputs.hash.as_str());
+    applied || !inputs.allowed.apply
 }
 
-/// Of one that is as it should be, as far as anybody knows.
-fn check(facts: &Facts, known: &Known, status: &WorkspaceTemplateApplyStatus, now: Timestamp) -> Decision {
-    let corrects = facts.drift.mode == DriftMode::Correct && known.policies.change;
-    let goal = if corrects { Goal::Correct } else { Goal::Check };
-    if !facts.has_directory {
-        // On a new disk: what is kept elsewhere has to come back, and the outputs with it.
-        return Decision::Bring { goal, lane: Lane::Retry };
+/// What a drift check may do about drift.
+fn drift_goal(observed: &WorkspaceObservation, inputs: &ResolvedInputs) -> Goal {
+    let corrects = observed.drift.mode == DriftMode::Correct && inputs.allowed.apply;
+    if corrects { Goal::CorrectDrift } else { Goal::DetectDrift }
+}
+
+/// Decision for a workspace that is up to date: start a drift check or stay idle.
+fn decide_drift_check(
+    observed: &WorkspaceObservation,
+    inputs: &ResolvedInputs,
+    status: &WorkspaceTemplateApplyStatus,
+    now: Timestamp,
+) -> Decision {
+    let goal = drift_goal(observed, inputs);
+    if !observed.has_directory {
+        // The disk is new; a run restores state and outputs from the backup.
+        return Decision::StartRun { goal, priority: RunPriority::Retry };
     }
-    if facts.drift.mode == DriftMode::Off {
-        return Decision::Settle(None);
+    if observed.drift.mode == DriftMode::Off {
+        return Decision::Idle(None);
     }
     let checked = status.last_checked_time.as_ref().map(|time| time.0);
-    let due = checked.map(|at| at.saturating_add(spread(&facts.drift.interval, &known.hash)));
+    let due = checked.map(|at| at.saturating_add(jittered_interval(&observed.drift.interval, &inputs.hash)));
     match due {
-        Some(Ok(due)) if due > now => Decision::Settle(Some(between(now, due))),
-        _ => Decision::Bring { goal, lane: Lane::Drift },
+        Some(Ok(due)) if due > now => Decision::Idle(Some(duration_between(now, due))),
+        _ => Decision::StartRun { goal, priority: RunPriority::Drift },
     }
 }
 
-/// Checks of many workspaces are spread over a tenth of the interval, each always at its own place.
-fn spread(interval: &Duration, hash: &str) -> Duration {
+/// Spreads the checks of many workspaces over a tenth of the interval. Deterministic for each set of inputs.
+fn jittered_interval(interval: &Duration, hash: &str) -> Duration {
     let place = hash.bytes().take(4).fold(0_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
     interval.mul_f64(0.95 + 0.1 * f64::from(place % 1000) / 1000.0)
 }
 
-/// How long until the last error may be tried again; `None` if that is now.
-fn until_retry(status: &WorkspaceTemplateApplyStatus, now: Timestamp) -> Option<Duration> {
+/// Time until the last error may be retried; `None` if it is due.
+fn time_until_retry(status: &WorkspaceTemplateApplyStatus, now: Timestamp) -> Option<Duration> {
     let at = status.last_error.as_ref()?.retry_at.as_ref()?.0;
-    (at > now).then(|| between(now, at))
+    (at > now).then(|| duration_between(now, at))
 }
 
-fn between(from: Timestamp, to: Timestamp) -> Duration {
+fn duration_between(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or_default()
 }
 
-fn last(status: &WorkspaceTemplateApplyStatus, operation: RunOperation) -> Option<RunPhase> {
+fn last_phase_of(status: &WorkspaceTemplateApplyStatus, operation: RunOperation) -> Option<RunPhase> {
     status.run.as_ref().filter(|run| run.operation == operation).map(|run| run.phase)
 }
 
-fn error_text(status: &WorkspaceTemplateApplyStatus) -> String {
+fn last_error_message(status: &WorkspaceTemplateApplyStatus) -> String {
     status.last_error.as_ref().map(|error| error.message.clone()).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,90 +1,113 @@
-//! What there is: the object's surroundings, its run, and what goes into the next one. Reads only.
+//! Reads everything that a decision needs: the Cluster, the run, the inputs and the dependents. Writes nothing.
 
 use std::time::Duration;
 
 use kube::ResourceExt;
 
 use super::{
-    Context, Error,
-    facts::{Drift, Facts, Inputs, Reason},
-    halt::Halt,
-    inputs::{inputs, keeps},
-    read::{Reader, dependents},
+    WorkspaceContext, WorkspaceReconcileError,
+    input_error::InputError,
+    inputs::{resolve_inputs, template_retains_resources},
+    observation::{ConditionReason, DriftSettings, RunInputs, WorkspaceObservation},
+    reference_reader::{ReferenceReader, list_dependents},
 };
 use crate::{
     api::{WorkspaceTemplateApply, conditions::reasons, names},
-    blueprint::Key,
     controllers::common::{
-        cluster::{ClusterView, label, resource},
-        gate::{has_annotation, is_paused, passes},
+        cluster::{CapiClusterView, cluster_name_label, cluster_resource},
+        gate::{has_annotation, is_paused, matches_watch_filter},
     },
     model::ObjectKey,
+    workspaces::WorkspaceKey,
 };
 
-/// Everything that a decision needs; nothing if the object is none of our business.
-pub async fn observe(
+/// Observes a workspace; none if the object is filtered out or being moved by clusterctl.
+pub async fn dereference(
     object: &WorkspaceTemplateApply,
-    key: &Key,
-    ctx: &Context,
-) -> Result<Option<Facts>, Error> {
+    key: &WorkspaceKey,
+    ctx: &WorkspaceContext,
+) -> Result<Option<WorkspaceObservation>, WorkspaceReconcileError> {
     let meta = &object.metadata;
     let deleting = meta.deletion_timestamp.is_some();
     let moving = deleting && has_annotation(meta, names::DELETE_FOR_MOVE_ANNOTATION);
-    if moving || !passes(meta, ctx.common.settings.watch_filter.as_deref()) {
+    if moving || !matches_watch_filter(meta, ctx.common.settings.watch_filter.as_deref()) {
         return Ok(None);
     }
-    let cluster = cluster(object, ctx).await?;
-    let run = ctx.runs.view(key);
-    let busy = run.as_ref().is_some_and(|run| !run.is_over());
+    let cluster = labelled_cluster(object, ctx).await?;
+    let me = WorkspaceKey::new(&key.namespace, &object.name_any());
+    let other_owner = ctx.runs.other_owner(key, &me)?;
+    // The run of another object is neither shown nor cancelled here.
+    let run = if other_owner.is_some() { None } else { ctx.runs.snapshot(key) };
+    let busy = run.as_ref().is_some_and(|run| !run.is_finished());
     let paused = is_paused(meta, cluster.as_ref());
-    let inputs = if busy || paused || deleting { Inputs::NotRead } else { read(object, key, ctx).await? };
+    let inputs = match &other_owner {
+        _ if busy || paused || deleting => RunInputs::NotRead,
+        Some(other) => {
+            let message = format!("workspace {key} is owned by {other}; rename one of the two objects");
+            RunInputs::Invalid(ConditionReason::new(reasons::INVALID_SPEC, message))
+        }
+        None => read_inputs(object, ctx).await?,
+    };
     let dependents = if deleting && !busy {
-        dependents(&ctx.common.kube, ctx.common.settings.namespace.as_deref(), object).await?
+        list_dependents(&ctx.common.kube, ctx.common.settings.namespace.as_deref(), object).await?
     } else {
         Vec::new()
     };
     let annotation = |name: &str| object.annotations().get(name).cloned();
-    Ok(Some(Facts {
+    Ok(Some(WorkspaceObservation {
         paused,
         deleting,
-        held: object.finalizers().iter().any(|it| it == names::APPLY_FINALIZER),
+        has_finalizer: object.finalizers().iter().any(|it| it == names::APPLY_FINALIZER),
         run,
         inputs,
         dependents,
-        retained: deleting && retained(object, key, ctx).await?,
+        other_owner,
+        retains_resources: deleting && are_resources_retained(object, key, ctx).await?,
         has_directory: ctx.runs.owner(key)?.is_some(),
-        drift: drift(annotation(names::DRIFT_ANNOTATION), annotation(names::DRIFT_INTERVAL_ANNOTATION), ctx),
-        approved: annotation(names::APPROVE_PLAN_ANNOTATION),
-        requested: annotation(names::REQUESTED_ANNOTATION).and_then(|text| text.parse().ok()),
+        drift: drift_settings(
+            annotation(names::DRIFT_ANNOTATION),
+            annotation(names::DRIFT_INTERVAL_ANNOTATION),
+            ctx,
+        ),
+        approved_plan: annotation(names::APPROVE_PLAN_ANNOTATION),
+        run_requested_at: annotation(names::REQUESTED_ANNOTATION).and_then(|text| text.parse().ok()),
     }))
 }
 
-/// The Cluster that the object is labelled with: its pause is the object's.
-async fn cluster(object: &WorkspaceTemplateApply, ctx: &Context) -> Result<Option<ClusterView>, Error> {
-    let Some(name) = label(&object.metadata) else { return Ok(None) };
+/// The Cluster that the object's label names. A paused Cluster pauses the object.
+async fn labelled_cluster(
+    object: &WorkspaceTemplateApply,
+    ctx: &WorkspaceContext,
+) -> Result<Option<CapiClusterView>, WorkspaceReconcileError> {
+    let Some(name) = cluster_name_label(&object.metadata) else { return Ok(None) };
     let namespace = object.namespace().unwrap_or_default();
-    let found =
-        ctx.common.kube.get_dynamic(&resource(&ctx.common.cluster_version), Some(&namespace), name).await?;
-    Ok(found.as_ref().map(ClusterView::of))
+    let found = ctx
+        .common
+        .kube
+        .get_dynamic(&cluster_resource(&ctx.common.cluster_version), Some(&namespace), name)
+        .await?;
+    Ok(found.as_ref().map(CapiClusterView::from_object))
 }
 
-async fn read(object: &WorkspaceTemplateApply, key: &Key, ctx: &Context) -> Result<Inputs, Error> {
+async fn read_inputs(
+    object: &WorkspaceTemplateApply,
+    ctx: &WorkspaceContext,
+) -> Result<RunInputs, WorkspaceReconcileError> {
     let namespace = object.namespace().unwrap_or_default();
-    // `demo` and `demo-apply` would share a workspace, and each would undo what the other did.
-    let me = format!("WorkspaceTemplateApply {namespace}/{}", object.name_any());
-    if let Some(other) = ctx.runs.owner(key)?.filter(|other| *other != me) {
-        let message = format!("the workspace {key} belongs to {other}; rename one of the two");
-        return Ok(Inputs::Invalid(Reason::new(reasons::INVALID_SPEC, message)));
-    }
-    let reader_key = Key::new(&namespace, &object.name_any());
-    let mut reader = Reader::new(&ctx.common.kube, &namespace).noting(&ctx.index, &reader_key);
-    let outcome = inputs(object, ctx, &mut reader).await;
-    ctx.index.set(&reader_key, reader.read);
-    Ok(Halt::settle(outcome)?)
+    let reader_key = WorkspaceKey::new(&namespace, &object.name_any());
+    let mut reader =
+        ReferenceReader::new(&ctx.common.kube, &namespace).recording_in(&ctx.reference_index, &reader_key);
+    let outcome = resolve_inputs(object, ctx, &mut reader).await;
+    ctx.reference_index.set(&reader_key, reader.targets);
+    Ok(InputError::into_run_inputs(outcome)?)
 }
 
-/// Whether the resources stay, by what the object, its template or the last apply says.
-async fn retained(object: &WorkspaceTemplateApply, key: &Key, ctx: &Context) -> Result<bool, Error> {
+/// Whether the object, its template or the last apply retains the resources on deletion.
+async fn are_resources_retained(
+    object: &WorkspaceTemplateApply,
+    key: &WorkspaceKey,
+    ctx: &WorkspaceContext,
+) -> Result<bool, WorkspaceReconcileError> {
     if object.spec.retain_workspace_on_delete == Some(true) || ctx.runs.is_retained(key)? {
         return Ok(true);
     }
@@ -92,18 +115,18 @@ async fn retained(object: &WorkspaceTemplateApply, key: &Key, ctx: &Context) -> 
     let Some(reference) = &object.spec.template_ref else { return Ok(false) };
     let there = reference.namespace.clone().filter(|it| !it.is_empty()).unwrap_or_else(|| namespace.clone());
     let Ok(template) = ObjectKey::parse(&there, &reference.name) else { return Ok(false) };
-    let mut reader = Reader::new(&ctx.common.kube, &namespace);
-    match reader.template(&template).await {
-        Ok(found) => Ok(keeps(&found)),
-        Err(Halt::Api(error)) => Err(error.into()),
-        Err(Halt::Waiting(_) | Halt::Invalid(_)) => Ok(false),
+    let mut reader = ReferenceReader::new(&ctx.common.kube, &namespace);
+    match reader.get_template(&template).await {
+        Ok(found) => Ok(template_retains_resources(&found)),
+        Err(InputError::Api(error)) => Err(error.into()),
+        Err(InputError::Waiting(_) | InputError::Invalid(_)) => Ok(false),
     }
 }
 
-fn drift(mode: Option<String>, interval: Option<String>, ctx: &Context) -> Drift {
+fn drift_settings(mode: Option<String>, interval: Option<String>, ctx: &WorkspaceContext) -> DriftSettings {
     let least = Duration::from_secs(10);
     let interval = interval.and_then(|text| text.parse::<jiff::SignedDuration>().ok());
-    Drift {
+    DriftSettings {
         mode: mode.and_then(|text| text.parse().ok()).unwrap_or_default(),
         interval: interval
             .and_then(|it| Duration::try_from(it).ok())

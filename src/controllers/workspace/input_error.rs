@@ -1,32 +1,32 @@
-//! Why what goes into a run is not known.
+//! Why the inputs of a run cannot be resolved.
 
-use super::facts::{Inputs, Known, Reason};
+use super::observation::{ConditionReason, ResolvedInputs, RunInputs};
 use crate::k8s::K8sError;
 
-/// Stops the reading of inputs.
+/// Why resolving the inputs stopped.
 #[derive(Debug)]
-pub enum Halt {
-    /// Something has to be there first.
-    Waiting(Reason),
-    /// Something cannot be.
-    Invalid(Reason),
-    /// The API server did not answer.
+pub enum InputError {
+    /// A referenced object is missing or not ready.
+    Waiting(ConditionReason),
+    /// The spec or a referenced object is invalid.
+    Invalid(ConditionReason),
+    /// A request to the API server failed.
     Api(K8sError),
 }
 
-impl From<K8sError> for Halt {
+impl From<K8sError> for InputError {
     fn from(error: K8sError) -> Self {
         Self::Api(error)
     }
 }
 
-impl Halt {
-    /// As inputs, or the error that it is.
-    pub fn settle(outcome: Result<Known, Self>) -> Result<Inputs, K8sError> {
+impl InputError {
+    /// Converts the result into run inputs; only API errors remain errors.
+    pub fn into_run_inputs(outcome: Result<ResolvedInputs, Self>) -> Result<RunInputs, K8sError> {
         match outcome {
-            Ok(known) => Ok(Inputs::Known(Box::new(known))),
-            Err(Self::Waiting(reason)) => Ok(Inputs::Waiting(reason)),
-            Err(Self::Invalid(reason)) => Ok(Inputs::Invalid(reason)),
+            Ok(known) => Ok(RunInputs::Resolved(Box::new(known))),
+            Err(Self::Waiting(reason)) => Ok(RunInputs::Waiting(reason)),
+            Err(Self::Invalid(reason)) => Ok(RunInputs::Invalid(reason)),
             Err(Self::Api(error)) => Err(error),
         }
     }

@@ -1,7 +1,7 @@
-//! Everything that goes into a run, from the object and from what it refers to.
+//! Resolves the inputs of a run from the object and the objects that it references.
 //!
-//! An object of the API server and what it refers to are the same as a file that holds them all; so the meaning is
-//! found with what the command line uses for files.
+//! The objects are presented as the manifests of one file, so that the operator and the command line resolve them with
+//! the same code.
 
 use std::collections::BTreeMap;
 
@@ -10,160 +10,169 @@ use kube::ResourceExt;
 use serde_json::Value;
 
 use super::{
-    Context,
-    digest::digest,
-    facts::{Known, Policies, Reason},
-    halt::Halt,
-    identity,
-    read::Reader,
+    WorkspaceContext,
+    input_error::InputError,
+    inputs_hash::hash_inputs,
+    observation::{AllowedOperations, ConditionReason, ResolvedInputs},
+    reference_reader::ReferenceReader,
+    run_identity,
 };
 use crate::{
     api::{
         InputFormat, ManagementPolicy, SecretRef, WorkspaceTemplate, WorkspaceTemplateApply,
         conditions::reasons, names as api_names,
     },
-    blueprint::{self, Blueprint, Body, ResolveError, Resolved, blueprints, resolve},
-    manifest::{Checked, Origin, ValidatedManifests},
+    manifest::{Origin, ValidatedManifests, ValidatedObject},
     model::{
         ObjectKey, Problem,
-        apply::{self, ValidatedApply, ValidatedInput, Work},
         template::{self, DataSource, EnvValue, TemplateSource, ValidatedTemplate},
+        workspace_apply::{self, TerraformSource, ValidatedApply, ValidatedInput},
     },
-    work::Assignment,
+    pipeline::WorkspaceJob,
+    workspaces::{
+        self, DesiredWorkspace, ResolveError, ResolvedWorkspace, WorkspaceSource, desired_workspaces,
+        resolve_references,
+    },
 };
 
-/// Reads everything, or says what is missing.
-pub async fn inputs(
+/// Resolves all inputs, or returns what is missing or invalid.
+pub async fn resolve_inputs(
     object: &WorkspaceTemplateApply,
-    ctx: &Context,
-    reader: &mut Reader<'_>,
-) -> Result<Known, Halt> {
-    let key = key_of(object)?;
-    let valid = apply::validate(&object.spec, &key.namespace).map_err(|it| invalid_spec(&it))?;
-    wait(&valid, reader).await?;
-    let mut manifests = manifests(object, &key, valid.clone(), reader).await?;
-    let mut blueprint = blueprint_of(&manifests)?;
+    ctx: &WorkspaceContext,
+    reader: &mut ReferenceReader<'_>,
+) -> Result<ResolvedInputs, InputError> {
+    let key = object_key(object)?;
+    let valid = workspace_apply::validate(&object.spec, &key.namespace).map_err(|it| invalid_spec(&it))?;
+    check_prerequisites(&valid, reader).await?;
+    let mut manifests = build_manifests(object, &key, valid.clone(), reader).await?;
+    let mut blueprint = build_workspace_spec(&manifests)?;
     if let Some(cluster) = object.annotations().get(api_names::EKS_CLUSTER_ANNOTATION) {
         blueprint.eks_cluster = Some(cluster.clone());
     }
-    data(&blueprint, reader, &mut manifests).await?;
-    let nothing = blueprint::Known::default();
+    load_template_data(&blueprint, reader, &mut manifests).await?;
+    let nothing = workspaces::AppliedOutputs::default();
     let mut resolved =
-        resolve(&blueprint, &nothing, &manifests, &BTreeMap::new(), &ctx.place).map_err(missing)?;
-    from_secrets(&valid, reader, &mut resolved).await?;
-    let named = identity::named(object, &blueprint.body);
-    let acting = identity::acting(named.as_deref(), ctx, reader).await?;
-    acting.put_into(&mut resolved.request);
-    let policies = policies(&blueprint.body);
-    let mut assignment = Assignment::of(&blueprint, resolved);
-    assignment.region = assignment.region.or_else(|| Some(ctx.place.default_region.clone()));
-    assignment.retained |= !policies.delete;
+        resolve_references(&blueprint, &nothing, &manifests, &BTreeMap::new(), &ctx.provider_defaults)
+            .map_err(unresolved_reference)?;
+    resolve_secret_inputs(&valid, reader, &mut resolved).await?;
+    let named = run_identity::identity_name(object, &blueprint.source);
+    let acting = run_identity::resolve_identity(named.as_deref(), ctx, reader).await?;
+    acting.apply_to_request(&mut resolved.request);
+    let policies = allowed_operations(&blueprint.source);
+    let mut assignment = WorkspaceJob::new(&blueprint, resolved);
+    assignment.region = assignment.region.or_else(|| Some(ctx.provider_defaults.default_region.clone()));
+    assignment.retained |= !policies.destroy;
     assignment.principal.clone_from(&acting.principal);
-    Ok(Known {
-        hash: digest(&assignment.resolved, &acting.digest),
-        assignment,
-        policies,
+    Ok(ResolvedInputs {
+        hash: hash_inputs(&assignment.resolved, &acting.digest),
+        job: assignment,
+        allowed: policies,
         connection_secret: blueprint.connection_secret.as_ref().map(secret_ref),
         identity: acting.name,
     })
 }
 
-fn key_of(object: &WorkspaceTemplateApply) -> Result<ObjectKey, Halt> {
+fn object_key(object: &WorkspaceTemplateApply) -> Result<ObjectKey, InputError> {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     ObjectKey::parse(&namespace, &name)
-        .map_err(|error| Halt::Invalid(Reason::new(reasons::INVALID_SPEC, error.to_string())))
+        .map_err(|error| InputError::Invalid(ConditionReason::new(reasons::INVALID_SPEC, error.to_string())))
 }
 
-fn invalid_spec(problems: &[Problem]) -> Halt {
+fn invalid_spec(problems: &[Problem]) -> InputError {
     let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    Halt::Invalid(Reason::new(reasons::INVALID_SPEC, all.join("; ")))
+    InputError::Invalid(ConditionReason::new(reasons::INVALID_SPEC, all.join("; ")))
 }
 
-/// Waits for what the spec says must be there first.
-async fn wait(valid: &ValidatedApply, reader: &mut Reader<'_>) -> Result<(), Halt> {
+/// Checks that the Secrets and workspaces that the spec waits for exist and are ready.
+async fn check_prerequisites(
+    valid: &ValidatedApply,
+    reader: &mut ReferenceReader<'_>,
+) -> Result<(), InputError> {
     let mut missing = Vec::new();
-    let from: &[ValidatedInput] = match &valid.work {
-        Work::Module { from, .. } => from,
-        Work::Template { .. } => &[],
+    let from: &[ValidatedInput] = match &valid.source {
+        TerraformSource::Module { from, .. } => from,
+        TerraformSource::Template { .. } => &[],
     };
     for key in valid.wait_for_secrets.iter().chain(from.iter().map(|it| &it.secret)) {
-        if reader.secret(key).await?.is_none() && !missing.contains(&key.to_string()) {
+        if reader.get_secret(key).await?.is_none() && !missing.contains(&key.to_string()) {
             missing.push(key.to_string());
         }
     }
     if !missing.is_empty() {
-        let message = format!("waits for Secret {}", missing.join(", "));
-        return Err(Halt::Waiting(Reason::new(reasons::WAITING_FOR_SECRETS, message)));
+        let message = format!("waiting for Secret {}", missing.join(", "));
+        return Err(InputError::Waiting(ConditionReason::new(reasons::WAITING_FOR_SECRETS, message)));
     }
     for key in &valid.wait_for_workspaces {
-        if !reader.is_ready(key).await? {
-            let message = format!("waits until workspace {key} is ready");
-            return Err(Halt::Waiting(Reason::new(reasons::WAITING_FOR_WORKSPACE, message)));
+        if !reader.is_workspace_ready(key).await? {
+            let message = format!("waiting for workspace {key} to become ready");
+            return Err(InputError::Waiting(ConditionReason::new(reasons::WAITING_FOR_WORKSPACE, message)));
         }
     }
     Ok(())
 }
 
-/// The object and its template, as if they stood in a file.
-async fn manifests(
+/// The object and its template as validated manifests.
+async fn build_manifests(
     object: &WorkspaceTemplateApply,
     key: &ObjectKey,
     valid: ValidatedApply,
-    reader: &mut Reader<'_>,
-) -> Result<ValidatedManifests, Halt> {
+    reader: &mut ReferenceReader<'_>,
+) -> Result<ValidatedManifests, InputError> {
     let mut manifests = ValidatedManifests::default();
-    if let Work::Template { template: wanted, .. } = &valid.work {
-        let found = reader.template(wanted).await?;
-        let meaning = template::validate(&found.spec).map_err(|problems| in_template(wanted, &problems))?;
-        refuse_paths(wanted, &meaning)?;
-        manifests.templates.insert(wanted.clone(), checked(wanted, found, meaning));
+    if let TerraformSource::Template { template: wanted, .. } = &valid.source {
+        let found = reader.get_template(wanted).await?;
+        let meaning =
+            template::validate(&found.spec).map_err(|problems| invalid_template(wanted, &problems))?;
+        reject_local_paths(wanted, &meaning)?;
+        manifests.templates.insert(wanted.clone(), into_checked(wanted, found, meaning));
     }
-    manifests.applies.insert(key.clone(), checked(key, object.clone(), valid));
+    manifests.applies.insert(key.clone(), into_checked(key, object.clone(), valid));
     Ok(manifests)
 }
 
-fn checked<T, V>(key: &ObjectKey, object: T, valid: V) -> Checked<T, V> {
+fn into_checked<T, V>(key: &ObjectKey, object: T, valid: V) -> ValidatedObject<T, V> {
     let origin = Origin { file: "the API server".to_owned(), document: 1, line: 1 };
-    Checked { key: key.clone(), object, valid, origin }
+    ValidatedObject { key: key.clone(), object, valid, origin }
 }
 
-fn in_template(key: &ObjectKey, problems: &[Problem]) -> Halt {
+fn invalid_template(key: &ObjectKey, problems: &[Problem]) -> InputError {
     let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
     let message = format!("WorkspaceTemplate {key}: {}", all.join("; "));
-    Halt::Invalid(Reason::new(reasons::TEMPLATE_INVALID, message))
+    InputError::Invalid(ConditionReason::new(reasons::TEMPLATE_INVALID, message))
 }
 
-/// A path of the operator's own machine is nothing that a user of the cluster may read.
-fn refuse_paths(key: &ObjectKey, template: &ValidatedTemplate) -> Result<(), Halt> {
+/// Rejects local module paths: users of the cluster must not read files of the operator's host.
+fn reject_local_paths(key: &ObjectKey, template: &ValidatedTemplate) -> Result<(), InputError> {
     match &template.source {
         TemplateSource::Remote { address } if address.starts_with(['.', '/', '~']) => {
             let message = format!(
-                "WorkspaceTemplate {key}: the module {address} is a path of the operator's machine; use an address \
+                "WorkspaceTemplate {key}: module {address} is a local path on the operator's host; use an address \
                  that terraform can fetch, or write the configuration inline"
             );
-            Err(Halt::Invalid(Reason::new(reasons::TEMPLATE_INVALID, message)))
+            Err(InputError::Invalid(ConditionReason::new(reasons::TEMPLATE_INVALID, message)))
         }
         _ => Ok(()),
     }
 }
 
-fn blueprint_of(manifests: &ValidatedManifests) -> Result<Blueprint, Halt> {
-    let invalid = |message: String| Halt::Invalid(Reason::new(reasons::TEMPLATE_INVALID, message));
-    let all = blueprints(manifests).map_err(|errors| {
+fn build_workspace_spec(manifests: &ValidatedManifests) -> Result<DesiredWorkspace, InputError> {
+    let invalid =
+        |message: String| InputError::Invalid(ConditionReason::new(reasons::TEMPLATE_INVALID, message));
+    let all = desired_workspaces(manifests).map_err(|errors| {
         let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        // There is no file here that a reader could open.
+        // The placeholder file name means nothing to users of the API.
         invalid(all.join("; ").replace("the API server: ", ""))
     })?;
-    all.into_iter().next().ok_or_else(|| invalid("asks for nothing".to_owned()))
+    all.into_iter().next().ok_or_else(|| invalid("neither module nor templateRef is set".to_owned()))
 }
 
-/// Reads what the template's files of variables and environment come from.
-async fn data(
-    blueprint: &Blueprint,
-    reader: &mut Reader<'_>,
+/// Reads the `ConfigMap`s and Secrets that the template's variable files and environment come from.
+async fn load_template_data(
+    blueprint: &DesiredWorkspace,
+    reader: &mut ReferenceReader<'_>,
     manifests: &mut ValidatedManifests,
-) -> Result<(), Halt> {
-    let Body::Template { template, .. } = &blueprint.body else { return Ok(()) };
+) -> Result<(), InputError> {
+    let WorkspaceSource::Template { template, .. } = &blueprint.source else { return Ok(()) };
     let files = template.var_files.iter().map(|file| &file.from);
     let env = template.env.iter().filter_map(|variable| match &variable.value {
         EnvValue::From(source) => Some(source),
@@ -173,13 +182,13 @@ async fn data(
         let key = source.resolve().map_err(|problems| invalid_spec(&problems))?.object;
         match source {
             DataSource::ConfigMap(_) => {
-                if let Some(found) = reader.config_map(&key).await? {
-                    manifests.config_maps.insert(key, convert(&found)?);
+                if let Some(found) = reader.get_config_map(&key).await? {
+                    manifests.config_maps.insert(key, convert_object(&found)?);
                 }
             }
             DataSource::Secret(_) => {
-                if let Some(found) = reader.secret(&key).await? {
-                    manifests.secrets.insert(key, convert(&found)?);
+                if let Some(found) = reader.get_secret(&key).await? {
+                    manifests.secrets.insert(key, convert_object(&found)?);
                 }
             }
         }
@@ -187,70 +196,75 @@ async fn data(
     Ok(())
 }
 
-/// From the client's type to the one that files are read into.
-fn convert<A: serde::Serialize, B: serde::de::DeserializeOwned>(object: &A) -> Result<B, Halt> {
+/// Converts a client type into the type that manifests use.
+fn convert_object<A: serde::Serialize, B: serde::de::DeserializeOwned>(object: &A) -> Result<B, InputError> {
     serde_json::to_value(object).and_then(serde_json::from_value).map_err(|error| {
-        Halt::Invalid(Reason::new(reasons::INVALID_INPUT, format!("an object cannot be read: {error}")))
+        InputError::Invalid(ConditionReason::new(
+            reasons::INVALID_INPUT,
+            format!("cannot decode a referenced object: {error}"),
+        ))
     })
 }
 
-fn missing(error: ResolveError) -> Halt {
+fn unresolved_reference(error: ResolveError) -> InputError {
     let message = match error {
-        ResolveError::NoData { what } => {
+        ResolveError::MissingData { what } => {
             format!("{what} does not exist; create it, or correct the reference")
         }
         other => other.to_string(),
     };
-    Halt::Waiting(Reason::new(reasons::REFERENCE_NOT_FOUND, message))
+    InputError::Waiting(ConditionReason::new(reasons::REFERENCE_NOT_FOUND, message))
 }
 
-/// Values of a built-in module that are in Secrets.
-async fn from_secrets(
+/// Resolves the inputs of a built-in module that come from Secrets.
+async fn resolve_secret_inputs(
     valid: &ValidatedApply,
-    reader: &mut Reader<'_>,
-    resolved: &mut Resolved,
-) -> Result<(), Halt> {
-    let Work::Module { from, .. } = &valid.work else { return Ok(()) };
+    reader: &mut ReferenceReader<'_>,
+    resolved: &mut ResolvedWorkspace,
+) -> Result<(), InputError> {
+    let TerraformSource::Module { from, .. } = &valid.source else { return Ok(()) };
     for wanted in from {
-        let secret = reader.secret(&wanted.secret).await?.unwrap_or_default();
-        let value = value_of(wanted, &secret)
-            .map_err(|message| Halt::Invalid(Reason::new(reasons::INVALID_INPUT, message)))?;
-        resolved.request.upstream.insert(wanted.input.clone(), value);
+        let secret = reader.get_secret(&wanted.secret).await?.unwrap_or_default();
+        let value = parse_secret_input(wanted, &secret)
+            .map_err(|message| InputError::Invalid(ConditionReason::new(reasons::INVALID_INPUT, message)))?;
+        resolved.request.upstream_outputs.insert(wanted.input.clone(), value);
     }
     Ok(())
 }
 
-/// The value of one key, or what is wrong with it. The value itself is never repeated: it may be a secret.
-fn value_of(wanted: &ValidatedInput, secret: &Secret) -> Result<Value, String> {
+/// Parses the value of one key. Error messages never contain the value, because it may be sensitive.
+fn parse_secret_input(wanted: &ValidatedInput, secret: &Secret) -> Result<Value, String> {
     let place = format!("Secret {} key {}", wanted.secret, wanted.key);
     let bytes = secret.data.as_ref().and_then(|data| data.get(&wanted.key));
     let bytes = bytes.ok_or_else(|| {
         format!(
-            "{place}, the value of {}, is missing; the workspace that writes it has no such output",
+            "{place} (input {}) is missing; the workspace that writes the Secret has no such output",
             wanted.input
         )
     })?;
-    let text = String::from_utf8(bytes.0.clone()).map_err(|_| format!("{place} is not text"))?;
+    let text = String::from_utf8(bytes.0.clone()).map_err(|_| format!("{place} is not valid UTF-8"))?;
     match wanted.format {
         InputFormat::Text if text.trim().is_empty() => Err(format!("{place} is empty")),
         InputFormat::Text => Ok(Value::String(text)),
         InputFormat::Json => serde_json::from_str(&text).map_err(|_| {
             format!(
-                "{place}, the value of {}, is not JSON; it was written by somebody else, or damaged",
+                "{place} (input {}) is not JSON; correct the Secret, or delete it so that it is written again",
                 wanted.input
             )
         }),
     }
 }
 
-fn policies(body: &Body) -> Policies {
-    let Body::Template { template, .. } = body else { return Policies { change: true, delete: true } };
+fn allowed_operations(body: &WorkspaceSource) -> AllowedOperations {
+    let WorkspaceSource::Template { template, .. } = body else {
+        return AllowedOperations { apply: true, destroy: true };
+    };
     let has = |wanted: ManagementPolicy| {
         template.management_policies.iter().any(|it| *it == wanted || *it == ManagementPolicy::All)
     };
-    Policies {
-        change: has(ManagementPolicy::Create) && has(ManagementPolicy::Update),
-        delete: has(ManagementPolicy::Delete),
+    AllowedOperations {
+        apply: has(ManagementPolicy::Create) && has(ManagementPolicy::Update),
+        destroy: has(ManagementPolicy::Delete),
     }
 }
 
@@ -258,8 +272,8 @@ fn secret_ref(key: &ObjectKey) -> SecretRef {
     SecretRef { name: key.name.to_string(), namespace: key.namespace.to_string() }
 }
 
-/// Whether a template says that its resources outlive their object.
-pub fn keeps(found: &WorkspaceTemplate) -> bool {
+/// Whether the template retains its resources when the object is deleted.
+pub fn template_retains_resources(found: &WorkspaceTemplate) -> bool {
     template::validate(&found.spec).is_ok_and(|meaning| {
         meaning.deletion_policy == crate::api::DeletionPolicy::Orphan
             || !meaning
@@ -287,17 +301,17 @@ mod tests {
 
     #[test]
     fn values_are_read_as_they_are_written() {
-        assert_eq!(value_of(&wanted(InputFormat::Text), &secret("vpc-1")).unwrap(), "vpc-1");
-        let list = value_of(&wanted(InputFormat::Json), &secret("[\"a\"]")).unwrap();
+        assert_eq!(parse_secret_input(&wanted(InputFormat::Text), &secret("vpc-1")).unwrap(), "vpc-1");
+        let list = parse_secret_input(&wanted(InputFormat::Json), &secret("[\"a\"]")).unwrap();
         assert_eq!(list, serde_json::json!(["a"]));
     }
 
     #[test]
     fn garbage_is_named_and_not_repeated() {
-        let said = value_of(&wanted(InputFormat::Json), &secret("hunter2")).unwrap_err();
+        let said = parse_secret_input(&wanted(InputFormat::Json), &secret("hunter2")).unwrap_err();
         assert!(said.contains("Secret team/vpc-out key subnets") && !said.contains("hunter2"), "{said}");
-        let said = value_of(&wanted(InputFormat::Text), &Secret::default()).unwrap_err();
+        let said = parse_secret_input(&wanted(InputFormat::Text), &Secret::default()).unwrap_err();
         assert!(said.contains("is missing"), "{said}");
-        assert!(value_of(&wanted(InputFormat::Text), &secret(" ")).is_err());
+        assert!(parse_secret_input(&wanted(InputFormat::Text), &secret(" ")).is_err());
     }
 }

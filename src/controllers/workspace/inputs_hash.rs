@@ -1,79 +1,81 @@
-//! The digest of everything that goes into a run. Pure.
+//! Hash of all inputs of a run. Pure: no I/O.
 //!
-//! When it changes, a new plan is due. It holds what people wrote, not what a render makes of it: the name that a
-//! Fargate profile gets depends on what exists, and must not look like a change.
+//! A changed hash triggers a new plan. It covers the inputs before rendering: rendered values such as the generated name
+//! of a Fargate profile depend on existing resources and must not count as a change.
 
 use sha2::{Digest as _, Sha256};
 use terraform_driver::{
     hex::hex,
-    render::{Contents, InlineFormat, Request, Source},
+    render::{FileContents, InlineFormat, RenderRequest, RootSource},
 };
 
-use crate::blueprint::Resolved;
+use crate::workspaces::ResolvedWorkspace;
 
-/// Of what is rendered and how it is run; `principal` tells of the credentials without giving them away.
-pub fn digest(resolved: &Resolved, principal: &str) -> String {
-    let mut hash = Hash(Sha256::new());
-    let Resolved { request, env, args, missing: _ } = resolved;
-    hash.text("principal", principal);
-    request_into(&mut hash, request);
+/// Hashes the configuration, environment and arguments; `principal` is a digest of the credentials, not the credentials.
+pub fn hash_inputs(resolved: &ResolvedWorkspace, principal: &str) -> String {
+    let mut hash = InputsHasher(Sha256::new());
+    let ResolvedWorkspace { request, env, args, missing: _ } = resolved;
+    hash.write_text("principal", principal);
+    hash_request(&mut hash, request);
     for (name, value) in env {
-        hash.text(name, value);
+        hash.write_text(name, value);
     }
     for list in [&args.init, &args.plan, &args.apply, &args.destroy] {
-        hash.text("args", &list.join("\u{0}"));
+        hash.write_text("args", &list.join("\u{0}"));
     }
     hex(&hash.0.finalize())[..32].to_owned()
 }
 
-struct Hash(Sha256);
+struct InputsHasher(Sha256);
 
-impl Hash {
-    /// Lengths keep neighbours apart.
-    fn bytes(&mut self, name: &str, bytes: &[u8]) {
+impl InputsHasher {
+    /// Length prefixes keep adjacent values from running into each other.
+    fn write_bytes(&mut self, name: &str, bytes: &[u8]) {
         self.0.update(format!("{} {name} {}\n", name.len(), bytes.len()));
         self.0.update(bytes);
     }
 
-    fn text(&mut self, name: &str, text: &str) {
-        self.bytes(name, text.as_bytes());
+    fn write_text(&mut self, name: &str, text: &str) {
+        self.write_bytes(name, text.as_bytes());
     }
 }
 
-fn request_into(hash: &mut Hash, request: &Request) {
-    source_into(hash, &request.source);
-    hash.text("entrypoint", &request.entrypoint);
-    for (name, map) in
-        [("variables", &request.variables), ("varmap", &request.varmap), ("upstream", &request.upstream)]
-    {
-        hash.text(name, &serde_json::to_string(map).unwrap_or_default());
+fn hash_request(hash: &mut InputsHasher, request: &RenderRequest) {
+    hash_source(hash, &request.source);
+    hash.write_text("entrypoint", &request.entrypoint);
+    for (name, map) in [
+        ("variables", &request.variables),
+        ("varmap", &request.varmap),
+        ("upstream", &request.upstream_outputs),
+    ] {
+        hash.write_text(name, &serde_json::to_string(map).unwrap_or_default());
     }
     for var in &request.vars {
-        hash.text(&var.key, &var.value);
+        hash.write_text(&var.key, &var.value);
     }
     for file in &request.var_files {
-        hash.text(language(file.format), &file.text);
+        hash.write_text(format_name(file.format), &file.text);
     }
-    hash.text("provider", &format!("{:?}", request.provider));
-    hash.text("backend", &format!("{:?}", request.backend));
-    for (path, Contents { bytes, .. }) in &request.extra {
-        hash.bytes(path, bytes);
+    hash.write_text("provider", &format!("{:?}", request.provider));
+    hash.write_text("backend", &format!("{:?}", request.backend));
+    for (path, FileContents { bytes, .. }) in &request.extra_files {
+        hash.write_bytes(path, bytes);
     }
 }
 
-fn source_into(hash: &mut Hash, source: &Source) {
+fn hash_source(hash: &mut InputsHasher, source: &RootSource) {
     match source {
-        Source::Module(files) => {
+        RootSource::Module(files) => {
             for (path, bytes) in files {
-                hash.bytes(path, bytes);
+                hash.write_bytes(path, bytes);
             }
         }
-        Source::Inline { format, text } => hash.text(language(*format), text),
-        Source::Remote { address, fetched: _ } => hash.text("address", address),
+        RootSource::Inline { format, text } => hash.write_text(format_name(*format), text),
+        RootSource::Remote { address, fetched: _ } => hash.write_text("address", address),
     }
 }
 
-const fn language(format: InlineFormat) -> &'static str {
+const fn format_name(format: InlineFormat) -> &'static str {
     match format {
         InlineFormat::Hcl => "hcl",
         InlineFormat::Json => "json",
@@ -83,27 +85,27 @@ const fn language(format: InlineFormat) -> &'static str {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use terraform_driver::{command::UserArgs, render::Var};
+    use terraform_driver::{command::UserArgs, render::TemplateVar};
 
     use super::*;
 
-    fn resolved() -> Resolved {
-        let source = Source::Inline { format: InlineFormat::Hcl, text: "# x".to_owned() };
-        let mut request = Request::new("default", "demo", source);
+    fn resolved() -> ResolvedWorkspace {
+        let source = RootSource::Inline { format: InlineFormat::Hcl, text: "# x".to_owned() };
+        let mut request = RenderRequest::new("default", "demo", source);
         request.variables.insert("name".to_owned(), json!("demo"));
-        request.vars.push(Var { key: "a".to_owned(), value: "1".to_owned() });
-        Resolved { request, env: Vec::new(), args: UserArgs::default(), missing: Vec::new() }
+        request.vars.push(TemplateVar { key: "a".to_owned(), value: "1".to_owned() });
+        ResolvedWorkspace { request, env: Vec::new(), args: UserArgs::default(), missing: Vec::new() }
     }
 
     #[test]
     fn it_is_the_same_for_the_same_and_another_for_every_change() {
-        let base = digest(&resolved(), "p");
-        assert_eq!(base, digest(&resolved(), "p"));
-        let mut seen = vec![base, digest(&resolved(), "q")];
-        let mut changed = |change: &dyn Fn(&mut Resolved)| {
+        let base = hash_inputs(&resolved(), "p");
+        assert_eq!(base, hash_inputs(&resolved(), "p"));
+        let mut seen = vec![base, hash_inputs(&resolved(), "q")];
+        let mut changed = |change: &dyn Fn(&mut ResolvedWorkspace)| {
             let mut other = resolved();
             change(&mut other);
-            let digest = digest(&other, "p");
+            let digest = hash_inputs(&other, "p");
             assert!(!seen.contains(&digest));
             seen.push(digest);
         };
@@ -112,8 +114,8 @@ mod tests {
         changed(&|it| it.env.push(("TOKEN".to_owned(), "x".to_owned())));
         changed(&|it| it.args.plan.push("-parallelism=1".to_owned()));
         changed(&|it| {
-            it.request.source = Source::Inline { format: InlineFormat::Hcl, text: "# y".to_owned() };
+            it.request.source = RootSource::Inline { format: InlineFormat::Hcl, text: "# y".to_owned() };
         });
-        changed(&|it| it.request.upstream = json!({"vpc_id": "vpc-1"}).as_object().unwrap().clone());
+        changed(&|it| it.request.upstream_outputs = json!({"vpc_id": "vpc-1"}).as_object().unwrap().clone());
     }
 }

@@ -1,18 +1,20 @@
-//! `WorkspaceTemplateApply`: the unit of Terraform work. The only controller that starts runs.
+//! Controller of `WorkspaceTemplateApply`, which applies one Terraform workspace. The only controller that starts runs.
+//!
+//! It must not wait for terraform: runs execute in background tasks and trigger the next reconcile.
 
 mod act;
 mod decide;
-mod digest;
-mod facts;
-mod halt;
-mod identity;
-mod index;
+mod dereference;
+mod input_error;
 mod inputs;
-mod keeper;
-mod observe;
-mod read;
+mod inputs_hash;
+mod observation;
+mod reference_index;
+mod reference_reader;
+mod run_identity;
+mod secret_backup_store;
 mod status;
-mod wire;
+mod watch;
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,63 +26,63 @@ use terraform_driver::{
 use thiserror::Error;
 
 pub use self::{
-    index::{Index, Target, TargetKind},
-    wire::run,
+    reference_index::{ReferenceIndex, ReferenceKind, ReferenceTarget},
+    watch::run,
 };
 use crate::{
     api::WorkspaceTemplateApply,
-    blueprint::{Key, Place},
-    controllers::common::{self, policy::Classed},
-    error::Class,
+    controllers::common::{self, error_policy::ClassifiedError},
+    error::ErrorClass,
     k8s::{
-        Fence, K8sError,
-        vault::{Vault, VaultError},
+        FencingToken, K8sError,
+        state_store::{KubeStateStore, StateStoreError},
     },
     model::names,
-    runs::Runs,
+    runs::RunManager,
+    workspaces::{ProviderDefaults, WorkspaceKey},
 };
 
-/// What every reconcile needs.
-pub struct Context {
-    /// What all controllers need.
+/// Dependencies of the reconciler.
+pub struct WorkspaceContext {
+    /// Dependencies shared by all controllers.
     pub common: Arc<common::Context>,
     /// The runs of this process.
-    pub runs: Runs,
-    /// Where states are kept.
-    pub vault: Vault,
-    /// Who reads what.
-    pub index: Index,
-    /// Which AWS, for the provider block.
-    pub place: Place,
-    /// How often drift is looked for, unless an object says otherwise.
+    pub runs: RunManager,
+    /// State Secrets.
+    pub state_store: KubeStateStore,
+    /// Reverse index of references.
+    pub reference_index: ReferenceIndex,
+    /// Defaults of the provider block: endpoint and region.
+    pub provider_defaults: ProviderDefaults,
+    /// Default interval of drift checks.
     pub drift_interval: Duration,
-    /// Grows with every change of leadership.
-    pub fence: Fence,
+    /// Fencing token; increases with every change of leadership.
+    pub fence: FencingToken,
 }
 
-/// Why a reconcile did not end well.
+/// Why a reconcile failed.
 #[derive(Debug, Error)]
-pub enum Error {
-    /// The API server.
+pub enum WorkspaceReconcileError {
+    /// A request to the API server failed.
     #[error(transparent)]
     Api(#[from] K8sError),
-    /// The directory of the workspace.
+    /// The workspace's directory is unusable.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
-    /// A file of it.
+    /// A file in the workspace's directory could not be read or written.
     #[error(transparent)]
     File(#[from] FileError),
-    /// The kept state.
+    /// The state Secrets could not be read or written.
     #[error(transparent)]
-    Vault(#[from] VaultError),
+    StateStore(#[from] StateStoreError),
 }
 
-impl Classed for Error {
-    fn class(&self) -> Class {
+impl ClassifiedError for WorkspaceReconcileError {
+    fn class(&self) -> ErrorClass {
         match self {
             Self::Api(error) => error.class(),
-            Self::Workspace(_) | Self::File(_) => Class::Terminal,
-            Self::Vault(error) => error.class(),
+            Self::Workspace(_) | Self::File(_) => ErrorClass::Terminal,
+            Self::StateStore(error) => error.class(),
         }
     }
 
@@ -88,38 +90,43 @@ impl Classed for Error {
         match self {
             Self::Api(error) => error.category(),
             Self::Workspace(_) | Self::File(_) => "workspace",
-            Self::Vault(_) => "vault",
+            Self::StateStore(_) => "vault",
         }
     }
 }
 
-/// Brings one object a step further, and says when to look again.
-pub async fn reconcile(object: &WorkspaceTemplateApply, ctx: &Context) -> Result<Action, Error> {
+/// Reconciles one object and returns when to reconcile it again.
+pub async fn reconcile(
+    object: &WorkspaceTemplateApply,
+    ctx: &WorkspaceContext,
+) -> Result<Action, WorkspaceReconcileError> {
     let key = workspace_key(object);
-    // What is there (reads only).
-    let Some(facts) = observe::observe(object, &key, ctx).await? else { return Ok(Action::await_change()) };
-    // What that means (pure).
+    // dereference (client required, read only)
+    let Some(observed) = dereference::dereference(object, &key, ctx).await? else {
+        return Ok(Action::await_change());
+    };
+    // decide (no client required)
     let now = clock::now();
     let before = object.status.clone().unwrap_or_default();
     let seed = object.uid().unwrap_or_default();
-    let mut status = match &facts.run {
-        Some(run) => status::take_in(before, run, &seed),
+    let mut status = match &observed.run {
+        Some(run) => status::record_run(before, run, &seed),
         None => before,
     };
-    let decision = decide::decide(&facts, &status, now);
-    // Do it, then say it.
-    let outputs = act::publish(object, &facts, &status, ctx).await?;
+    let decision = decide::decide(&observed, &status, now);
+    // publish outputs, write status, act (client required)
+    let outputs = act::publish_outputs(object, &observed, &status, ctx).await?;
     if let Some(outputs) = &outputs {
         status::set_outputs(&mut status, outputs);
     }
     status.workspace_name = Some(key.name.clone());
-    act::about(&mut status, &facts);
-    status::conditions(&mut status, facts.run.as_ref(), &decision, object.metadata.generation, now);
-    act::say(object, &status, &decision, ctx).await?;
-    act::act(object, &key, facts, (decision, &status), ctx).await
+    act::set_references(&mut status, &observed);
+    status::set_conditions(&mut status, observed.run.as_ref(), &decision, object.metadata.generation, now);
+    act::write_status(object, &status, &decision, ctx).await?;
+    act::execute_decision(object, &key, observed, (decision, &status), ctx).await
 }
 
-/// The workspace of an object.
-pub fn workspace_key(object: &WorkspaceTemplateApply) -> Key {
-    Key::new(&object.namespace().unwrap_or_default(), names::workspace(&object.name_any()))
+/// Key of the object's workspace.
+pub fn workspace_key(object: &WorkspaceTemplateApply) -> WorkspaceKey {
+    WorkspaceKey::new(&object.namespace().unwrap_or_default(), names::workspace_name(&object.name_any()))
 }

@@ -1,107 +1,109 @@
-//! What a decision about a workspace is made from. Data only.
+//! The input of `decide`: everything observed about a workspace. Data only.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::{api::SecretRef, runs::View, work::Assignment};
+use crate::{api::SecretRef, pipeline::WorkspaceJob, runs::RunSnapshot};
 
-/// Everything that counts.
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-pub struct Facts {
-    /// Somebody wants it left alone.
+/// Everything that a decision depends on, except status and time.
+#[expect(clippy::struct_excessive_bools, reason = "the flags are independent")]
+pub struct WorkspaceObservation {
+    /// The object or its Cluster is paused.
     pub paused: bool,
-    /// It is being deleted.
+    /// The object has a deletion timestamp.
     pub deleting: bool,
-    /// Our finalizer is on it.
-    pub held: bool,
-    /// The run of this process, if there was one.
-    pub run: Option<View>,
-    /// What goes in, or why that is not known.
-    pub inputs: Inputs,
-    /// Workspaces that stand on it, while it is being deleted.
+    /// The object has our finalizer.
+    pub has_finalizer: bool,
+    /// Active or most recent run in this process.
+    pub run: Option<RunSnapshot>,
+    /// Resolved inputs, or why they are unavailable.
+    pub inputs: RunInputs,
+    /// Workspaces that depend on this one; read only during deletion.
     pub dependents: Vec<String>,
-    /// Its resources stay when it goes.
-    pub retained: bool,
-    /// Whether its directory is there.
+    /// Another object that owns the workspace. `demo` and `demo-apply` have the same one; the first that applies owns it.
+    pub other_owner: Option<String>,
+    /// The resources are retained when the object is deleted.
+    pub retains_resources: bool,
+    /// The workspace's directory exists on this disk.
     pub has_directory: bool,
-    /// How drift is looked for.
-    pub drift: Drift,
-    /// The hash of a plan that a person approved.
-    pub approved: Option<String>,
-    /// Somebody saw a reason to run again.
-    pub requested: Option<Timestamp>,
+    /// Drift settings.
+    pub drift: DriftSettings,
+    /// Hash of the approved plan.
+    pub approved_plan: Option<String>,
+    /// When a rerun was requested by annotation.
+    pub run_requested_at: Option<Timestamp>,
 }
 
-/// What goes into a run.
-pub enum Inputs {
-    /// Nobody asked, because nothing will be started.
+/// Inputs of a run, as far as they could be resolved.
+pub enum RunInputs {
+    /// Not read, because no run can start now.
     NotRead,
-    /// Everything is known.
-    Known(Box<Known>),
-    /// Something has to be there first.
-    Waiting(Reason),
-    /// Something cannot be.
-    Invalid(Reason),
+    /// Resolved.
+    Resolved(Box<ResolvedInputs>),
+    /// A referenced object is missing or not ready.
+    Waiting(ConditionReason),
+    /// The spec or a referenced object is invalid.
+    Invalid(ConditionReason),
 }
 
-/// Everything that goes into a run.
-pub struct Known {
-    /// The work.
-    pub assignment: Assignment,
-    /// Digest of all of it.
+/// Fully resolved inputs of a run.
+pub struct ResolvedInputs {
+    /// Job for the pipeline.
+    pub job: WorkspaceJob,
+    /// Hash of all inputs.
     pub hash: String,
-    /// What may be done.
-    pub policies: Policies,
-    /// The Secret that gets the outputs.
+    /// Operations that the management policies allow.
+    pub allowed: AllowedOperations,
+    /// The Secret that receives the outputs.
     pub connection_secret: Option<SecretRef>,
-    /// The AWS identity, if it is not the operator's own.
+    /// Name of the `CAPTIdentity`; none for the operator's own identity.
     pub identity: Option<String>,
 }
 
-/// One word for programs and a sentence for people.
+/// Reason and message of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reason {
-    /// The word.
+pub struct ConditionReason {
+    /// Machine-readable reason.
     pub reason: &'static str,
-    /// The sentence.
+    /// Human-readable message.
     pub message: String,
 }
 
-impl Reason {
-    /// Of both.
+impl ConditionReason {
+    /// Creates a reason.
     pub fn new(reason: &'static str, message: impl Into<String>) -> Self {
         Self { reason, message: message.into() }
     }
 }
 
-/// What may be done with the resources.
+/// Operations that the template's management policies allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Policies {
-    /// They may be made and changed; otherwise only looked at.
-    pub change: bool,
-    /// They may be destroyed.
-    pub delete: bool,
+pub struct AllowedOperations {
+    /// Resources may be created and updated; otherwise they are only checked for drift.
+    pub apply: bool,
+    /// Resources may be destroyed.
+    pub destroy: bool,
 }
 
-/// How drift is looked for.
+/// Drift settings of a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Drift {
-    /// What is done about it.
+pub struct DriftSettings {
+    /// What to do about drift.
     pub mode: DriftMode,
-    /// How often.
+    /// Interval between checks.
     pub interval: Duration,
 }
 
-/// What is done about drift.
+/// What to do about drift.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, strum::EnumString)]
 #[strum(serialize_all = "lowercase")]
 pub enum DriftMode {
-    /// Nobody looks.
+    /// No drift checks.
     Off,
-    /// It is told.
+    /// Report drift in the condition `Drifted`.
     Detect,
-    /// It is undone.
+    /// Correct drift by an apply.
     #[default]
     Correct,
 }

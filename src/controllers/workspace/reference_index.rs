@@ -1,27 +1,27 @@
-//! Who reads what: when a template, a Secret, a `ConfigMap` or an identity changes, the workspaces that read it are
-//! looked at again.
+//! Reverse index of references: maps a template, Secret, `ConfigMap`, identity or workspace to the objects that read it,
+//! so that a change triggers their reconcile.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, PoisonError, RwLock},
 };
 
-use crate::blueprint::Key;
+use crate::workspaces::WorkspaceKey;
 
-/// Something that a workspace reads.
+/// An object that workspaces reference.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Target {
+pub struct ReferenceTarget {
     /// Its kind.
-    pub kind: TargetKind,
+    pub kind: ReferenceKind,
     /// Its namespace; empty for an identity.
     pub namespace: String,
     /// Its name.
     pub name: String,
 }
 
-/// The kinds that workspaces read.
+/// Kinds of referenced objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TargetKind {
+pub enum ReferenceKind {
     /// A `WorkspaceTemplate`.
     Template,
     /// A Secret.
@@ -34,36 +34,36 @@ pub enum TargetKind {
     Workspace,
 }
 
-impl Target {
-    /// Of its parts.
-    pub fn new(kind: TargetKind, namespace: &str, name: &str) -> Self {
+impl ReferenceTarget {
+    /// Creates a target.
+    pub fn new(kind: ReferenceKind, namespace: &str, name: &str) -> Self {
         Self { kind, namespace: namespace.to_owned(), name: name.to_owned() }
     }
 }
 
-/// Readers by what they read. Keys are those of objects, not of workspaces.
+/// Readers by referenced object. The keys name `WorkspaceTemplateApply` objects, not workspaces.
 #[derive(Debug, Clone, Default)]
-pub struct Index {
-    inner: Arc<RwLock<Inner>>,
+pub struct ReferenceIndex {
+    inner: Arc<RwLock<IndexState>>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
-    readers: BTreeMap<Target, BTreeSet<Key>>,
-    reads: BTreeMap<Key, BTreeSet<Target>>,
+struct IndexState {
+    readers: BTreeMap<ReferenceTarget, BTreeSet<WorkspaceKey>>,
+    reads: BTreeMap<WorkspaceKey, BTreeSet<ReferenceTarget>>,
 }
 
-impl Index {
-    /// Adds to what an object is known to read.
-    pub fn add(&self, reader: &Key, target: &Target) {
+impl ReferenceIndex {
+    /// Adds a reference of an object.
+    pub fn add(&self, reader: &WorkspaceKey, target: &ReferenceTarget) {
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
         if inner.reads.entry(reader.clone()).or_default().insert(target.clone()) {
             inner.readers.entry(target.clone()).or_default().insert(reader.clone());
         }
     }
 
-    /// Replaces what an object is known to read.
-    pub fn set(&self, reader: &Key, reads: BTreeSet<Target>) {
+    /// Replaces all references of an object.
+    pub fn set(&self, reader: &WorkspaceKey, reads: BTreeSet<ReferenceTarget>) {
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
         if inner.reads.get(reader) == Some(&reads) {
             return;
@@ -81,14 +81,14 @@ impl Index {
         }
     }
 
-    /// Forgets an object that is gone.
-    pub fn remove(&self, reader: &Key) {
+    /// Removes a deleted object.
+    pub fn remove(&self, reader: &WorkspaceKey) {
         self.set(reader, BTreeSet::new());
         self.inner.write().unwrap_or_else(PoisonError::into_inner).reads.remove(reader);
     }
 
-    /// Who reads it.
-    pub fn readers(&self, target: &Target) -> Vec<Key> {
+    /// Objects that reference the target.
+    pub fn readers(&self, target: &ReferenceTarget) -> Vec<WorkspaceKey> {
         let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
         inner.readers.get(target).map(|readers| readers.iter().cloned().collect()).unwrap_or_default()
     }
@@ -98,13 +98,13 @@ impl Index {
 mod tests {
     use super::*;
 
-    fn secret(name: &str) -> Target {
-        Target::new(TargetKind::Secret, "default", name)
+    fn secret(name: &str) -> ReferenceTarget {
+        ReferenceTarget::new(ReferenceKind::Secret, "default", name)
     }
 
     #[test]
     fn readers_are_found_until_they_read_something_else() {
-        let (index, reader) = (Index::default(), Key::new("default", "demo"));
+        let (index, reader) = (ReferenceIndex::default(), WorkspaceKey::new("default", "demo"));
         index.set(&reader, BTreeSet::from([secret("a"), secret("b")]));
         assert_eq!(index.readers(&secret("a")), std::slice::from_ref(&reader));
         index.set(&reader, BTreeSet::from([secret("b")]));

@@ -1,4 +1,4 @@
-//! Reads what a workspace refers to. Nothing is decided here but whether it is there, and may be read.
+//! Reads the objects that a workspace references, checks that they may be referenced, and records the references.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,93 +7,102 @@ use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
 use super::{
-    facts::Reason,
-    halt::Halt,
-    index::{Index, Target, TargetKind},
+    input_error::InputError,
+    observation::ConditionReason,
+    reference_index::{ReferenceIndex, ReferenceKind, ReferenceTarget},
 };
 use crate::{
     api::{WorkspaceTemplate, WorkspaceTemplateApply, conditions::reasons, conditions::types},
-    blueprint::Key,
-    controllers::common::unreadable::readable,
-    k8s::{K8sError, Kube, conditions, references},
+    controllers::common::invalid_object::filter_valid,
+    k8s::{K8sError, KubeClient, conditions, references},
     model::{ObjectKey, names},
+    workspaces::WorkspaceKey,
 };
 
-/// Reads for one object, and remembers what it read.
-pub struct Reader<'a> {
-    kube: &'a Kube,
-    home: &'a str,
-    /// Where it is noted who reads what.
-    notes: Option<(&'a Index, &'a Key)>,
-    /// What was read, or would have been.
-    pub read: BTreeSet<Target>,
-    namespaces: BTreeMap<String, BTreeMap<String, String>>,
+/// Reads the references of one object and records them.
+pub struct ReferenceReader<'a> {
+    kube: &'a KubeClient,
+    namespace: &'a str,
+    /// Index in which references are recorded, and the key of the reading object.
+    recorder: Option<(&'a ReferenceIndex, &'a WorkspaceKey)>,
+    /// All referenced objects, including missing ones.
+    pub targets: BTreeSet<ReferenceTarget>,
+    namespace_annotations: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-impl<'a> Reader<'a> {
-    /// For an object of this namespace.
-    pub fn new(kube: &'a Kube, home: &'a str) -> Self {
-        Self { kube, home, notes: None, read: BTreeSet::new(), namespaces: BTreeMap::new() }
+impl<'a> ReferenceReader<'a> {
+    /// Reader for an object in this namespace.
+    pub fn new(kube: &'a KubeClient, namespace: &'a str) -> Self {
+        Self {
+            kube,
+            namespace,
+            recorder: None,
+            targets: BTreeSet::new(),
+            namespace_annotations: BTreeMap::new(),
+        }
     }
 
-    /// For an object that is to be woken up when something changes that it read.
-    pub const fn noting(mut self, index: &'a Index, reader: &'a Key) -> Self {
-        self.notes = Some((index, reader));
+    /// Records references in the index, so that changes of them reconcile the object.
+    pub const fn recording_in(mut self, index: &'a ReferenceIndex, reader: &'a WorkspaceKey) -> Self {
+        self.recorder = Some((index, reader));
         self
     }
 
-    /// Before the read and not after it: what is made in between would wake up nobody.
-    pub fn note(&mut self, target: Target) {
-        if let Some((index, reader)) = self.notes {
+    /// Records a reference. Must precede the read: an object created in between would otherwise trigger no reconcile.
+    pub fn record_target(&mut self, target: ReferenceTarget) {
+        if let Some((index, reader)) = self.recorder {
             index.add(reader, &target);
         }
-        self.read.insert(target);
+        self.targets.insert(target);
     }
 
-    /// A template that may be used.
-    pub async fn template(&mut self, key: &ObjectKey) -> Result<WorkspaceTemplate, Halt> {
-        self.one(TargetKind::Template, key).await?.ok_or_else(|| {
+    /// Gets a template that the object may reference.
+    pub async fn get_template(&mut self, key: &ObjectKey) -> Result<WorkspaceTemplate, InputError> {
+        self.get_granted(ReferenceKind::Template, key).await?.ok_or_else(|| {
             let message =
                 format!("WorkspaceTemplate {key} does not exist; create it, or correct templateRef");
-            Halt::Waiting(Reason::new(reasons::WORKSPACE_TEMPLATE_NOT_FOUND, message))
+            InputError::Waiting(ConditionReason::new(reasons::WORKSPACE_TEMPLATE_NOT_FOUND, message))
         })
     }
 
-    /// A Secret that may be read, if it is there.
-    pub async fn secret(&mut self, key: &ObjectKey) -> Result<Option<Secret>, Halt> {
-        self.one(TargetKind::Secret, key).await
+    /// Gets a Secret that the object may reference, if it exists.
+    pub async fn get_secret(&mut self, key: &ObjectKey) -> Result<Option<Secret>, InputError> {
+        self.get_granted(ReferenceKind::Secret, key).await
     }
 
-    /// A `ConfigMap` that may be read, if it is there.
-    pub async fn config_map(&mut self, key: &ObjectKey) -> Result<Option<ConfigMap>, Halt> {
-        self.one(TargetKind::ConfigMap, key).await
+    /// Gets a `ConfigMap` that the object may reference, if it exists.
+    pub async fn get_config_map(&mut self, key: &ObjectKey) -> Result<Option<ConfigMap>, InputError> {
+        self.get_granted(ReferenceKind::ConfigMap, key).await
     }
 
-    /// The namespace of the object, and its labels.
-    pub async fn home(&mut self) -> Result<(String, BTreeMap<String, String>), Halt> {
-        let found: Option<Namespace> = self.kube.get(None, self.home).await?;
-        Ok((self.home.to_owned(), found.and_then(|it| it.metadata.labels).unwrap_or_default()))
+    /// Name and labels of the object's namespace.
+    pub async fn get_own_namespace(&mut self) -> Result<(String, BTreeMap<String, String>), InputError> {
+        let found: Option<Namespace> = self.kube.get(None, self.namespace).await?;
+        Ok((self.namespace.to_owned(), found.and_then(|it| it.metadata.labels).unwrap_or_default()))
     }
 
-    /// A Secret with credentials of an identity. Whoever may use the identity may use it, wherever it is.
-    pub async fn credentials(&mut self, key: &ObjectKey) -> Result<Secret, Halt> {
-        self.note(Target::new(TargetKind::Secret, key.namespace.as_str(), key.name.as_str()));
+    /// Gets the Secret with an identity's credentials. Permission to use the identity covers its Secret in any namespace.
+    pub async fn get_credentials_secret(&mut self, key: &ObjectKey) -> Result<Secret, InputError> {
+        self.record_target(ReferenceTarget::new(
+            ReferenceKind::Secret,
+            key.namespace.as_str(),
+            key.name.as_str(),
+        ));
         self.kube.get(Some(key.namespace.as_str()), key.name.as_str()).await?.ok_or_else(|| {
             let message = format!(
                 "Secret {key}, which holds the credentials of an identity, does not exist; create it"
             );
-            Halt::Waiting(Reason::new(reasons::IDENTITY_NOT_ALLOWED, message))
+            InputError::Waiting(ConditionReason::new(reasons::IDENTITY_NOT_ALLOWED, message))
         })
     }
 
-    /// Whether the workspace of this name is there and ready. Both the name of a workspace and that of its object are
-    /// understood.
-    pub async fn is_ready(&mut self, key: &ObjectKey) -> Result<bool, Halt> {
+    /// Whether a workspace exists and is ready. Accepts the name of the workspace and that of its object.
+    pub async fn is_workspace_ready(&mut self, key: &ObjectKey) -> Result<bool, InputError> {
         for name in [key.name.to_string(), format!("{}-apply", key.name)] {
-            self.note(Target::new(TargetKind::Workspace, key.namespace.as_str(), &name));
+            self.record_target(ReferenceTarget::new(ReferenceKind::Workspace, key.namespace.as_str(), &name));
             let found = self.kube.get::<WorkspaceTemplateApply>(Some(key.namespace.as_str()), &name).await?;
             if let Some(found) = found
-                && names::workspace(&name) == names::workspace(key.name.as_str())
+                && names::workspace_name(&name) == names::workspace_name(key.name.as_str())
             {
                 let status = found.status.unwrap_or_default();
                 return Ok(conditions::is_true(&status.conditions, types::READY));
@@ -102,36 +111,36 @@ impl<'a> Reader<'a> {
         Ok(false)
     }
 
-    async fn one<K>(&mut self, kind: TargetKind, key: &ObjectKey) -> Result<Option<K>, Halt>
+    async fn get_granted<K>(&mut self, kind: ReferenceKind, key: &ObjectKey) -> Result<Option<K>, InputError>
     where
         K: Resource + DeserializeOwned,
         K::DynamicType: Default,
     {
         let namespace = key.namespace.as_str();
-        self.note(Target::new(kind, namespace, key.name.as_str()));
+        self.record_target(ReferenceTarget::new(kind, namespace, key.name.as_str()));
         let found: Option<K> = self.kube.get(Some(namespace), key.name.as_str()).await?;
         if let Some(found) = &found {
-            self.granted(namespace, found).await?;
+            self.check_grant(namespace, found).await?;
         }
         Ok(found)
     }
 
-    /// What is in another namespace is read only if it, or its namespace, allows that: the operator can read every
-    /// Secret, and whoever writes a workspace must not.
-    async fn granted<K: Resource>(&mut self, namespace: &str, found: &K) -> Result<(), Halt>
+    /// Checks that an object in another namespace, or that namespace, allows the reference. The operator can read every
+    /// Secret; the author of a workspace must not gain that access through it.
+    async fn check_grant<K: Resource>(&mut self, namespace: &str, found: &K) -> Result<(), InputError>
     where
         K::DynamicType: Default,
     {
-        if namespace == self.home {
+        if namespace == self.namespace {
             return Ok(());
         }
-        let of_namespace = self.annotations(namespace).await?;
-        let target = references::Target {
+        let of_namespace = self.get_namespace_annotations(namespace).await?;
+        let target = references::CrossNamespaceTarget {
             namespace,
             annotations: Some(found.annotations()),
             namespace_annotations: Some(&of_namespace),
         };
-        if references::may_refer(self.home, &target) {
+        if references::may_refer(self.namespace, &target) {
             return Ok(());
         }
         let kind = K::kind(&K::DynamicType::default()).into_owned();
@@ -139,41 +148,44 @@ impl<'a> Reader<'a> {
             "{kind} {namespace}/{} may not be used from namespace {}; allow it there with the annotation \
              capt.x-k8s.io/allow-references-from: {}, or move it",
             found.name_any(),
-            self.home,
-            self.home
+            self.namespace,
+            self.namespace
         );
-        Err(Halt::Invalid(Reason::new(reasons::REFERENCE_NOT_GRANTED, message)))
+        Err(InputError::Invalid(ConditionReason::new(reasons::REFERENCE_NOT_GRANTED, message)))
     }
 
-    async fn annotations(&mut self, namespace: &str) -> Result<BTreeMap<String, String>, Halt> {
-        if let Some(known) = self.namespaces.get(namespace) {
+    async fn get_namespace_annotations(
+        &mut self,
+        namespace: &str,
+    ) -> Result<BTreeMap<String, String>, InputError> {
+        if let Some(known) = self.namespace_annotations.get(namespace) {
             return Ok(known.clone());
         }
         let found: Option<Namespace> = self.kube.get(None, namespace).await?;
         let annotations = found.and_then(|it| it.metadata.annotations).unwrap_or_default();
-        self.namespaces.insert(namespace.to_owned(), annotations.clone());
+        self.namespace_annotations.insert(namespace.to_owned(), annotations.clone());
         Ok(annotations)
     }
 }
 
-/// Names of the workspaces that stand on this one, and are not gone.
-pub async fn dependents(
-    kube: &Kube,
+/// Names of the workspaces that depend on this one and still hold resources.
+pub async fn list_dependents(
+    kube: &KubeClient,
     scope: Option<&str>,
     object: &WorkspaceTemplateApply,
 ) -> Result<Vec<String>, K8sError> {
-    let all = readable::<WorkspaceTemplateApply>(kube.list(scope, "").await?);
+    let all = filter_valid::<WorkspaceTemplateApply>(kube.list(scope, "").await?);
     let others = all.iter().filter(|other| other.uid() != object.uid());
     let mut names: Vec<String> = others
-        .filter(|other| !other.finalizers().is_empty() && stands_on(other, object))
+        .filter(|other| !other.finalizers().is_empty() && depends_on(other, object))
         .map(ResourceExt::name_any)
         .collect();
     names.sort();
     Ok(names)
 }
 
-/// Whether one workspace reads the outputs of another, or waits for it.
-fn stands_on(other: &WorkspaceTemplateApply, object: &WorkspaceTemplateApply) -> bool {
+/// Whether `other` reads the outputs of `object` or waits for it.
+fn depends_on(other: &WorkspaceTemplateApply, object: &WorkspaceTemplateApply) -> bool {
     let home = object.namespace().unwrap_or_default();
     let status = object.status.as_ref();
     let secret = status
@@ -185,7 +197,7 @@ fn stands_on(other: &WorkspaceTemplateApply, object: &WorkspaceTemplateApply) ->
     let name = object.name_any();
     let by_name = other.spec.wait_for_workspaces.iter().any(|it| {
         let there = it.namespace.clone().filter(|it| !it.is_empty()).or_else(|| other.namespace());
-        there.as_deref() == Some(&home) && names::workspace(&it.name) == names::workspace(&name)
+        there.as_deref() == Some(&home) && names::workspace_name(&it.name) == names::workspace_name(&name)
     });
     by_secret || by_name
 }
@@ -200,32 +212,36 @@ mod tests {
 
     use super::*;
 
-    /// An API server that has nothing, and is asked nothing that was not noted before.
-    fn empty(index: &Index, reader: &Key) -> Kube {
+    /// Fake API server without objects; asserts that each reference is recorded before it is read.
+    fn empty_api_server(index: &ReferenceIndex, reader: &WorkspaceKey) -> KubeClient {
         let (index, reader) = (index.clone(), reader.clone());
         let service = tower::service_fn(move |asked: Request<Body>| {
             let name = asked.uri().path().rsplit('/').next().unwrap().to_owned();
-            let noted = index.readers(&Target::new(TargetKind::Secret, "team", &name));
-            assert_eq!(noted, std::slice::from_ref(&reader), "{name} is made now, and wakes up nobody");
+            let noted = index.readers(&ReferenceTarget::new(ReferenceKind::Secret, "team", &name));
+            assert_eq!(
+                noted,
+                std::slice::from_ref(&reader),
+                "{name}: created now, it would trigger no reconcile"
+            );
             let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404,
                 "message": format!("secrets {name:?} not found"), "details": {"name": name, "kind": "secrets"}});
             let mut answer = Response::new(Body::from(serde_json::to_vec(&body).unwrap()));
             *answer.status_mut() = StatusCode::NOT_FOUND;
             std::future::ready(Ok::<_, Infallible>(answer))
         });
-        Kube::new(kube::Client::new(service, "team"))
+        KubeClient::new(kube::Client::new(service, "team"))
     }
 
     #[tokio::test]
     async fn what_is_made_right_after_it_was_missed_wakes_up_who_missed_it() {
-        let (index, reader) = (Index::default(), Key::new("team", "demo-eks-apply"));
-        let kube = empty(&index, &reader);
-        let mut reads = Reader::new(&kube, "team").noting(&index, &reader);
+        let (index, reader) = (ReferenceIndex::default(), WorkspaceKey::new("team", "demo-eks-apply"));
+        let kube = empty_api_server(&index, &reader);
+        let mut reads = ReferenceReader::new(&kube, "team").recording_in(&index, &reader);
         let key = ObjectKey::parse("team", "vpc-connection").unwrap();
-        assert!(reads.secret(&key).await.is_ok_and(|found| found.is_none()));
+        assert!(reads.get_secret(&key).await.is_ok_and(|found| found.is_none()));
         let key = ObjectKey::parse("team", "credentials").unwrap();
-        assert!(matches!(reads.credentials(&key).await, Err(Halt::Waiting(_))));
-        assert_eq!(reads.read.len(), 2);
+        assert!(matches!(reads.get_credentials_secret(&key).await, Err(InputError::Waiting(_))));
+        assert_eq!(reads.targets.len(), 2);
     }
 
     fn object(name: &str, spec: &serde_json::Value) -> WorkspaceTemplateApply {
@@ -247,10 +263,10 @@ mod tests {
             {"input": "vpc_id", "secretRef": {"name": "vpc-out", "namespace": "team"}, "key": "vpc_id"}]});
         let follows = json!({"waitForWorkspaces": [{"name": "demo-vpc"}]});
         for spec in [waits, reads, follows] {
-            assert!(stands_on(&object("other", &spec), &vpc), "{spec}");
+            assert!(depends_on(&object("other", &spec), &vpc), "{spec}");
         }
         let elsewhere = json!({"waitForSecrets": [{"name": "vpc-out", "namespace": "other"}],
             "waitForWorkspaces": [{"name": "demo-vpc", "namespace": "other"}]});
-        assert!(!stands_on(&object("other", &elsewhere), &vpc));
+        assert!(!depends_on(&object("other", &elsewhere), &vpc));
     }
 }

@@ -1,138 +1,143 @@
-//! As whom a workspace's runs act.
+//! The AWS identity of a workspace's runs.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Secret;
 use terraform_driver::{
-    environment::Credentials,
-    render::{AssumeRole, Contents, Request},
+    environment::TerraformCredentials,
+    render::{AssumeRole, FileContents, RenderRequest},
 };
 
 use super::{
-    Context,
-    facts::Reason,
-    halt::Halt,
-    index::{Target, TargetKind},
-    read::Reader,
+    WorkspaceContext,
+    input_error::InputError,
+    observation::ConditionReason,
+    reference_index::{ReferenceKind, ReferenceTarget},
+    reference_reader::ReferenceReader,
 };
 use crate::{
     api::{CaptIdentity, CaptIdentitySpec, WorkspaceTemplateApply, conditions::reasons},
     aws::Principal,
-    blueprint::Body,
-    controllers::common::identity::{IdentityError, allowed, principal},
+    controllers::common::identity::{IdentityError, build_principal, is_namespace_allowed},
     model::{
         Problem,
         identity::{self, CredentialSource, ValidatedIdentity},
     },
+    workspaces::WorkspaceSource,
 };
 
-/// What Crossplane calls the configuration that is used when none is named.
-const DEFAULT: &str = "default";
+/// Crossplane's name of the provider configuration that is used when none is named.
+const DEFAULT_PROVIDER_CONFIG: &str = "default";
 
-/// As whom a run acts, and what comes with that.
+/// Identity of a run: principal, roles and files for the configuration.
 #[derive(Default)]
-pub struct Acting {
-    /// The identity, if it is not the operator's own.
+pub struct RunIdentity {
+    /// Name of the `CAPTIdentity`; none for the operator's own identity.
     pub name: Option<String>,
-    /// As whom, if not as the operator itself.
+    /// AWS principal; none for the operator's own credentials.
     pub principal: Option<Principal>,
-    /// Changes whenever the credentials do.
+    /// Digest that changes with the credentials.
     pub digest: String,
-    keys: bool,
+    has_static_keys: bool,
     roles: Vec<AssumeRole>,
-    files: BTreeMap<String, Contents>,
+    files: BTreeMap<String, FileContents>,
 }
 
-impl Acting {
-    /// Adds roles to the provider, and the files that the identity brings.
-    pub fn put_into(&self, request: &mut Request) {
+impl RunIdentity {
+    /// Adds the roles to the provider block and the identity's files to the configuration.
+    pub fn apply_to_request(&self, request: &mut RenderRequest) {
         if let Some(provider) = &mut request.provider {
             provider.assume_roles.clone_from(&self.roles);
-            provider.keys_from_environment = self.keys;
+            provider.keys_from_environment = self.has_static_keys;
         }
-        request.extra.extend(self.files.clone());
+        request.extra_files.extend(self.files.clone());
     }
 }
 
-/// The identity that an object or its template names.
-pub fn named(object: &WorkspaceTemplateApply, body: &Body) -> Option<String> {
+/// Name of the identity in the object or, failing that, in its template.
+pub fn identity_name(object: &WorkspaceTemplateApply, body: &WorkspaceSource) -> Option<String> {
     let own = object.spec.identity_ref.as_ref().map(|reference| reference.name.clone());
     own.or_else(|| match body {
-        Body::Template { template, .. } => Some(template.provider_config.clone()),
-        Body::Module { .. } => None,
+        WorkspaceSource::Template { template, .. } => Some(template.provider_config.clone()),
+        WorkspaceSource::Module { .. } => None,
     })
 }
 
-/// Reads the identity, and whether it may be used here.
-pub async fn acting(name: Option<&str>, ctx: &Context, reader: &mut Reader<'_>) -> Result<Acting, Halt> {
-    let Some(name) = name else { return Ok(Acting::default()) };
-    reader.note(Target::new(TargetKind::Identity, "", name));
+/// Reads the identity and checks that the object's namespace may use it.
+pub async fn resolve_identity(
+    name: Option<&str>,
+    ctx: &WorkspaceContext,
+    reader: &mut ReferenceReader<'_>,
+) -> Result<RunIdentity, InputError> {
+    let Some(name) = name else { return Ok(RunIdentity::default()) };
+    reader.record_target(ReferenceTarget::new(ReferenceKind::Identity, "", name));
     let Some(found) = ctx.common.kube.get::<CaptIdentity>(None, name).await? else {
-        if name == DEFAULT {
-            return Ok(Acting::default());
+        if name == DEFAULT_PROVIDER_CONFIG {
+            return Ok(RunIdentity::default());
         }
         let message = format!("CAPTIdentity {name} does not exist; create it, or correct the reference");
-        return Err(Halt::Waiting(Reason::new(reasons::IDENTITY_NOT_ALLOWED, message)));
+        return Err(InputError::Waiting(ConditionReason::new(reasons::IDENTITY_NOT_ALLOWED, message)));
     };
-    let valid = identity::validate(&found.spec).map_err(|problems| invalid(name, &problems))?;
-    let (home, labels) = reader.home().await?;
-    if !allowed(&found.spec, &home, &labels) {
+    let valid = identity::validate(&found.spec).map_err(|problems| invalid_identity(name, &problems))?;
+    let (home, labels) = reader.get_own_namespace().await?;
+    if !is_namespace_allowed(&found.spec, &home, &labels) {
         let message = format!(
             "CAPTIdentity {name} may not be used in namespace {home}; add the namespace to its allowedNamespaces"
         );
-        return Err(Halt::Invalid(Reason::new(reasons::IDENTITY_NOT_ALLOWED, message)));
+        return Err(InputError::Invalid(ConditionReason::new(reasons::IDENTITY_NOT_ALLOWED, message)));
     }
-    assemble((name, &home), &found.spec, &valid, (ctx, reader)).await
+    build_identity((name, &home), &found.spec, &valid, (ctx, reader)).await
 }
 
-async fn assemble(
+async fn build_identity(
     (name, home): (&str, &str),
     spec: &CaptIdentitySpec,
     valid: &ValidatedIdentity,
-    (ctx, reader): (&Context, &mut Reader<'_>),
-) -> Result<Acting, Halt> {
+    (ctx, reader): (&WorkspaceContext, &mut ReferenceReader<'_>),
+) -> Result<RunIdentity, InputError> {
     let secret = match &valid.source {
-        CredentialSource::Secret(key) => Some(reader.credentials(key).await?),
+        CredentialSource::Secret(key) => Some(reader.get_credentials_secret(key).await?),
         CredentialSource::Default | CredentialSource::WebIdentity { .. } => None,
     };
     let data = secret.and_then(|secret| secret.data);
-    let principal = principal((name, home), spec, data.as_ref()).map_err(|it| refused(&it))?;
-    let (credentials, roles) = principal.terraform(&ctx.runs.site().cloud);
+    let principal =
+        build_principal((name, home), spec, data.as_ref()).map_err(|it| rejected_identity(&it))?;
+    let (credentials, roles) = principal.terraform_credentials(&ctx.runs.data_dir().cloud);
     let mut files = BTreeMap::new();
     if let Some(text) = &valid.configuration {
-        files.insert("identity.tf".to_owned(), Contents::plain(text.clone().into_bytes()));
+        files.insert("identity.tf".to_owned(), FileContents::plain(text.clone().into_bytes()));
     }
     if let Some(text) = &valid.backend {
-        files.insert("identity-backend.tf".to_owned(), Contents::plain(text.clone().into_bytes()));
+        files.insert("identity-backend.tf".to_owned(), FileContents::plain(text.clone().into_bytes()));
     }
     for file in &valid.files {
-        let secret = reader.credentials(&file.secret).await?;
-        let bytes = value(&secret, &file.key).ok_or_else(|| {
+        let secret = reader.get_credentials_secret(&file.secret).await?;
+        let bytes = secret_value(&secret, &file.key).ok_or_else(|| {
             let message = format!("CAPTIdentity {name}: Secret {} has no key {}", file.secret, file.key);
-            Halt::Invalid(Reason::new(reasons::IDENTITY_NOT_ALLOWED, message))
+            InputError::Invalid(ConditionReason::new(reasons::IDENTITY_NOT_ALLOWED, message))
         })?;
-        files.insert(file.name.to_string(), Contents::secret(bytes));
+        files.insert(file.name.to_string(), FileContents::secret(bytes));
     }
-    Ok(Acting {
+    Ok(RunIdentity {
         name: Some(name.to_owned()),
         digest: principal.digest(),
-        keys: matches!(credentials, Credentials::Static { .. }),
+        has_static_keys: matches!(credentials, TerraformCredentials::Static { .. }),
         principal: Some(principal),
         roles,
         files,
     })
 }
 
-fn value(secret: &Secret, key: &str) -> Option<Vec<u8>> {
+fn secret_value(secret: &Secret, key: &str) -> Option<Vec<u8>> {
     secret.data.as_ref().and_then(|data| data.get(key)).map(|bytes| bytes.0.clone())
 }
 
-fn invalid(name: &str, problems: &[Problem]) -> Halt {
+fn invalid_identity(name: &str, problems: &[Problem]) -> InputError {
     let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
     let message = format!("CAPTIdentity {name}: {}", all.join("; "));
-    Halt::Invalid(Reason::new(reasons::IDENTITY_NOT_ALLOWED, message))
+    InputError::Invalid(ConditionReason::new(reasons::IDENTITY_NOT_ALLOWED, message))
 }
 
-fn refused(why: &IdentityError) -> Halt {
-    Halt::Invalid(Reason::new(reasons::IDENTITY_NOT_ALLOWED, why.whole()))
+fn rejected_identity(why: &IdentityError) -> InputError {
+    InputError::Invalid(ConditionReason::new(reasons::IDENTITY_NOT_ALLOWED, why.full_message()))
 }

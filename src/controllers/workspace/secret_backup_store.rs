@@ -1,44 +1,47 @@
-//! Keeps the state of one workspace in Secrets beside its object.
+//! Backs up the state of a workspace in Secrets in the object's namespace.
 
 use std::{sync::Arc, time::Instant};
 
 use futures::future::BoxFuture;
 
 use crate::{
-    controllers::common::Meter,
+    controllers::common::ControllerMetricsSink,
     k8s::{
-        Fence,
-        vault::{self, Home, Vault},
+        FencingToken,
+        state_store::{self, KubeStateStore, StateOwner},
     },
-    runs::{Deposit, KeepError, Keeper},
+    runs::{BackupStore, BackupStoreError, WorkspaceBackup},
 };
 
-/// The vault, for one workspace.
-pub struct VaultKeeper {
-    /// The vault.
-    pub vault: Vault,
-    /// Whose state it is.
-    pub home: Home,
-    /// Grows with every change of leadership.
-    pub fence: Fence,
-    /// Hears how long a copy takes.
-    pub meter: Arc<dyn Meter>,
+/// Backup store of one workspace, on top of the state Secrets.
+pub struct SecretBackupStore {
+    /// Reads and writes the state Secrets.
+    pub state_store: KubeStateStore,
+    /// Owner of the state Secrets.
+    pub state_owner: StateOwner,
+    /// Fencing token; increases with every change of leadership.
+    pub fence: FencingToken,
+    /// Records how long a backup takes.
+    pub metrics: Arc<dyn ControllerMetricsSink>,
 }
 
-impl Keeper for VaultKeeper {
-    fn save(&self, deposit: Deposit) -> BoxFuture<'_, Result<(), KeepError>> {
+impl BackupStore for SecretBackupStore {
+    fn save(&self, deposit: WorkspaceBackup) -> BoxFuture<'_, Result<(), BackupStoreError>> {
         Box::pin(async move {
-            let (Deposit { state, bundle }, begun) = (deposit, Instant::now());
-            self.vault.save(&self.home, &vault::Deposit { state, bundle }, self.fence).await?;
-            self.meter.replicated(begun.elapsed());
+            let (WorkspaceBackup { state, bundle }, begun) = (deposit, Instant::now());
+            self.state_store
+                .save(&self.state_owner, &state_store::StatePayload { state, bundle }, self.fence)
+                .await?;
+            self.metrics.state_backed_up(begun.elapsed());
             Ok(())
         })
     }
 
-    fn load(&self) -> BoxFuture<'_, Result<Option<Deposit>, KeepError>> {
+    fn load(&self) -> BoxFuture<'_, Result<Option<WorkspaceBackup>, BackupStoreError>> {
         Box::pin(async move {
-            let found = self.vault.load(&self.home.namespace, &self.home.workspace).await?;
-            Ok(found.map(|it| Deposit { state: it.deposit.state, bundle: it.deposit.bundle }))
+            let found =
+                self.state_store.load(&self.state_owner.namespace, &self.state_owner.workspace).await?;
+            Ok(found.map(|it| WorkspaceBackup { state: it.payload.state, bundle: it.payload.bundle }))
         })
     }
 }

@@ -1,4 +1,4 @@
-//! What is said of a workspace. Pure: what was said before and what happened go in, what is to be said comes out.
+//! Computes the status of a workspace from the previous status, the run and the decision. Pure: no I/O.
 
 use std::collections::BTreeMap;
 
@@ -7,96 +7,101 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 use terraform_driver::output::Outputs;
 
-use super::{decide::Decision, facts::Reason};
+use super::{decide::Decision, observation::ConditionReason};
 use crate::{
     api::{
         LastError, RunOperation, RunRecord, RunStatus, WorkspaceTemplateApplyStatus,
         conditions::{reasons, types},
     },
-    k8s::conditions::{self, Said},
-    runs::{End, Trouble, View, pause},
+    k8s::conditions::{self, ConditionUpdate},
+    runs::{RunFailure, RunResult, RunSnapshot, retry_delay},
 };
 
-/// How many runs are remembered.
-const REMEMBER: usize = 10;
+/// Maximum number of runs in the history.
+const HISTORY_LIMIT: usize = 10;
 
 type Status = WorkspaceTemplateApplyStatus;
 
-/// Takes in what the run of this process says. `seed` spreads retries of many objects.
-pub fn take_in(mut status: Status, run: &View, seed: &str) -> Status {
-    let known = status.run.as_ref().is_some_and(|it| it.id == run.id && it.finished_at.is_some());
-    // As long as this run has not got to a command, what is known of the last one stands: it is not news each time.
-    let last = status.run.take().filter(|_| !run.is_over()).and_then(|run| run.without_gateway);
+/// Copies the run into the status. `seed` is the jitter seed, which spreads the retries of many objects.
+pub fn record_run(mut status: Status, run: &RunSnapshot, seed: &str) -> Status {
+    let inputs = status.run.as_ref().is_some_and(|it| it.id == run.id && it.finished_at.is_some());
+    // Until this run starts a command, the previous reason stays; otherwise every run would repeat the event.
+    let last = status.run.take().filter(|_| !run.is_finished()).and_then(|run| run.without_gateway);
     status.run = Some(RunStatus {
         id: run.id.clone(),
         operation: run.operation,
         phase: run.phase,
-        started_at: Some(time(run.started)),
-        finished_at: run.finished.map(time),
+        started_at: Some(to_time(run.started_at)),
+        finished_at: run.finished_at.map(to_time),
         inputs_hash: Some(run.inputs_hash.clone()),
         waiting_for: run.waiting_for.clone(),
-        without_gateway: run.plain.clone().or(last),
+        without_gateway: run.gateway_bypass.clone().or(last),
         notes: run.notes.clone(),
     });
     status.progress.clone_from(&run.progress);
     if run.plan.is_some() {
         status.plan.clone_from(&run.plan);
     }
-    if let (Some(end), Some(finished), false) = (&run.end, run.finished, known) {
-        finish(&mut status, run, end, (finished, seed));
+    if let (Some(end), Some(finished), false) = (&run.result, run.finished_at, inputs) {
+        record_result(&mut status, run, end, (finished, seed));
     }
     status
 }
 
-/// Takes in how a run ended, once.
-fn finish(status: &mut Status, run: &View, end: &End, (finished, seed): (Timestamp, &str)) {
+/// Records the result of a finished run, once.
+fn record_result(
+    status: &mut Status,
+    run: &RunSnapshot,
+    end: &RunResult,
+    (finished, seed): (Timestamp, &str),
+) {
     match end {
-        End::Applied | End::Unchanged if run.operation == RunOperation::Apply => {
-            if matches!(end, End::Applied) || status.last_applied_time.is_none() {
-                status.last_applied_time = Some(time(finished));
+        RunResult::Applied | RunResult::Unchanged if run.operation == RunOperation::Apply => {
+            if matches!(end, RunResult::Applied) || status.last_applied_time.is_none() {
+                status.last_applied_time = Some(to_time(finished));
             }
             status.applied = Some(true);
             status.inputs_hash = Some(run.inputs_hash.clone());
-            status.last_checked_time = Some(time(finished));
+            status.last_checked_time = Some(to_time(finished));
             status.last_error = None;
         }
-        End::Unchanged | End::Applied | End::Differs { .. } => {
-            status.last_checked_time = Some(time(finished));
+        RunResult::Unchanged | RunResult::Applied | RunResult::Differs { .. } => {
+            status.last_checked_time = Some(to_time(finished));
             status.last_error = None;
         }
-        End::Blocked { hash, .. } => {
-            status.last_checked_time = Some(time(finished));
+        RunResult::Blocked { hash, .. } => {
+            status.last_checked_time = Some(to_time(finished));
             status.last_error = None;
             status.plan.get_or_insert_default().hash.clone_from(hash);
         }
-        End::Failed(trouble) => {
+        RunResult::Failed(trouble) => {
             let attempts =
                 status.last_error.as_ref().and_then(|it| it.attempts).unwrap_or(0).saturating_add(1);
-            status.last_error = Some(error(trouble, attempts, finished, seed));
+            status.last_error = Some(build_last_error(trouble, attempts, finished, seed));
         }
-        End::Destroyed => {
+        RunResult::Destroyed => {
             status.last_error = None;
             status.outputs = BTreeMap::new();
         }
-        End::Interrupted => {}
+        RunResult::Interrupted => {}
     }
-    remember(status, run, end);
+    append_history(status, run, end);
 }
 
-fn error(trouble: &Trouble, attempts: i32, finished: Timestamp, seed: &str) -> LastError {
+fn build_last_error(trouble: &RunFailure, attempts: i32, finished: Timestamp, seed: &str) -> LastError {
     let attempt = u32::try_from(attempts).unwrap_or(1);
-    let retry = pause(trouble.class, attempt, jitter(seed, attempts));
+    let retry = retry_delay(trouble.class, attempt, jitter(seed, attempts));
     LastError {
         class: trouble.class.name().to_owned(),
         code: trouble.code.clone(),
         address: trouble.address.clone(),
         message: trouble.message.clone(),
-        retry_at: retry.and_then(|pause| finished.checked_add(pause).ok()).map(time),
+        retry_at: retry.and_then(|pause| finished.checked_add(pause).ok()).map(to_time),
         attempts: Some(attempts),
     }
 }
 
-/// From 0 to 1, and the same for the same object and attempt.
+/// Jitter between 0 and 1, deterministic for each object and attempt.
 fn jitter(seed: &str, attempts: i32) -> f64 {
     let sum = seed
         .bytes()
@@ -104,52 +109,55 @@ fn jitter(seed: &str, attempts: i32) -> f64 {
     f64::from(sum % 1000) / 1000.0
 }
 
-fn remember(status: &mut Status, run: &View, end: &End) {
-    // Checks that found nothing would push everything of interest out.
-    if matches!(end, End::Unchanged) && run.operation != RunOperation::Destroy && status.history.len() > 1 {
+fn append_history(status: &mut Status, run: &RunSnapshot, end: &RunResult) {
+    // Checks without changes would push the relevant runs out of the history.
+    if matches!(end, RunResult::Unchanged)
+        && run.operation != RunOperation::Destroy
+        && status.history.len() > 1
+    {
         return;
     }
     let why = match end {
-        End::Failed(trouble) => Some(trouble.message.clone()),
-        End::Blocked { reasons, .. } => Some(reasons.join("; ")),
+        RunResult::Failed(trouble) => Some(trouble.message.clone()),
+        RunResult::Blocked { reasons, .. } => Some(reasons.join("; ")),
         _ => None,
     };
     let record = RunRecord {
         id: run.id.clone(),
         operation: run.operation,
         phase: run.phase,
-        started_at: Some(time(run.started)),
-        finished_at: run.finished.map(time),
+        started_at: Some(to_time(run.started_at)),
+        finished_at: run.finished_at.map(to_time),
         plan: run.plan.clone(),
         error: why,
     };
     status.history.insert(0, record);
-    status.history.truncate(REMEMBER);
+    status.history.truncate(HISTORY_LIMIT);
 }
 
-/// Takes in outputs that are nobody's secret.
+/// Sets the outputs that are not sensitive.
 pub fn set_outputs(status: &mut Status, outputs: &Outputs) {
     status.outputs = outputs
-        .public()
+        .non_sensitive()
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value.clone()))
         .collect::<BTreeMap<String, Value>>();
 }
 
-/// All conditions, from what is known and what is about to happen.
-pub fn conditions(
+/// Sets all conditions from the status, the run and the decision.
+pub fn set_conditions(
     status: &mut Status,
-    run: Option<&View>,
+    run: Option<&RunSnapshot>,
     decision: &Decision,
     generation: Option<i64>,
     now: Timestamp,
 ) {
     let said = [
-        Some(synced(status, run, decision)),
-        Some(ready(status, decision)),
-        Some(planned(status)),
-        drifted(status, run),
-        blocked(status, run),
+        Some(synced_condition(status, run, decision)),
+        Some(ready_condition(status, decision)),
+        Some(planned_condition(status)),
+        drifted_condition(status, run),
+        blocked_condition(status, run),
     ];
     for said in said.into_iter().flatten() {
         let _transition = conditions::set(&mut status.conditions, said, generation, now);
@@ -157,108 +165,133 @@ pub fn conditions(
     status.observed_generation = generation;
 }
 
-fn synced(status: &Status, run: Option<&View>, decision: &Decision) -> Said {
-    let no = |reason: &'static str, message: String| Said::no(types::SYNCED, reason, message);
+fn synced_condition(status: &Status, run: Option<&RunSnapshot>, decision: &Decision) -> ConditionUpdate {
+    let no =
+        |reason: &'static str, message: String| ConditionUpdate::status_false(types::SYNCED, reason, message);
     match decision {
-        Decision::Pause => no(reasons::RECONCILE_PAUSED, "nothing is done while this is paused".to_owned()),
-        Decision::Refuse(Reason { reason, message }) | Decision::Wait(Reason { reason, message }, _) => {
-            no(reason, message.clone())
-        }
-        _ => match (&status.last_error, run.and_then(|run| run.end.as_ref())) {
-            (Some(error), _) if error.class == "Wait" => no(reasons::WAITING_FOR_EKS, full(error)),
-            (Some(error), _) => no(reasons::RECONCILE_ERROR, full(error)),
-            (None, Some(End::Blocked { reasons: why, .. })) => no(reasons::APPROVAL_REQUIRED, why.join("; ")),
-            (None, _) if was(status, types::DESTRUCTIVE_CHANGE_BLOCKED) && run.is_none() => {
-                no(reasons::APPROVAL_REQUIRED, said_before(status, types::DESTRUCTIVE_CHANGE_BLOCKED))
+        Decision::Pause => no(reasons::RECONCILE_PAUSED, "reconciliation is paused".to_owned()),
+        Decision::Reject(ConditionReason { reason, message })
+        | Decision::Wait(ConditionReason { reason, message }, _) => no(reason, message.clone()),
+        _ => match (&status.last_error, run.and_then(|run| run.result.as_ref())) {
+            (Some(error), _) if error.class == "Wait" => {
+                no(reasons::WAITING_FOR_EKS, format_last_error(error))
             }
-            _ if status.inputs_hash.is_none() => no(reasons::RUNNING, "the first run is not over".to_owned()),
-            _ => Said::yes(types::SYNCED, reasons::RECONCILE_SUCCESS, ""),
+            (Some(error), _) => no(reasons::RECONCILE_ERROR, format_last_error(error)),
+            (None, Some(RunResult::Blocked { reasons: why, .. })) => {
+                no(reasons::APPROVAL_REQUIRED, why.join("; "))
+            }
+            (None, _) if is_condition_true(status, types::DESTRUCTIVE_CHANGE_BLOCKED) && run.is_none() => {
+                no(reasons::APPROVAL_REQUIRED, condition_message(status, types::DESTRUCTIVE_CHANGE_BLOCKED))
+            }
+            _ if status.inputs_hash.is_none() => {
+                no(reasons::RUNNING, "the first run is in progress".to_owned())
+            }
+            _ => ConditionUpdate::status_true(types::SYNCED, reasons::RECONCILE_SUCCESS, ""),
         },
     }
 }
 
-/// An error with where it happened and when it is tried again.
-pub fn full(error: &LastError) -> String {
+/// Formats an error with its resource address, code and next retry.
+pub fn format_last_error(error: &LastError) -> String {
     let address = error.address.as_ref().map(|it| format!("{it}: ")).unwrap_or_default();
     let code = error.code.as_ref().filter(|it| !error.message.contains(*it)).map(|it| format!(" ({it})"));
     let retry =
-        error.retry_at.as_ref().map(|it| format!("; next try at {}", it.0.strftime("%Y-%m-%dT%H:%M:%SZ")));
+        error.retry_at.as_ref().map(|it| format!("; next retry at {}", it.0.strftime("%Y-%m-%dT%H:%M:%SZ")));
     format!("{address}{}{}{}", error.message, code.unwrap_or_default(), retry.unwrap_or_default())
 }
 
-fn ready(status: &Status, decision: &Decision) -> Said {
-    let no = |reason: &'static str, message: &str| Said::no(types::READY, reason, message);
+fn ready_condition(status: &Status, decision: &Decision) -> ConditionUpdate {
+    let no =
+        |reason: &'static str, message: &str| ConditionUpdate::status_false(types::READY, reason, message);
     match decision {
-        Decision::Destroy | Decision::LetGo => no(reasons::DELETING, "is being destroyed"),
-        Decision::Wait(Reason { reason, message }, _)
+        Decision::StartDestroy | Decision::RemoveFinalizer => {
+            no(reasons::DELETING, "resources are being destroyed")
+        }
+        Decision::Wait(ConditionReason { reason, message }, _)
             if *reason == reasons::WAITING_FOR_DEPENDENTS || *reason == reasons::DELETING =>
         {
             no(reasons::DELETING, message)
         }
         _ if status.run.as_ref().is_some_and(|run| run.operation == RunOperation::Destroy) => {
-            no(reasons::DELETING, "is being destroyed")
+            no(reasons::DELETING, "resources are being destroyed")
         }
-        _ if status.applied == Some(true) => Said::yes(types::READY, reasons::AVAILABLE, ""),
+        _ if status.applied == Some(true) => {
+            ConditionUpdate::status_true(types::READY, reasons::AVAILABLE, "")
+        }
         _ if status.last_error.as_ref().is_some_and(|error| error.class != "Wait") => {
             no(reasons::UNAVAILABLE, "the first apply has not succeeded")
         }
-        _ => no(reasons::CREATING, "the first apply is not over"),
+        _ => no(reasons::CREATING, "the first apply is in progress"),
     }
 }
 
-fn planned(status: &Status) -> Said {
+fn planned_condition(status: &Status) -> ConditionUpdate {
     match &status.plan {
         Some(plan) => {
             let counts = format!(
                 "{} to add, {} to change, {} to replace, {} to destroy",
                 plan.add, plan.change, plan.replace, plan.destroy
             );
-            Said::yes(types::PLANNED, reasons::PLANNED, counts)
+            ConditionUpdate::status_true(types::PLANNED, reasons::PLANNED, counts)
         }
-        None => Said::no(types::PLANNED, reasons::RUNNING, "there is no plan yet"),
+        None => ConditionUpdate::status_false(types::PLANNED, reasons::RUNNING, "no plan has been made yet"),
     }
 }
 
-fn drifted(status: &Status, run: Option<&View>) -> Option<Said> {
-    match run.and_then(|run| run.end.as_ref()) {
-        Some(End::Differs { what }) => {
-            Some(Said::yes(types::DRIFTED, reasons::DRIFT_DETECTED, format!("differs: {}", what.join(", "))))
+fn drifted_condition(status: &Status, run: Option<&RunSnapshot>) -> Option<ConditionUpdate> {
+    match run.and_then(|run| run.result.as_ref()) {
+        Some(RunResult::Differs { addresses: what }) => Some(ConditionUpdate::status_true(
+            types::DRIFTED,
+            reasons::DRIFT_DETECTED,
+            format!("drifted: {}", what.join(", ")),
+        )),
+        Some(RunResult::Applied | RunResult::Unchanged) => {
+            Some(ConditionUpdate::status_false(types::DRIFTED, reasons::IN_SYNC, ""))
         }
-        Some(End::Applied | End::Unchanged) => Some(Said::no(types::DRIFTED, reasons::IN_SYNC, "")),
-        _ => before(status, types::DRIFTED, reasons::NOT_CHECKED),
+        _ => default_if_absent(status, types::DRIFTED, reasons::NOT_CHECKED),
     }
 }
 
-fn blocked(status: &Status, run: Option<&View>) -> Option<Said> {
-    match run.and_then(|run| run.end.as_ref()) {
-        Some(End::Blocked { reasons: why, hash }) => {
+fn blocked_condition(status: &Status, run: Option<&RunSnapshot>) -> Option<ConditionUpdate> {
+    match run.and_then(|run| run.result.as_ref()) {
+        Some(RunResult::Blocked { reasons: why, hash }) => {
             let message = format!(
-                "{}; if that is meant, approve the plan {hash}: capt approve, or the annotation capt.x-k8s.io/approve-plan",
+                "{}; to apply it anyway, approve plan {hash} with `capt approve` or the annotation capt.x-k8s.io/approve-plan",
                 why.join("; ")
             );
-            Some(Said::yes(types::DESTRUCTIVE_CHANGE_BLOCKED, reasons::APPROVAL_REQUIRED, message))
+            Some(ConditionUpdate::status_true(
+                types::DESTRUCTIVE_CHANGE_BLOCKED,
+                reasons::APPROVAL_REQUIRED,
+                message,
+            ))
         }
-        Some(End::Applied | End::Unchanged | End::Destroyed) => {
-            Some(Said::no(types::DESTRUCTIVE_CHANGE_BLOCKED, reasons::NOTHING_TO_APPROVE, ""))
-        }
-        _ => before(status, types::DESTRUCTIVE_CHANGE_BLOCKED, reasons::NOTHING_TO_APPROVE),
+        Some(RunResult::Applied | RunResult::Unchanged | RunResult::Destroyed) => Some(
+            ConditionUpdate::status_false(types::DESTRUCTIVE_CHANGE_BLOCKED, reasons::NOTHING_TO_APPROVE, ""),
+        ),
+        _ => default_if_absent(status, types::DESTRUCTIVE_CHANGE_BLOCKED, reasons::NOTHING_TO_APPROVE),
     }
 }
 
-/// What was said before stays as long as nothing new is known.
-fn before(status: &Status, kind: &'static str, otherwise: &'static str) -> Option<Said> {
-    conditions::find(&status.conditions, kind).is_none().then(|| Said::no(kind, otherwise, ""))
+/// Default for a missing condition; an existing one stays as long as there is no new result.
+fn default_if_absent(
+    status: &Status,
+    kind: &'static str,
+    otherwise: &'static str,
+) -> Option<ConditionUpdate> {
+    conditions::find(&status.conditions, kind)
+        .is_none()
+        .then(|| ConditionUpdate::status_false(kind, otherwise, ""))
 }
 
-fn was(status: &Status, kind: &str) -> bool {
+fn is_condition_true(status: &Status, kind: &str) -> bool {
     conditions::is_true(&status.conditions, kind)
 }
 
-fn said_before(status: &Status, kind: &str) -> String {
+fn condition_message(status: &Status, kind: &str) -> String {
     conditions::find(&status.conditions, kind).map(|it| it.message.clone()).unwrap_or_default()
 }
 
-fn time(at: Timestamp) -> Time {
+fn to_time(at: Timestamp) -> Time {
     Time(conditions::whole_seconds(at))
 }
 
@@ -267,27 +300,28 @@ mod tests {
     use super::*;
     use crate::api::RunPhase;
 
-    fn view(id: &str, plain: Option<&str>, end: Option<End>) -> View {
+    fn snapshot(id: &str, plain: Option<&str>, end: Option<RunResult>) -> RunSnapshot {
         let started = "2026-11-01T10:00:00Z".parse().unwrap();
-        let mut view = View::new(id.to_owned(), RunOperation::Check, started, "h".to_owned());
-        view.plain = plain.map(str::to_owned);
-        view.phase = end.as_ref().map_or(RunPhase::Planning, End::phase);
-        view.finished = end.as_ref().map(|_| started);
-        view.end = end;
+        let mut view = RunSnapshot::new(id.to_owned(), RunOperation::Check, started, "h".to_owned());
+        view.gateway_bypass = plain.map(str::to_owned);
+        view.phase = end.as_ref().map_or(RunPhase::Planning, RunResult::phase);
+        view.finished_at = end.as_ref().map(|_| started);
+        view.result = end;
         view
     }
 
-    fn why(status: &Status) -> Option<&str> {
+    fn gateway_bypass(status: &Status) -> Option<&str> {
         status.run.as_ref()?.without_gateway.as_deref()
     }
 
     #[test]
     fn why_a_run_does_without_the_gateway_stays_until_another_has_shared() {
-        let status = take_in(Status::default(), &view("1", Some("no"), Some(End::Unchanged)), "s");
-        assert_eq!(why(&status), Some("no"));
-        let status = take_in(status, &view("2", None, None), "s");
-        assert_eq!(why(&status), Some("no"), "the next one has not started terraform yet");
-        let status = take_in(status, &view("2", None, Some(End::Unchanged)), "s");
-        assert_eq!(why(&status), None);
+        let status =
+            record_run(Status::default(), &snapshot("1", Some("no"), Some(RunResult::Unchanged)), "s");
+        assert_eq!(gateway_bypass(&status), Some("no"));
+        let status = record_run(status, &snapshot("2", None, None), "s");
+        assert_eq!(gateway_bypass(&status), Some("no"), "the next run has not started terraform yet");
+        let status = record_run(status, &snapshot("2", None, Some(RunResult::Unchanged)), "s");
+        assert_eq!(gateway_bypass(&status), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What wakes the controller up: its own objects, what they read, what stands on them, and their runs.
+//! Watches that trigger a reconcile: the objects, their references, their dependents, their Clusters and their runs.
 
 use std::sync::Arc;
 
@@ -18,88 +18,99 @@ use kube::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, Target, TargetKind, reconcile};
+use super::{ReferenceKind, ReferenceTarget, WorkspaceContext, reconcile};
 use crate::{
     api::{CaptIdentity, WorkspaceTemplate, WorkspaceTemplateApply, names},
-    blueprint::Key,
-    controllers::common::{self, cluster::resource, drive},
+    controllers::common::{self, cluster::cluster_resource, runner},
+    workspaces::WorkspaceKey,
 };
 
-type Guarded = DeserializeGuard<WorkspaceTemplateApply>;
-type Ref = ObjectRef<Guarded>;
+type GuardedApply = DeserializeGuard<WorkspaceTemplateApply>;
+type ApplyRef = ObjectRef<GuardedApply>;
 
 const KIND: &str = "WorkspaceTemplateApply";
 
-/// At most so many objects at once: each reads a few others from the API server.
-const AT_ONCE: u16 = 32;
+/// Limits the load on the API server: each reconcile reads several other objects.
+const MAX_CONCURRENT_RECONCILES: u16 = 32;
 
-/// Runs until `stop`.
-pub async fn run(ctx: Arc<Context>, mut told: mpsc::UnboundedReceiver<Key>, stop: CancellationToken) {
+/// Runs the controller until `stop`.
+pub async fn run(
+    ctx: Arc<WorkspaceContext>,
+    mut told: mpsc::UnboundedReceiver<WorkspaceKey>,
+    stop: CancellationToken,
+) {
     let common = Arc::clone(&ctx.common);
-    let controller = drive::controller(KIND, &common, drive::api::<Guarded>(&common), drive::own(&common));
+    let controller = runner::build_controller(
+        KIND,
+        &common,
+        runner::scoped_api::<GuardedApply>(&common),
+        runner::own_watch_config(&common),
+    );
     let (seen, stop) = (controller.store(), stop.cancelled_owned().shared());
-    let log = drive::log(KIND, &common);
+    let log = runner::event_logger(KIND, &common);
     let objects = controller.store();
     let work = controller
-        .with_config(Config::default().concurrency(AT_ONCE))
+        .with_config(Config::default().concurrency(MAX_CONCURRENT_RECONCILES))
         .watches(
-            drive::api::<PartialObjectMeta<WorkspaceTemplate>>(&common),
+            runner::scoped_api::<PartialObjectMeta<WorkspaceTemplate>>(&common),
             watcher::Config::default(),
-            drive::concerning(KIND, &common, reading(&ctx, TargetKind::Template)),
+            runner::counted_mapper(KIND, &common, map_to_readers(&ctx, ReferenceKind::Template)),
         )
         .watches(
             Api::<PartialObjectMeta<CaptIdentity>>::all(common.kube.client().clone()),
             watcher::Config::default(),
-            drive::concerning(KIND, &common, reading(&ctx, TargetKind::Identity)),
+            runner::counted_mapper(KIND, &common, map_to_readers(&ctx, ReferenceKind::Identity)),
         )
         .watches_stream(
-            changes::<Secret>(&common),
-            drive::concerning(KIND, &common, reading(&ctx, TargetKind::Secret)),
+            metadata_changes::<Secret>(&common),
+            runner::counted_mapper(KIND, &common, map_to_readers(&ctx, ReferenceKind::Secret)),
         )
         .watches_stream(
-            changes::<ConfigMap>(&common),
-            drive::concerning(KIND, &common, reading(&ctx, TargetKind::ConfigMap)),
+            metadata_changes::<ConfigMap>(&common),
+            runner::counted_mapper(KIND, &common, map_to_readers(&ctx, ReferenceKind::ConfigMap)),
         )
         .watches_stream(
-            changes::<WorkspaceTemplateApply>(&common),
-            drive::concerning(KIND, &common, neighbours(&ctx, objects.clone())),
+            metadata_changes::<WorkspaceTemplateApply>(&common),
+            runner::counted_mapper(KIND, &common, map_to_waiting(&ctx, objects.clone())),
         )
         .watches_with(
-            clusters(&common),
-            resource(&common.cluster_version),
+            cluster_api(&common),
+            cluster_resource(&common.cluster_version),
             watcher::Config::default(),
-            drive::concerning(KIND, &common, move |cluster: DynamicObject| of_cluster(&objects, &cluster)),
+            runner::counted_mapper(KIND, &common, move |cluster: DynamicObject| {
+                map_cluster(&objects, &cluster)
+            }),
         )
-        .reconcile_on(poll_fn(move |waker| told.poll_recv(waker)).map(|key| reference(&key)))
+        .reconcile_on(poll_fn(move |waker| told.poll_recv(waker)).map(|key| object_ref(&key)))
         .graceful_shutdown_on(stop.clone())
         .run(
-            |object, ctx: Arc<Context>| {
+            |object, ctx: Arc<WorkspaceContext>| {
                 let common = Arc::clone(&ctx.common);
-                drive::drive(KIND, object, common, move |object, _| async move {
+                runner::run_reconcile(KIND, object, common, move |object, _| async move {
                     Box::pin(reconcile(&object, &ctx)).await
                 })
             },
-            |object, error, ctx| drive::policy(KIND, &object, error, &ctx.common),
+            |object, error, ctx| runner::error_policy(KIND, &object, error, &ctx.common),
             ctx,
         )
         .for_each(log);
-    drive::finish(work, seen, stop).await;
+    runner::run_until_stopped(work, seen, stop).await;
 }
 
-fn reference(key: &Key) -> Ref {
+fn object_ref(key: &WorkspaceKey) -> ApplyRef {
     ObjectRef::new(&key.name).within(&key.namespace)
 }
 
-fn clusters(ctx: &common::Context) -> Api<DynamicObject> {
-    let kind = resource(&ctx.cluster_version);
+fn cluster_api(ctx: &common::Context) -> Api<DynamicObject> {
+    let kind = cluster_resource(&ctx.cluster_version);
     match &ctx.settings.namespace {
         Some(namespace) => Api::namespaced_with(ctx.kube.client().clone(), namespace, &kind),
         None => Api::all_with(ctx.kube.client().clone(), &kind),
     }
 }
 
-/// That something changed, without what: Secrets of strangers have no business in our memory.
-fn changes<K>(
+/// Metadata-only watch: contents of unrelated Secrets must not be held in memory.
+fn metadata_changes<K>(
     ctx: &common::Context,
 ) -> impl Stream<Item = Result<PartialObjectMeta<K>, watcher::Error>> + Send + 'static
 where
@@ -109,29 +120,29 @@ where
         + Send
         + 'static,
 {
-    watcher(drive::api::<PartialObjectMeta<K>>(ctx), watcher::Config::default())
+    watcher(runner::scoped_api::<PartialObjectMeta<K>>(ctx), watcher::Config::default())
         .default_backoff()
         .touched_objects()
 }
 
-/// Who reads the object that changed.
-fn reading<K: Resource>(
-    ctx: &Arc<Context>,
-    kind: TargetKind,
-) -> impl Fn(K) -> Vec<Ref> + Send + Sync + 'static {
-    let index = ctx.index.clone();
+/// Maps a changed object to the objects that reference it.
+fn map_to_readers<K: Resource>(
+    ctx: &Arc<WorkspaceContext>,
+    kind: ReferenceKind,
+) -> impl Fn(K) -> Vec<ApplyRef> + Send + Sync + 'static {
+    let index = ctx.reference_index.clone();
     move |object: K| {
-        let target = Target::new(kind, &object.namespace().unwrap_or_default(), &object.name_any());
-        index.readers(&target).iter().map(reference).collect()
+        let target = ReferenceTarget::new(kind, &object.namespace().unwrap_or_default(), &object.name_any());
+        index.readers(&target).iter().map(object_ref).collect()
     }
 }
 
-/// Who waits for a workspace that changed: its readers, and what is being deleted and may have waited for it to go.
-fn neighbours(
-    ctx: &Arc<Context>,
-    objects: Store<Guarded>,
-) -> impl Fn(PartialObjectMeta<WorkspaceTemplateApply>) -> Vec<Ref> + Send + Sync + 'static {
-    let read = reading(ctx, TargetKind::Workspace);
+/// Maps a changed workspace to the objects that may wait for it: its readers, and all objects that are being deleted.
+fn map_to_waiting(
+    ctx: &Arc<WorkspaceContext>,
+    objects: Store<GuardedApply>,
+) -> impl Fn(PartialObjectMeta<WorkspaceTemplateApply>) -> Vec<ApplyRef> + Send + Sync + 'static {
+    let read = map_to_readers(ctx, ReferenceKind::Workspace);
     move |changed| {
         let name = changed.name_any();
         let mut all = read(changed);
@@ -141,10 +152,10 @@ fn neighbours(
     }
 }
 
-/// The workspaces of a Cluster: its pause is theirs.
-fn of_cluster(objects: &Store<Guarded>, cluster: &DynamicObject) -> Vec<Ref> {
+/// Maps a Cluster to its workspaces, which are paused together with it.
+fn map_cluster(objects: &Store<GuardedApply>, cluster: &DynamicObject) -> Vec<ApplyRef> {
     let (name, namespace) = (cluster.name_any(), cluster.namespace());
-    let belongs = |it: &Arc<Guarded>| {
+    let belongs = |it: &Arc<GuardedApply>| {
         it.namespace() == namespace && it.labels().get(names::CLUSTER_NAME_LABEL) == Some(&name)
     };
     objects.state().into_iter().filter(belongs).map(|it| ObjectRef::from_obj(it.as_ref())).collect()

@@ -1,59 +1,60 @@
-//! What an agent may dial. The object proposes, the command line decides: what stays on this machine is taken as it is
-//! proposed, everything else only if the command line says the same. A change of the object later changes nothing here.
+//! What an agent may dial. Loopback targets of the object are accepted; any other target only if the command line confirms it.
+//! Later changes of the object have no effect on a running agent.
 
 use sandbox::api::{LocalProtocol, Mapping as Proposed};
-use sandbox_router::tunnel::{BadMapping, Mapping, Protocol};
+use sandbox_router::tunnel::{InvalidMapping, LocalMapping, TunnelProtocol};
 
-/// Why a mapping is not used.
+/// Why a mapping is rejected.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unconfirmed {
-    /// It leaves this machine.
-    #[error(
-        "port {port} is to go to {to}, which is not this machine; if that is what you want, say so with --map {port}={to}"
-    )]
-    Elsewhere {
+pub enum UnconfirmedMapping {
+    /// Its target is not on this machine.
+    #[error("port {port} maps to {to}, which is not on this machine; confirm it with --map {port}={to}")]
+    NotLoopback {
         /// The container port.
         port: i32,
-        /// Where it is to go.
+        /// Its target.
         to: String,
     },
-    /// The command line maps a port that the object does not have.
+    /// The command line maps a port that the object does not map.
     #[error("the LocalWorkload has no mapping of port {port}; it has {known}")]
-    Unknown {
+    UnknownPort {
         /// The port of the command line.
         port: u16,
         /// The ports of the object.
         known: String,
     },
-    /// The object proposes nonsense.
+    /// The object's mapping is not valid.
     #[error(transparent)]
-    Bad(#[from] BadMapping),
+    Invalid(#[from] InvalidMapping),
 }
 
-/// The mappings that are served: those of the object, as far as they are confirmed.
-pub fn confirm(proposed: &[Proposed], given: &[Mapping]) -> Result<Vec<Mapping>, Unconfirmed> {
+/// Confirms the mappings of the object.
+pub fn confirm_mappings(
+    proposed: &[Proposed],
+    given: &[LocalMapping],
+) -> Result<Vec<LocalMapping>, UnconfirmedMapping> {
     let is_known = |port: u16| proposed.iter().any(|it| it.port == i32::from(port));
     if let Some(stranger) = given.iter().find(|it| !is_known(it.port)) {
         let known: Vec<String> = proposed.iter().map(|it| it.port.to_string()).collect();
-        return Err(Unconfirmed::Unknown { port: stranger.port, known: known.join(", ") });
+        return Err(UnconfirmedMapping::UnknownPort { port: stranger.port, known: known.join(", ") });
     }
-    proposed.iter().map(|it| one(it, given)).collect()
+    proposed.iter().map(|it| confirm_mapping(it, given)).collect()
 }
 
-fn one(proposed: &Proposed, given: &[Mapping]) -> Result<Mapping, Unconfirmed> {
+fn confirm_mapping(proposed: &Proposed, given: &[LocalMapping]) -> Result<LocalMapping, UnconfirmedMapping> {
     let protocol = match proposed.app_protocol {
-        LocalProtocol::Http => Protocol::Http,
-        LocalProtocol::H2c | LocalProtocol::Grpc => Protocol::H2c,
-        LocalProtocol::Tcp => Protocol::Tcp,
+        LocalProtocol::Http => TunnelProtocol::Http,
+        LocalProtocol::H2c | LocalProtocol::Grpc => TunnelProtocol::H2c,
+        LocalProtocol::Tcp => TunnelProtocol::Tcp,
     };
     if let Some(given) = given.iter().find(|it| i32::from(it.port) == proposed.port) {
-        // What is spoken is the object's to say: the routers go by it.
-        return Ok(Mapping { protocol, ..given.clone() });
+        // The protocol always comes from the object, which the routers use too.
+        return Ok(LocalMapping { protocol, ..given.clone() });
     }
     let port = u16::try_from(proposed.port).unwrap_or_default();
-    let mapping = Mapping::new(port, &proposed.to_local, protocol)?;
+    let mapping = LocalMapping::new(port, &proposed.to_local, protocol)?;
     if !mapping.is_loopback() {
-        return Err(Unconfirmed::Elsewhere { port: proposed.port, to: proposed.to_local.clone() });
+        return Err(UnconfirmedMapping::NotLoopback { port: proposed.port, to: proposed.to_local.clone() });
     }
     Ok(mapping)
 }
@@ -66,14 +67,15 @@ mod tests {
         Proposed { port, to_local: to_local.to_owned(), app_protocol: LocalProtocol::Http }
     }
 
-    fn given(text: &str) -> Mapping {
+    fn given(text: &str) -> LocalMapping {
         text.parse().unwrap()
     }
 
     #[test]
     fn what_stays_on_this_machine_is_taken_as_it_is_proposed() {
         let all =
-            confirm(&[proposed(8080, "localhost:3000"), proposed(9090, "127.0.0.1:9090")], &[]).unwrap();
+            confirm_mappings(&[proposed(8080, "localhost:3000"), proposed(9090, "127.0.0.1:9090")], &[])
+                .unwrap();
         let texts: Vec<String> = all.iter().map(ToString::to_string).collect();
         assert_eq!(texts, ["8080=localhost:3000/http", "9090=127.0.0.1:9090/http"]);
     }
@@ -81,9 +83,9 @@ mod tests {
     #[test]
     fn what_leaves_this_machine_has_to_be_said_at_the_command_line() {
         let elsewhere = [proposed(8080, "10.0.0.5:80")];
-        let refused = confirm(&elsewhere, &[]).unwrap_err();
+        let refused = confirm_mappings(&elsewhere, &[]).unwrap_err();
         assert!(refused.to_string().contains("--map 8080=10.0.0.5:80"), "{refused}");
-        let all = confirm(&elsewhere, &[given("8080=10.0.0.5:80")]).unwrap();
+        let all = confirm_mappings(&elsewhere, &[given("8080=10.0.0.5:80")]).unwrap();
         assert_eq!(all[0].to_local(), "10.0.0.5:80");
     }
 
@@ -91,13 +93,14 @@ mod tests {
     fn the_command_line_has_the_last_word_on_where_and_the_object_on_what_is_spoken() {
         let mut grpc = proposed(50051, "localhost:1");
         grpc.app_protocol = LocalProtocol::Grpc;
-        let all = confirm(&[grpc], &[given("50051=localhost:4000")]).unwrap();
+        let all = confirm_mappings(&[grpc], &[given("50051=localhost:4000")]).unwrap();
         assert_eq!(all[0].to_string(), "50051=localhost:4000/h2c");
     }
 
     #[test]
     fn a_port_that_the_object_does_not_have_is_a_mistake() {
-        let refused = confirm(&[proposed(8080, "localhost:1")], &[given("8081=localhost:1")]).unwrap_err();
-        assert_eq!(refused, Unconfirmed::Unknown { port: 8081, known: "8080".to_owned() });
+        let refused =
+            confirm_mappings(&[proposed(8080, "localhost:1")], &[given("8081=localhost:1")]).unwrap_err();
+        assert_eq!(refused, UnconfirmedMapping::UnknownPort { port: 8081, known: "8080".to_owned() });
     }
 }

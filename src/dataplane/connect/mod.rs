@@ -1,23 +1,23 @@
-//! The agent of a developer's machine: what it may dial, how it reaches a router, and whose token it shows.
+//! The agent on a developer's machine: what it may dial, how it reaches a router, and which token it presents.
 //!
 //! | file | does |
 //! |---|---|
-//! | `mappings` | what the command line and the object together confirm; pure |
-//! | `forward` | the way through the API server, to the pod of a router |
-//! | `prompt` | the client of that way |
-//! | `published` | the way to an address, and whom to trust there |
-//! | `token` | the token of the kubeconfig, as fresh as it gets |
+//! | `mappings` | confirms the object's mappings against the command line; pure |
+//! | `port_forward` | dials a router pod through the API server |
+//! | `nodelay` | Kubernetes client with `TCP_NODELAY` for port-forwards |
+//! | `direct` | dials a router address with TLS |
+//! | `token` | the bearer token of the kubeconfig |
 
-mod forward;
+mod direct;
 mod mappings;
-mod prompt;
-mod published;
+mod nodelay;
+mod port_forward;
 mod token;
 
 pub use self::{
-    forward::PortForward,
-    mappings::{Unconfirmed, confirm},
-    prompt::prompt,
-    published::{Published, TrustError, tls},
+    direct::{DirectDialer, TrustError, direct_tls},
+    mappings::{UnconfirmedMapping, confirm_mappings},
+    nodelay::nodelay_client,
+    port_forward::PortForward,
     token::{FileToken, KubeToken, NoToken},
 };

@@ -1,5 +1,5 @@
-//! A client whose packets do not wait for each other. kube's own leaves that to TCP, which holds a small packet back until the
-//! one before it was acknowledged; a kernel takes 40 ms for that, and every request through a port-forward is small packets.
+//! A Kubernetes client with `TCP_NODELAY`. kube's own leaves Nagle's algorithm on, which together with delayed ACKs adds 40 ms to
+//! the small packets of every request through a port-forward.
 
 use hyper_util::{
     client::legacy::{self, connect::HttpConnector},
@@ -11,13 +11,13 @@ use kube::{
 };
 use tower::{BoxError, Layer as _, ServiceExt as _, util::option_layer};
 
-/// A client for a tunnel through the API server. It tries nothing again: whoever dials does.
-pub fn prompt(config: Config) -> Result<Client, kube::Error> {
+/// A client for port-forwards. It does not retry; the dialer does.
+pub fn nodelay_client(config: Config) -> Result<Client, kube::Error> {
     if config.proxy_url.is_some() {
-        // What becomes of proxies is kube's to say.
+        // kube handles proxies.
         return Client::try_from(config);
     }
-    // As kube does; somebody may have done it before.
+    // As kube does; fails harmlessly if a provider is already installed.
     let _is_there = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);

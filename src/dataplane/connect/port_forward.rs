@@ -1,4 +1,4 @@
-//! The way to a router through the API server: no address of the cluster has to be reachable from outside.
+//! Dials a router through `pods/portforward`: only the API server has to be reachable from outside the cluster.
 
 use std::{
     future::Future,
@@ -13,25 +13,25 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt as _, api::ListParams};
 use sandbox::api::names;
 use sandbox_router::tunnel::{
-    BoxIo, PORT,
-    agent::{Dial, Refusal, innermost},
+    BoxIo, DEFAULT_PORT,
+    agent::{GatewayDialer, PermanentDialError, root_cause},
 };
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 
-/// The name of the container port where agents knock.
+/// Name of the container port for agents.
 const PORT_NAME: &str = "tunnel";
 
-/// Dials a router of a namespace through `pods/portforward`; another one every time, if there are several.
+/// Dials a router of a namespace through `pods/portforward`; a different one each time, if there are several.
 #[derive(Clone)]
 pub struct PortForward {
     client: Client,
     namespace: String,
-    /// Who was dialled last.
+    /// The router dialed last.
     last: Arc<Mutex<Option<String>>>,
 }
 
 impl PortForward {
-    /// The routers of this namespace.
+    /// Dials the routers of this namespace.
     pub fn new(client: Client, namespace: &str) -> Self {
         Self { client, namespace: namespace.to_owned(), last: Arc::default() }
     }
@@ -40,25 +40,25 @@ impl PortForward {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
         let all = pods.list(&ListParams::default().labels(names::ROUTER_LABEL)).await;
         let all = all.map_err(|error| self.explain(error))?;
-        let Some(pod) = self.choose(&all.items) else {
-            let why = format!("no router is ready in the namespace {}", self.namespace);
+        let Some(pod) = self.choose_router(&all.items) else {
+            let why = format!("no router is ready in namespace {}", self.namespace);
             return Err(io::Error::new(io::ErrorKind::NotFound, why));
         };
-        let port = port(pod);
+        let port = tunnel_port(pod);
         let forward = pods.portforward(&pod.name_any(), &[port]).await;
         let mut forward = forward.map_err(|error| self.explain(error))?;
         let (stream, error) = (forward.take_stream(port), forward.take_error(port));
         let (Some(stream), Some(error)) = (stream, error) else {
             return Err(io::Error::other("the port-forward has no stream"));
         };
-        // The forwarder goes on by itself, and ends with the stream.
+        // The forwarder task ends with the stream.
         let pod = pod.name_any();
-        let error = error.map(move |it| it.map(|words| brief(&pod, port, &words)));
-        Ok(Box::new(Forwarded { stream, error: error.fuse().boxed() }))
+        let error = error.map(move |it| it.map(|words| shorten_kubelet_error(&pod, port, &words)));
+        Ok(Box::new(ForwardedStream { stream, error: error.fuse().boxed() }))
     }
 
-    /// A router that is ready. Why the last one was left is not known here: it may be gone, and its pod not know it yet.
-    fn choose<'a>(&self, all: &'a [Pod]) -> Option<&'a Pod> {
+    /// A ready router other than the last one: that may be down while its pod still appears ready.
+    fn choose_router<'a>(&self, all: &'a [Pod]) -> Option<&'a Pod> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let ready: Vec<&Pod> = all.iter().filter(|it| is_ready(it)).collect();
         let is_other = |it: &&Pod| it.metadata.name != *last;
@@ -69,25 +69,25 @@ impl PortForward {
         Some(chosen)
     }
 
-    /// Who has not the rights for this way will not have them the next moment either.
+    /// Explains an error. Missing permissions are fatal, because a retry does not help.
     fn explain(&self, error: kube::Error) -> io::Error {
         match error {
-            kube::Error::Api(status) if status.code == 403 => Refusal(format!(
-                "the API server does not let you through to the routers of {0}. That takes `list` on `pods`, and `create` and \
-                 `get` on `pods/portforward`, in the namespace {0}: ask for these rights, or name an address of the routers \
-                 with --address, if there is one (it says: {1})",
+            kube::Error::Api(status) if status.code == 403 => PermanentDialError(format!(
+                "the API server denied the port-forward to the routers of {0}. It requires `list` on `pods`, and `create` and \
+                 `get` on `pods/portforward`, in namespace {0}: request these permissions, or pass an address of the routers \
+                 with --address, if there is one (server message: {1})",
                 self.namespace,
-                // Where `create` alone is missing it says no more.
+                // The server's message ends with ": " if only `create` is missing.
                 status.message.trim_end_matches(": ")
             ))
             .into(),
             kube::Error::Api(status) if !status.message.is_empty() => io::Error::other(status.message),
-            other => io::Error::other(format!("the API server does not answer: {}", innermost(&other))),
+            other => io::Error::other(format!("the API server does not answer: {}", root_cause(&other))),
         }
     }
 }
 
-impl Dial for PortForward {
+impl GatewayDialer for PortForward {
     fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<BoxIo>> + Send + '_>> {
         Box::pin(self.open())
     }
@@ -97,13 +97,13 @@ impl Dial for PortForward {
     }
 }
 
-/// What is forwarded. If it ends because the kubelet gave up, its words are the error.
-struct Forwarded {
+/// A forwarded stream. If the kubelet closes it, the kubelet's message becomes the error.
+struct ForwardedStream {
     stream: DuplexStream,
     error: BoxFuture<'static, Option<String>>,
 }
 
-impl AsyncRead for Forwarded {
+impl AsyncRead for ForwardedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -112,7 +112,7 @@ impl AsyncRead for Forwarded {
         let before = buf.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
         if matches!(read, Poll::Ready(Ok(()))) && buf.filled().len() == before && buf.remaining() > 0 {
-            // They come before the end.
+            // The error arrives before the end of the stream.
             if let Some(Some(words)) = (&mut self.error).now_or_never() {
                 return Poll::Ready(Err(io::Error::other(words)));
             }
@@ -121,7 +121,7 @@ impl AsyncRead for Forwarded {
     }
 }
 
-impl AsyncWrite for Forwarded {
+impl AsyncWrite for ForwardedStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
@@ -135,14 +135,14 @@ impl AsyncWrite for Forwarded {
     }
 }
 
-/// What a kubelet says, in a line that can be read: its own is longer than a terminal is wide, and the reason comes last.
-fn brief(pod: &str, port: u16, words: &str) -> String {
+/// Shortens a kubelet error, which is wider than a terminal and has the reason last.
+fn shorten_kubelet_error(pod: &str, port: u16, words: &str) -> String {
     if words.contains("connection refused") {
-        return format!("nothing listens at port {port} of the pod {pod}");
+        return format!("nothing listens on port {port} of pod {pod}");
     }
     // `error forwarding port 8446 to pod 3f2a…, uid : the reason`
     let reason = words.split_once(", uid ").and_then(|(_, rest)| rest.split_once(": "));
-    format!("the port-forward to the pod {pod} failed: {}", reason.map_or(words, |(_, reason)| reason))
+    format!("port-forward to pod {pod} failed: {}", reason.map_or(words, |(_, reason)| reason))
 }
 
 fn is_ready(pod: &Pod) -> bool {
@@ -152,12 +152,12 @@ fn is_ready(pod: &Pod) -> bool {
     is_ready && pod.metadata.deletion_timestamp.is_none()
 }
 
-/// Where the router listens for agents.
-fn port(pod: &Pod) -> u16 {
+/// The port on which the router listens for agents.
+fn tunnel_port(pod: &Pod) -> u16 {
     let containers = pod.spec.iter().flat_map(|it| &it.containers);
     let mut ports = containers.flat_map(|it| it.ports.iter().flatten());
     let named = ports.find(|it| it.name.as_deref() == Some(PORT_NAME));
-    named.and_then(|it| u16::try_from(it.container_port).ok()).unwrap_or(PORT)
+    named.and_then(|it| u16::try_from(it.container_port).ok()).unwrap_or(DEFAULT_PORT)
 }
 
 #[cfg(test)]
@@ -179,8 +179,8 @@ mod tests {
     #[test]
     fn the_port_of_a_router_is_known_by_its_name() {
         let ports = json!([{"name": "http", "containerPort": 80}, {"name": "tunnel", "containerPort": 9000}]);
-        assert_eq!(port(&pod("True", &ports)), 9000);
-        assert_eq!(port(&pod("True", &json!([]))), PORT);
+        assert_eq!(tunnel_port(&pod("True", &ports)), 9000);
+        assert_eq!(tunnel_port(&pod("True", &json!([]))), DEFAULT_PORT);
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
     }
 
     fn is_refusal(error: &io::Error) -> bool {
-        error.get_ref().and_then(|it| it.downcast_ref::<Refusal>()).is_some()
+        error.get_ref().and_then(|it| it.downcast_ref::<PermanentDialError>()).is_some()
     }
 
     fn dialler() -> PortForward {
@@ -213,15 +213,15 @@ mod tests {
         let (dialler, mut last) = (dialler(), None);
         let all = [named("a", "True"), named("b", "True"), named("c", "True"), named("d", "False")];
         for _ in 0..50 {
-            let next = dialler.choose(&all).unwrap().metadata.name.clone();
+            let next = dialler.choose_router(&all).unwrap().metadata.name.clone();
             assert_ne!(next, last);
             assert_ne!(next.as_deref(), Some("d"));
             last = next;
         }
         let alone = [named("a", "True")];
-        assert!(dialler.choose(&alone).is_some());
-        assert!(dialler.choose(&alone).is_some(), "the only one is dialled again");
-        assert!(dialler.choose(&[]).is_none());
+        assert!(dialler.choose_router(&alone).is_some());
+        assert!(dialler.choose_router(&alone).is_some(), "the only one is dialled again");
+        assert!(dialler.choose_router(&[]).is_none());
     }
 
     #[tokio::test]
@@ -242,7 +242,7 @@ mod tests {
         let ends = async |words: Option<&str>| {
             let (mut far, stream) = tokio::io::duplex(64);
             let error = std::future::ready(words.map(str::to_owned)).fuse().boxed();
-            let mut forwarded = Forwarded { stream, error };
+            let mut forwarded = ForwardedStream { stream, error };
             far.write_all(b"bytes").await.unwrap();
             drop(far);
             let mut read = Vec::new();
@@ -258,13 +258,13 @@ mod tests {
     fn a_kubelet_s_words_are_cut_to_what_a_person_needs() {
         let said = |why: &str| {
             let words = format!("error forwarding port 8446 to pod 3f2a51c0, uid : {why}");
-            brief("router-0", 8446, &words)
+            shorten_kubelet_error("router-0", 8446, &words)
         };
         let refused = "failed to connect to localhost:8446 inside namespace \"3f2a51c0\", IPv4: dial tcp4 127.0.0.1:8446: \
                        connect: connection refused IPv6 dial tcp6: address localhost: no suitable address";
-        assert_eq!(said(refused), "nothing listens at port 8446 of the pod router-0");
+        assert_eq!(said(refused), "nothing listens on port 8446 of pod router-0");
         let gone = "failed to find sandbox \"3f2a51c0\" in store: not found";
-        assert_eq!(said(gone), format!("the port-forward to the pod router-0 failed: {gone}"));
-        assert_eq!(brief("router-0", 1, "no"), "the port-forward to the pod router-0 failed: no");
+        assert_eq!(said(gone), format!("port-forward to pod router-0 failed: {gone}"));
+        assert_eq!(shorten_kubelet_error("router-0", 1, "no"), "port-forward to pod router-0 failed: no");
     }
 }

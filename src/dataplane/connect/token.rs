@@ -1,4 +1,4 @@
-//! The developer's token: the one with which their kubeconfig asks the API server, and no other.
+//! The developer's bearer token: the one that their kubeconfig uses for the API server.
 
 use std::{future::Future, path::PathBuf, pin::Pin};
 
@@ -7,33 +7,33 @@ use kube::{
     Config,
     client::{Body, ConfigExt as _},
 };
-use sandbox_router::tunnel::agent::Tokens;
+use sandbox_router::tunnel::agent::TokenSource;
 use tower::{BoxError, Layer as _, ServiceExt as _, service_fn, util::BoxCloneSyncService};
 
-/// There is no token to show.
+/// The kubeconfig has no bearer token.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the kubeconfig has no token that could be shown to a router (a client certificate cannot); make one with `kubectl \
-     create token` and name its file with --token-file"
+    "the kubeconfig has no bearer token for the router (a client certificate does not work); create one with `kubectl \
+     create token` and pass its file with --token-file"
 )]
 pub struct NoToken;
 
-/// Signs a request as the kubeconfig says, and gives its headers back.
+/// Authenticates a request as the kubeconfig says and returns its headers.
 type Signer = BoxCloneSyncService<Request<Body>, Response<()>, BoxError>;
 
-/// The token of a kubeconfig. Whatever makes it (a file, `aws eks get-token`) is asked again when it is old.
+/// The token of a kubeconfig. Its source (a file, `aws eks get-token`) is queried again when the token expires.
 #[derive(Clone)]
 pub struct KubeToken(Signer);
 
 impl KubeToken {
-    /// Of this configuration, which may run the command that makes tokens.
+    /// For this configuration. May run its exec plugin.
     pub fn new(config: &Config) -> Result<Self, TokenError> {
-        let layer = config.auth_layer().map_err(TokenError::Made)?.ok_or(NoToken)?;
-        Ok(Self(BoxCloneSyncService::new(layer.layer(service_fn(headers_alone)))))
+        let layer = config.auth_layer().map_err(TokenError::AuthLayer)?.ok_or(NoToken)?;
+        Ok(Self(BoxCloneSyncService::new(layer.layer(service_fn(echo_headers)))))
     }
 
-    /// What signs our requests signs an empty one, of which only the signature is looked at.
-    async fn newest(self) -> Result<String, String> {
+    /// Runs an empty request through the auth layer and extracts its token.
+    async fn current_token(self) -> Result<String, String> {
         let signed = self.0.oneshot(Request::new(Body::empty())).await;
         let signed = signed.map_err(|error| error.to_string())?;
         let signed = signed.headers().get(header::AUTHORIZATION);
@@ -43,34 +43,34 @@ impl KubeToken {
     }
 }
 
-async fn headers_alone(request: Request<Body>) -> Result<Response<()>, BoxError> {
+async fn echo_headers(request: Request<Body>) -> Result<Response<()>, BoxError> {
     let mut answer = Response::new(());
     *answer.headers_mut() = request.into_parts().0.headers;
     Ok(answer)
 }
 
-/// Why there is no token.
+/// Why no token is available.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
     /// The kubeconfig has none.
     #[error(transparent)]
     Absent(#[from] NoToken),
-    /// It could not be made.
-    #[error("the kubeconfig's token could not be made")]
-    Made(#[source] kube::Error),
+    /// The auth layer cannot be built.
+    #[error("cannot obtain a token from the kubeconfig")]
+    AuthLayer(#[source] kube::Error),
 }
 
-impl Tokens for KubeToken {
+impl TokenSource for KubeToken {
     fn token(&self) -> Pin<Box<dyn Future<Output = Result<String, String>> + Send>> {
-        Box::pin(self.clone().newest())
+        Box::pin(self.clone().current_token())
     }
 }
 
-/// A token in a file, read anew every time.
+/// A token file, read for every connection.
 #[derive(Debug, Clone)]
 pub struct FileToken(pub PathBuf);
 
-impl Tokens for FileToken {
+impl TokenSource for FileToken {
     fn token(&self) -> Pin<Box<dyn Future<Output = Result<String, String>> + Send>> {
         let path = self.0.clone();
         Box::pin(async move {

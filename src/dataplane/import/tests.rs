@@ -6,8 +6,8 @@ fn read(text: &str) -> Value {
     serde_saphyr::from_str(text).unwrap()
 }
 
-fn options() -> Options {
-    Options { namespace: "default".into(), cluster_ref: false }
+fn options() -> ImportOptions {
+    ImportOptions { namespace: "default".into(), cluster_ref: false }
 }
 
 const SANDBOX: &str = r#"
@@ -39,7 +39,7 @@ spec:
 
 #[test]
 fn a_sandbox_file_becomes_a_sandbox_of_ours() {
-    let made = import(&read(SANDBOX), &options());
+    let made = import_document(&read(SANDBOX), &options());
     assert_eq!(made.problems, Vec::<String>::new());
     assert_eq!(made.objects.len(), 1);
     let sandbox = &made.objects[0];
@@ -59,7 +59,7 @@ fn a_sandbox_file_becomes_a_sandbox_of_ours() {
 
 #[test]
 fn a_cluster_may_be_one_of_ours() {
-    let made = import(&read(SANDBOX), &Options { cluster_ref: true, ..options() });
+    let made = import_document(&read(SANDBOX), &ImportOptions { cluster_ref: true, ..options() });
     assert_eq!(made.objects[0]["spec"]["clusterRef"], json!({"name": "staging"}));
     assert_eq!(made.notes, Vec::<String>::new());
 }
@@ -86,7 +86,7 @@ spec:
   defaultRouteGroup: {endpoints: [], mystery: 1}
 "#,
     );
-    let notes = import(&file, &options()).notes.join("\n");
+    let notes = import_document(&file, &options()).notes.join("\n");
     for field in [
         "extra is",
         "spec.resources",
@@ -118,7 +118,7 @@ spec:
   defaultRouteGroup: {endpoints: [{name: web, target: "http://web.a.svc"}]}
 "#,
     );
-    let made = import(&file, &options());
+    let made = import_document(&file, &options());
     assert_eq!(made.problems, Vec::<String>::new());
     let kinds: Vec<_> =
         made.objects.iter().map(|it| format!("{} {}", it["kind"], it["metadata"]["namespace"])).collect();
@@ -142,7 +142,7 @@ spec:
   endpoints: [{name: frontend-endpoint, target: "http://frontend.hotrod.svc:8080"}]
 "#,
     );
-    let made = import(&file, &options());
+    let made = import_document(&file, &options());
     assert_eq!(made.problems, Vec::<String>::new());
     let group = &made.objects[0];
     assert_eq!(group["kind"], "RouteGroup");
@@ -154,18 +154,18 @@ spec:
 fn what_our_rules_refuse_is_said() {
     let name = "a-name-that-is-longer-than-thirty-characters";
     let file = json!({"name": name, "spec": {"forks": [{"forkOf": {"kind": "Deployment", "name": "x"}}]}});
-    let made = import(&file, &options());
+    let made = import_document(&file, &options());
     assert_eq!(made.problems.len(), 1);
     assert!(made.problems[0].contains("metadata.name"), "{:?}", made.problems);
-    assert_eq!(import(&json!({}), &options()).problems.len(), 1);
-    assert_eq!(import(&json!([1]), &options()).problems.len(), 1);
+    assert_eq!(import_document(&json!({}), &options()).problems.len(), 1);
+    assert_eq!(import_document(&json!([1]), &options()).problems.len(), 1);
 }
 
 #[test]
 fn a_group_with_a_cluster_of_ours_says_where_it_belongs() {
     let file =
         json!({"name": "g", "spec": {"cluster": "dev-eu", "match": {"label": {"key": "a", "value": "b"}}}});
-    let made = import(&file, &Options { cluster_ref: true, ..options() });
+    let made = import_document(&file, &ImportOptions { cluster_ref: true, ..options() });
     assert_eq!(made.notes.len(), 1, "{:?}", made.notes);
     assert!(made.notes[0].contains("apply the RouteGroup g to the cluster \"dev-eu\""), "{:?}", made.notes);
 }
@@ -176,7 +176,7 @@ fn every_parameter_of_a_template_is_named() {
         "forkOf": {"kind": "Deployment", "name": "cart"},
         "customizations": {"images": [{"image": "cart:@{tag}-@{arch}"}]},
     }]}});
-    let notes = import(&file, &options()).notes.join("\n");
+    let notes = import_document(&file, &options()).notes.join("\n");
     for said in ["name: the parameter @{dev}", "images[0].image: the parameter @{tag}", "@{arch}"] {
         assert!(notes.contains(said), "{said} is not in\n{notes}");
     }
@@ -187,7 +187,7 @@ fn a_label_that_kubernetes_would_refuse_is_named_and_left_out() {
     let labels =
         json!({"repo": "acme/checkout", "team": "cart", "pr": 12, "bad key": "x", "example.com/a": ""});
     let forks = json!([{"forkOf": {"kind": "Deployment", "name": "cart"}}]);
-    let made = import(&json!({"name": "a", "spec": {"labels": labels, "forks": forks}}), &options());
+    let made = import_document(&json!({"name": "a", "spec": {"labels": labels, "forks": forks}}), &options());
     let taken = &made.objects[0]["metadata"]["labels"];
     assert_eq!(*taken, json!({"team": "cart", "pr": "12", "example.com/a": ""}));
     let notes = made.notes.join("\n");
@@ -210,7 +210,7 @@ fn what_is_not_known_inside_of_what_is_taken_over_is_named_too() {
         }}],
         "defaultRouteGroup": {"endpoints": [{"name": "web", "target": "http://web.a.svc", "auth": "none"}]},
     }});
-    let notes = [&group, &sandbox].map(|it| import(it, &options()).notes.join("\n")).join("\n");
+    let notes = [&group, &sandbox].map(|it| import_document(it, &options()).notes.join("\n")).join("\n");
     for field in [
         "spec.match.any[0].label.op",
         "spec.match.none",
@@ -228,7 +228,7 @@ fn the_group_over_several_namespaces_ends_with_its_sandboxes() {
     let forks = json!([{"forkOf": {"kind": "Deployment", "namespace": "a", "name": "cart"}},
                        {"forkOf": {"kind": "Deployment", "namespace": "b", "name": "pay"}}]);
     let file = json!({"name": "both", "spec": {"forks": forks, "ttl": {"duration": "1d", "offsetFrom": "updatedAt"}}});
-    let made = import(&file, &options());
+    let made = import_document(&file, &options());
     assert_eq!(made.problems, Vec::<String>::new());
     assert_eq!(made.objects[2]["spec"]["ttl"], json!({"duration": "1m", "offsetFrom": "noMatchedSandboxes"}));
 }

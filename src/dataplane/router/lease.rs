@@ -1,4 +1,4 @@
-//! What a router says of itself, in its Lease.
+//! Publishes the applied table and the listener ports of a router in its Lease.
 
 use std::{
     collections::BTreeMap,
@@ -14,42 +14,42 @@ use sandbox::api::names;
 use terraform_driver::clock;
 use tokio::{sync::watch, time::sleep};
 
-use super::{super::LISTENERS_ANNOTATION, Settings, labels};
-use crate::k8s::{Kube, Removal};
+use super::{super::LISTENERS_ANNOTATION, RouterSettings, labels};
+use crate::k8s::{DeletionPropagation, KubeClient};
 
-/// How often a Lease is renewed that has nothing new to say.
+/// Renew interval of an unchanged Lease.
 const RENEW: Duration = Duration::from_secs(10);
 
-/// The table that requests go by.
+/// The table that the proxy uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct InForce {
+pub(super) struct AppliedTable {
     pub(super) revision: String,
-    /// Where the router listens.
+    /// The ports on which the router listens.
     pub(super) listeners: Vec<u16>,
 }
 
-/// Says which table is in force, and where the router listens.
-pub(super) struct Publisher {
-    kube: Kube,
+/// Publishes the applied table and the listener ports.
+pub(super) struct LeasePublisher {
+    kube: KubeClient,
     namespace: String,
     name: String,
     uid: Option<String>,
-    /// What was said last, and when.
-    said: Mutex<Option<(String, String, Instant)>>,
+    /// Revision and ports published last, and when.
+    last_published: Mutex<Option<(String, String, Instant)>>,
 }
 
-impl Publisher {
-    pub(super) fn new(kube: Kube, settings: &Settings) -> Self {
-        let Settings { namespace, name, uid, .. } = settings.clone();
-        Self { kube, namespace, name, uid, said: Mutex::new(None) }
+impl LeasePublisher {
+    pub(super) fn new(kube: KubeClient, settings: &RouterSettings) -> Self {
+        let RouterSettings { namespace, name, uid, .. } = settings.clone();
+        Self { kube, namespace, name, uid, last_published: Mutex::new(None) }
     }
 
-    /// Says what is in force whenever that is another, and again before the Lease is old, without end. Tables do not wait
-    /// for it: an API server that is slow to write may be quick to tell.
-    pub(super) async fn keep(&self, mut in_force: watch::Receiver<Option<InForce>>) {
+    /// Publishes every change and renews the Lease, until the sender is dropped. Applying tables does not wait for it: the API
+    /// server may serve watches while its writes are slow.
+    pub(super) async fn run(&self, mut in_force: watch::Receiver<Option<AppliedTable>>) {
         loop {
             let now = in_force.borrow_and_update().clone();
-            if let Some(InForce { revision, listeners }) = now {
+            if let Some(AppliedTable { revision, listeners }) = now {
                 self.publish(&revision, listeners).await;
             }
             tokio::select! {
@@ -59,32 +59,32 @@ impl Publisher {
         }
     }
 
-    /// Says it, if it is news or was said long ago. Nobody is served worse while it cannot be said: it is tried again.
+    /// Publishes if changed or due for renewal. An error is retried and does not affect traffic.
     async fn publish(&self, revision: &str, mut sorted: Vec<u16>) {
         sorted.sort_unstable();
         let ports = sorted.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-        if self.is_old_news(revision, &ports) {
+        if self.is_published(revision, &ports) {
             return;
         }
-        match self.kube.apply(&self.lease(revision, &ports)).await {
+        match self.kube.apply(&self.build_lease(revision, &ports)).await {
             Ok(_) => {
-                let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut said = self.last_published.lock().unwrap_or_else(PoisonError::into_inner);
                 *said = Some((revision.to_owned(), ports, Instant::now()));
             }
-            Err(error) => tracing::warn!(%error, "the Lease of this router cannot be written"),
+            Err(error) => tracing::warn!(%error, "failed to write the router's Lease, retrying"),
         }
     }
 
-    fn is_old_news(&self, revision: &str, ports: &str) -> bool {
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+    fn is_published(&self, revision: &str, ports: &str) -> bool {
+        let said = self.last_published.lock().unwrap_or_else(PoisonError::into_inner);
         let is_same = |(before, open, at): &(String, String, Instant)| {
             before == revision && open == ports && at.elapsed() < RENEW
         };
         said.as_ref().is_some_and(is_same)
     }
 
-    fn lease(&self, revision: &str, ports: &str) -> Lease {
-        // The Lease of a pod that is gone is nobody's.
+    fn build_lease(&self, revision: &str, ports: &str) -> Lease {
+        // Garbage collects the Lease with its pod.
         let owner = self.uid.as_ref().map(|uid| OwnerReference {
             api_version: "v1".to_owned(),
             kind: "Pod".to_owned(),
@@ -114,16 +114,16 @@ impl Publisher {
         }
     }
 
-    /// The router is gone.
+    /// Deletes the Lease.
     pub(super) async fn withdraw(&self) {
         let found = self.kube.get::<Lease>(Some(&self.namespace), &self.name).await;
         let removed = match found {
-            Ok(Some(lease)) => self.kube.delete(&lease, Removal::Background).await.map(drop),
+            Ok(Some(lease)) => self.kube.delete(&lease, DeletionPropagation::Background).await.map(drop),
             Ok(None) => Ok(()),
             Err(error) => Err(error),
         };
         if let Err(error) = removed {
-            tracing::warn!(%error, "the Lease of this router cannot be removed");
+            tracing::warn!(%error, "failed to delete the router's Lease");
         }
     }
 }

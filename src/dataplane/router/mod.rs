@@ -1,11 +1,11 @@
-//! `capt router`: the data plane of one namespace.
+//! `capt router`: the router of one namespace.
 //!
-//! It watches what routes are made of, makes the table with the same pure function as the controllers, puts it into force,
-//! and says in its Lease which table that is and where it listens. While the API server is away the last table stays. It
-//! is not ready before it has seen everything once.
+//! Watches the inputs of the route table, builds it with the same pure function as the controllers, applies it to the proxy,
+//! and publishes its revision and the listener ports in a Lease. Keeps the last table while the API server is unavailable.
+//! Not ready before all watches are synced.
 
-pub mod descriptors;
 mod lease;
+pub mod nofile_limit;
 
 use std::{
     collections::BTreeMap,
@@ -18,8 +18,8 @@ use std::{
 use anyhow::Context as _;
 use futures::FutureExt as _;
 use sandbox_router::{
-    proxy::{Proxy, Settings as ProxySettings},
-    tunnel::{Times, gateway::Gateway},
+    proxy::{Proxy, ProxySettings},
+    tunnel::{TunnelTimeouts, gateway::Gateway},
 };
 use tokio::{
     net::TcpListener,
@@ -29,61 +29,61 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::lease::{InForce, Publisher};
-use super::tunnel::{ApiServer, Late, Router, expected, report};
-use super::watched::{View, Watched, Watches};
-use crate::k8s::Kube;
+use self::lease::{AppliedTable, LeasePublisher};
+use super::route_inputs::{RouteInputs, TableScope, WatchSet};
+use super::tunnel::{ApiServerAuthority, LateCertificate, RouterIdentity, expected_session, report_sessions};
+use crate::k8s::KubeClient;
 
-/// Changes that come together make one table.
-const TOGETHER: Duration = Duration::from_millis(20);
+/// Changes within this window lead to a single table.
+const TABLE_DEBOUNCE: Duration = Duration::from_millis(20);
 
-/// What a router is told.
+/// Settings of a router.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct RouterSettings {
     /// The namespace whose Services it serves.
     pub namespace: String,
-    /// Of its pod, and of its Lease.
+    /// Name of its pod and its Lease.
     pub name: String,
-    /// Of its pod: the Lease goes with it.
+    /// Uid of its pod, which owns the Lease.
     pub uid: Option<String>,
-    /// Where the other routers reach it.
+    /// Address at which the other routers reach it.
     pub address: Option<IpAddr>,
     /// The domain of preview hosts.
     pub domain: Option<String>,
-    /// Where developers' machines connect.
+    /// Listen address for agents.
     pub tunnel: Option<SocketAddr>,
-    /// How long it goes on after it said that it stops: who balances has to learn of it.
+    /// How long it keeps serving after it became unready, until load balancers have noticed.
     pub linger: Duration,
-    /// The proxy's own.
+    /// Settings of the proxy.
     pub proxy: ProxySettings,
 }
 
-/// Runs until `stop`, and then until its requests have ended.
-pub async fn run(kube: Kube, settings: Settings, stop: CancellationToken) -> anyhow::Result<()> {
-    let gateway = Gateway::new(Arc::new(ApiServer::new(kube.clone())), Times::default());
+/// Runs until `stop`, then until its requests have finished.
+pub async fn run(kube: KubeClient, settings: RouterSettings, stop: CancellationToken) -> anyhow::Result<()> {
+    let gateway = Gateway::new(Arc::new(ApiServerAuthority::new(kube.clone())), TunnelTimeouts::default());
     let proxy = ProxySettings { name: settings.name.clone(), ..settings.proxy.clone() };
     let proxy = Proxy::start(proxy, Arc::new(Arc::clone(&gateway)))?;
     let ended = CancellationToken::new();
-    let mut tasks = open_door(&kube, &settings, &gateway, &ended).await?;
-    let publisher = Publisher::new(kube.clone(), &settings);
+    let mut tasks = serve_tunnel(&kube, &settings, &gateway, &ended).await?;
+    let publisher = LeasePublisher::new(kube.clone(), &settings);
     let (tell, told) = watch::channel(None);
-    let mut followed = std::pin::pin!(follow(&kube, &settings, (&proxy, &gateway), tell));
+    let mut followed = std::pin::pin!(apply_tables(&kube, &settings, (&proxy, &gateway), tell));
     let outcome = tokio::select! {
         followed = &mut followed => followed,
-        // It ends with who tells it.
-        () = publisher.keep(told) => Ok(()),
+        // Ends when the sender is dropped.
+        () = publisher.run(told) => Ok(()),
         Some(broken) = tasks.join_next() => match broken {
-            Ok(()) => Err(anyhow::anyhow!("a part of the router ended by itself; this is a bug in capt")),
-            Err(error) => Err(anyhow::Error::from(error).context("a part of the router broke")),
+            Ok(()) => Err(anyhow::anyhow!("a router task ended unexpectedly; this is a bug in capt")),
+            Err(error) => Err(anyhow::Error::from(error).context("a router task failed")),
         },
         () = stop.cancelled() => Ok(()),
     };
-    // Who balances learns of it first, and agents go to another router while this one still answers; then nobody comes any
-    // more; then the last ones leave.
+    // Drain order: load balancers stop selecting this router and agents move to another one while it still answers; then it
+    // refuses new connections; then the last requests finish.
     proxy.retire();
     gateway.retire();
     if outcome.is_ok() {
-        // With tables that say where they went. One that ends early ends nothing else.
+        // Keep applying tables, which contain the new routers of the agents; an error there must not end the drain.
         let _lingered = timeout(settings.linger, followed.then(|_| pending::<()>())).await;
     }
     proxy.stop().await;
@@ -93,65 +93,65 @@ pub async fn run(kube: Kube, settings: Settings, stop: CancellationToken) -> any
     outcome
 }
 
-/// Serves agents, and tells of them, until it is `ended`.
-async fn open_door(
-    kube: &Kube,
-    settings: &Settings,
+/// Serves agents and reports their sessions until `ended`.
+async fn serve_tunnel(
+    kube: &KubeClient,
+    settings: &RouterSettings,
     gateway: &Arc<Gateway>,
     ended: &CancellationToken,
 ) -> anyhow::Result<JoinSet<()>> {
     let mut tasks = JoinSet::new();
     let Some(address) = settings.tunnel else { return Ok(tasks) };
-    let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen at {address}"))?;
-    let late = Arc::new(Late::default());
-    let tls = Arc::new(late.config().context("cannot serve the tunnel with TLS")?);
+    let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
+    let late = Arc::new(LateCertificate::default());
+    let tls = Arc::new(late.server_config().context("cannot serve the tunnel with TLS")?);
     tasks.spawn(Arc::clone(gateway).serve(listener, Some(tls), ended.clone()));
-    tasks.spawn(late.keep(kube.clone(), settings.namespace.clone(), ended.clone()));
-    let me = Router { name: settings.name.clone(), address: settings.address.map(|it| it.to_string()) };
+    tasks.spawn(late.run(kube.clone(), settings.namespace.clone(), ended.clone()));
+    let me =
+        RouterIdentity { name: settings.name.clone(), address: settings.address.map(|it| it.to_string()) };
     let here = Some(settings.namespace.clone());
-    tasks.spawn(report(kube.clone(), here, Arc::clone(gateway), me, ended.clone()));
+    tasks.spawn(report_sessions(kube.clone(), here, Arc::clone(gateway), me, ended.clone()));
     Ok(tasks)
 }
 
-/// Makes a table of what is there, again and again.
-async fn follow(
-    kube: &Kube,
-    settings: &Settings,
+/// Builds and applies a table after every change.
+async fn apply_tables(
+    kube: &KubeClient,
+    settings: &RouterSettings,
     (proxy, gateway): (&Proxy, &Gateway),
-    in_force: watch::Sender<Option<InForce>>,
+    in_force: watch::Sender<Option<AppliedTable>>,
 ) -> anyhow::Result<()> {
-    let (mut watches, mut changes) = Watches::new(
-        |error| tracing::warn!(%error, "a watch of the router has trouble; the last table stays"),
-    );
+    let (mut watches, mut changes) =
+        WatchSet::new(|error| tracing::warn!(%error, "watch error, keeping the last route table"));
     let here = Some(settings.namespace.as_str());
-    let seen = Watched::new(&mut watches, kube.client(), None, here);
-    seen.ready().await.context("a watch ended before it began")?;
-    // Before the first request: this may be a container that was started anew, and its agents are on their way back.
-    for expected in seen.locals().iter().filter_map(|it| expected(it, &settings.name)) {
-        gateway.expect(&expected);
+    let seen = RouteInputs::new(&mut watches, kube.client(), None, here);
+    seen.wait_ready().await.context("a watch ended before its first list")?;
+    // Before the first request: after a container restart, the agents of this router are reconnecting.
+    for expected in seen.locals().iter().filter_map(|it| expected_session(it, &settings.name)) {
+        gateway.expect_session(&expected);
     }
-    let view = View { domain: settings.domain.as_deref(), scope: here };
+    let view = TableScope { domain: settings.domain.as_deref(), namespace: here };
     let mut listeners: Option<Vec<u16>> = None;
     loop {
         changes.mark_unchanged();
-        let made = seen.routes(view);
+        let made = seen.build_routes(view);
         let revision = made.revisions.get(&settings.namespace).cloned().unwrap_or_default();
         if listeners.is_none() || made.table.revision() != proxy.table().revision() {
             let wanted = made.table.listeners().map(|(port, _)| port).collect::<Vec<_>>();
             let applied = proxy.apply(made.table).await;
             let is_open = |port: &u16| applied.failed.iter().all(|(failed, _)| failed != port);
             let open = wanted.into_iter().filter(is_open).collect::<Vec<_>>();
-            tracing::info!(revision, listeners = open.len(), "a table is in force");
+            tracing::info!(revision, listeners = open.len(), "route table applied");
             listeners = Some(open);
         }
-        let now = Some(InForce { revision, listeners: listeners.clone().unwrap_or_default() });
+        let now = Some(AppliedTable { revision, listeners: listeners.clone().unwrap_or_default() });
         in_force.send_if_modified(|said| std::mem::replace(said, now.clone()) != now);
         changes.changed().await.context("the watches ended")?;
-        sleep(TOGETHER).await;
+        sleep(TABLE_DEBOUNCE).await;
     }
 }
 
-/// Labels of everything that is a router's.
+/// Labels of the objects of a router.
 fn labels() -> BTreeMap<String, String> {
-    BTreeMap::from([(sandbox::api::names::ROUTER_LABEL.to_owned(), super::ROUTER.to_owned())])
+    BTreeMap::from([(sandbox::api::names::ROUTER_LABEL.to_owned(), super::ROUTER_LABEL_VALUE.to_owned())])
 }

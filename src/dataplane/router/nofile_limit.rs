@@ -1,17 +1,17 @@
-//! Descriptors: a router needs one for each caller and one for each connection to a pod. Many systems give a process a thousand, and as
-//! many as it likes if it asks.
+//! Raises `RLIMIT_NOFILE`: a router needs a file descriptor per client and per upstream connection, and the soft limit is often
+//! 1024.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Asks for as many as there may be.
-pub fn raise() {
+/// Raises the soft limit to the hard limit.
+pub fn raise_nofile_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
         return;
     }
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
         let had = current.unwrap_or(u64::MAX);
-        tracing::warn!(%error, had, "the limit of open files cannot be raised: that is how many connections there can be");
+        tracing::warn!(%error, had, "failed to raise RLIMIT_NOFILE, which bounds the number of connections");
     }
 }
 
@@ -23,7 +23,7 @@ mod tests {
     fn as_many_as_there_may_be_are_asked_for() {
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
         setrlimit(Resource::Nofile, Rlimit { current: Some(512), maximum }).unwrap();
-        raise();
+        raise_nofile_limit();
         assert_eq!(getrlimit(Resource::Nofile), Rlimit { current: maximum, maximum });
     }
 }

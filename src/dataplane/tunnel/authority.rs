@@ -1,5 +1,4 @@
-//! Whether somebody may serve a `LocalWorkload`: the API server knows whose a token is, and what they may do. There is no
-//! other list of users.
+//! Authorizes agents for a `LocalWorkload` with a `TokenReview` and a `SubjectAccessReview`. There is no other user database.
 
 use std::{collections::BTreeMap, future::Future, pin::Pin};
 
@@ -9,73 +8,81 @@ use k8s_openapi::api::{
 };
 use sandbox::api::{LocalWorkload, names};
 use sandbox_router::tunnel::{
-    Workload,
-    gateway::{Authority, Grant, Refused},
+    WorkloadName,
+    gateway::{AuthorizeError, Authorizer, SessionGrant},
 };
 
-use super::words::{grace, told};
-use crate::k8s::{K8sError, Kube};
+use super::session_status::{epoch_and_holder, grace_period};
+use crate::k8s::{K8sError, KubeClient};
 
-/// Asks the API server.
+/// Authorizes agents by the API server.
 #[derive(Debug, Clone)]
-pub struct ApiServer {
-    kube: Kube,
+pub struct ApiServerAuthority {
+    kube: KubeClient,
 }
 
-impl ApiServer {
-    /// Through this client; it has to be allowed to create reviews and to read local workloads.
-    pub fn new(kube: Kube) -> Self {
+impl ApiServerAuthority {
+    /// With this client, which needs permission to create reviews and to read local workloads.
+    pub fn new(kube: KubeClient) -> Self {
         Self { kube }
     }
 
-    async fn ask(self, token: String, workload: Workload) -> Result<Grant, Refused> {
+    async fn check_access(
+        self,
+        token: String,
+        workload: WorkloadName,
+    ) -> Result<SessionGrant, AuthorizeError> {
         let user = self.authenticate(token).await?;
         self.authorize(&user, &workload).await?;
-        // Only now: whether it exists is nobody else's business.
+        // After the authorization, so that the existence of the object is not revealed.
         let found = self.kube.get::<LocalWorkload>(Some(workload.namespace()), workload.name()).await;
-        let found = found.map_err(|error| unknown(&error))?.ok_or(Refused::Absent)?;
+        let found = found.map_err(|error| review_failed(&error))?.ok_or(AuthorizeError::NotFound)?;
         if found.metadata.deletion_timestamp.is_some() {
-            return Err(Refused::Absent);
+            return Err(AuthorizeError::NotFound);
         }
-        let (epoch, holder) = told(&found.status.unwrap_or_default());
-        let grace = grace(&found.spec.disconnect_grace_period);
-        Ok(Grant { user: user.username.unwrap_or_default(), grace, epoch, holder })
+        let (epoch, holder) = epoch_and_holder(&found.status.unwrap_or_default());
+        let grace = grace_period(&found.spec.disconnect_grace_period);
+        Ok(SessionGrant { user: user.username.unwrap_or_default(), grace, epoch, holder })
     }
 
-    async fn authenticate(&self, token: String) -> Result<UserInfo, Refused> {
+    async fn authenticate(&self, token: String) -> Result<UserInfo, AuthorizeError> {
         let spec = TokenReviewSpec { token: Some(token), audiences: None };
         let review = TokenReview { spec, ..TokenReview::default() };
-        let review = self.kube.create(&review).await.map_err(|error| unknown(&error))?;
+        let review = self.kube.create(&review).await.map_err(|error| review_failed(&error))?;
         let status = review.status.unwrap_or_default();
         let user = status.user.filter(|it| it.username.as_ref().is_some_and(|it| !it.is_empty()));
         match (status.authenticated, user) {
             (Some(true), Some(user)) => Ok(user),
             _ => {
                 let why = status.error.filter(|it| !it.is_empty());
-                let why = why.unwrap_or_else(|| "the API server does not know it, or no longer".to_owned());
-                Err(Refused::Unauthenticated(why))
+                let why = why
+                    .unwrap_or_else(|| "the API server does not recognize it, or it has expired".to_owned());
+                Err(AuthorizeError::Unauthenticated(why))
             }
         }
     }
 
-    async fn authorize(&self, user: &UserInfo, workload: &Workload) -> Result<(), Refused> {
-        let review = SubjectAccessReview { spec: question(user, workload), ..SubjectAccessReview::default() };
-        let review = self.kube.create(&review).await.map_err(|error| unknown(&error))?;
+    async fn authorize(&self, user: &UserInfo, workload: &WorkloadName) -> Result<(), AuthorizeError> {
+        let review = SubjectAccessReview {
+            spec: access_review_spec(user, workload),
+            ..SubjectAccessReview::default()
+        };
+        let review = self.kube.create(&review).await.map_err(|error| review_failed(&error))?;
         let status = review.status.unwrap_or_default();
         if status.allowed && status.denied != Some(true) {
             return Ok(());
         }
         let who = user.username.clone().unwrap_or_default();
-        Err(Refused::Forbidden(format!(
-            "{who} may not connect to the LocalWorkload {workload}: allow the verb `connect` on \
+        Err(AuthorizeError::Forbidden(format!(
+            "{who} may not connect to LocalWorkload {workload}: grant the verb `connect` on \
              `localworkloads/tunnel` of {}",
             names::GROUP
         )))
     }
 }
 
-/// May this user `connect` to `localworkloads/tunnel` of that name?
-fn question(user: &UserInfo, workload: &Workload) -> SubjectAccessReviewSpec {
+/// The review: may this user `connect` to `localworkloads/tunnel` of that name?
+fn access_review_spec(user: &UserInfo, workload: &WorkloadName) -> SubjectAccessReviewSpec {
     let extra: BTreeMap<String, Vec<String>> = user.extra.clone().unwrap_or_default();
     SubjectAccessReviewSpec {
         user: user.username.clone(),
@@ -96,16 +103,16 @@ fn question(user: &UserInfo, workload: &Workload) -> SubjectAccessReviewSpec {
     }
 }
 
-fn unknown(error: &K8sError) -> Refused {
-    Refused::Unknown(error.to_string())
+fn review_failed(error: &K8sError) -> AuthorizeError {
+    AuthorizeError::Unavailable(error.to_string())
 }
 
-impl Authority for ApiServer {
-    fn check(
+impl Authorizer for ApiServerAuthority {
+    fn authorize(
         &self,
         token: String,
-        workload: Workload,
-    ) -> Pin<Box<dyn Future<Output = Result<Grant, Refused>> + Send>> {
-        Box::pin(self.clone().ask(token, workload))
+        workload: WorkloadName,
+    ) -> Pin<Box<dyn Future<Output = Result<SessionGrant, AuthorizeError>> + Send>> {
+        Box::pin(self.clone().check_access(token, workload))
     }
 }

@@ -1,5 +1,4 @@
-//! What the gateway of a router asks and tells the API server: whether somebody may connect, who is connected, and whose
-//! certificate agents may trust.
+//! Connects the tunnel gateway of a router with the API server: authorizes agents, reports sessions, publishes the CA.
 //!
 //! A router serves tunnels with these lines; the [`Gateway`] is also the `Locals` of its proxy:
 //!
@@ -14,12 +13,12 @@
 
 mod authority;
 mod report;
+mod session_status;
 mod tls;
-mod words;
 
 pub use self::{
-    authority::ApiServer,
-    report::{Router, report},
+    authority::ApiServerAuthority,
+    report::{RouterIdentity, report_sessions},
     tls::{AUTHORITY, AUTHORITY_KEY, server_name},
 };
-pub(super) use self::{tls::Late, words::expected};
+pub(super) use self::{session_status::expected_session, tls::LateCertificate};

@@ -1,5 +1,4 @@
-//! Writes into the status of local workloads who is connected to this router: on every transition, and otherwise at most
-//! every thirty seconds.
+//! Writes the sessions of this router to the status of their local workloads: on every transition, otherwise at most every 30 s.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -14,34 +13,34 @@ use kube::{
 };
 use sandbox::api::LocalWorkload;
 use sandbox_router::tunnel::{
-    Workload,
-    gateway::{Gateway, View},
+    WorkloadName,
+    gateway::{Gateway, SessionStatus},
 };
 use terraform_driver::clock;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::words::{Deed, HEARTBEAT, compare, news};
-use crate::k8s::{Events, Kube};
+use super::session_status::{HEARTBEAT, SessionAction, decide_action, session_event};
+use crate::k8s::{EventPublisher, KubeClient};
 
-/// Which router this is.
+/// The identity of a router.
 #[derive(Debug, Clone)]
-pub struct Router {
+pub struct RouterIdentity {
     /// The name of its pod.
     pub name: String,
-    /// Where the other routers reach it.
+    /// Address at which the other routers reach it.
     pub address: Option<String>,
 }
 
-/// How soon a write that failed is tried again.
-const AGAIN: Duration = Duration::from_secs(2);
+/// Retry delay after a failed write.
+const WRITE_RETRY: Duration = Duration::from_secs(2);
 
-/// Runs until `stop`. `namespace` is where the router's workloads are; all of them without one.
-pub async fn report(
-    kube: Kube,
+/// Runs until `stop`. Covers the local workloads of `namespace`, or of all namespaces if `None`.
+pub async fn report_sessions(
+    kube: KubeClient,
     namespace: Option<String>,
     gateway: Arc<Gateway>,
-    me: Router,
+    me: RouterIdentity,
     stop: CancellationToken,
 ) {
     let client = kube.client().clone();
@@ -53,40 +52,40 @@ pub async fn report(
     let mut changes = gateway.changes();
     let mut beat = interval(HEARTBEAT);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut known = Known::default();
-    let mouth = Events::new(kube.clone(), "capt/router", &me.name);
+    let mut known = WorkloadCache::default();
+    let mouth = EventPublisher::new(kube.clone(), "capt/router", &me.name);
     loop {
-        let is_settled = known.speak((&kube, &mouth), &gateway, &me).await;
+        let is_settled = known.write_statuses((&kube, &mouth), &gateway, &me).await;
         tokio::select! {
             event = events.next() => match event {
-                Some(Ok(event)) => known.hear(event, &gateway),
-                Some(Err(error)) => tracing::debug!(%error, "the watch of local workloads stumbled"),
+                Some(Ok(event)) => known.apply_event(event, &gateway),
+                Some(Err(error)) => tracing::debug!(%error, "watch error, restarting"),
                 None => return,
             },
             moved = changes.changed() => if moved.is_err() { return },
             _ = beat.tick() => {}
-            () = tokio::time::sleep(AGAIN), if !is_settled => {}
+            () = tokio::time::sleep(WRITE_RETRY), if !is_settled => {}
             () = stop.cancelled() => return,
         }
     }
 }
 
-/// The objects, as last seen.
+/// Cache of the local workloads.
 #[derive(Default)]
-struct Known {
-    objects: HashMap<Workload, LocalWorkload>,
-    /// Those that a list has named so far.
-    listed: Option<Vec<Workload>>,
+struct WorkloadCache {
+    objects: HashMap<WorkloadName, LocalWorkload>,
+    /// Objects returned so far by the list in progress.
+    listed: Option<Vec<WorkloadName>>,
 }
 
-impl Known {
-    fn hear(&mut self, event: Event<DeserializeGuard<LocalWorkload>>, gateway: &Gateway) {
+impl WorkloadCache {
+    fn apply_event(&mut self, event: Event<DeserializeGuard<LocalWorkload>>, gateway: &Gateway) {
         match event {
             Event::Init => self.listed = Some(Vec::new()),
             Event::InitApply(object) | Event::Apply(object) => {
-                // One that cannot be read is the controller's concern.
+                // The controller reports undecodable objects.
                 let Ok(object) = object.0 else { return };
-                let workload = workload(&object);
+                let workload = workload_key(&object);
                 if let Some(listed) = &mut self.listed {
                     listed.push(workload.clone());
                 }
@@ -94,44 +93,49 @@ impl Known {
             }
             Event::Delete(object) => {
                 let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-                self.gone(&Workload::new(&namespace, &name), gateway);
+                self.remove(&WorkloadName::new(&namespace, &name), gateway);
             }
             Event::InitDone => {
                 let listed = self.listed.take().unwrap_or_default();
-                let lost: Vec<Workload> =
+                let lost: Vec<WorkloadName> =
                     self.objects.keys().filter(|it| !listed.contains(it)).cloned().collect();
                 for it in &lost {
-                    self.gone(it, gateway);
+                    self.remove(it, gateway);
                 }
             }
         }
     }
 
-    fn gone(&mut self, workload: &Workload, gateway: &Gateway) {
+    fn remove(&mut self, workload: &WorkloadName, gateway: &Gateway) {
         self.objects.remove(workload);
-        gateway.forget(workload, "the LocalWorkload was deleted");
+        gateway.remove_workload(workload, "the LocalWorkload was deleted");
     }
 
-    /// Says what is not said yet; whether all of it could be.
-    async fn speak(&mut self, (kube, mouth): (&Kube, &Events), gateway: &Gateway, me: &Router) -> bool {
+    /// Writes outdated statuses; returns whether all writes succeeded.
+    async fn write_statuses(
+        &mut self,
+        (kube, mouth): (&KubeClient, &EventPublisher),
+        gateway: &Gateway,
+        me: &RouterIdentity,
+    ) -> bool {
         let mut is_settled = true;
         for view in gateway.sessions() {
             let Some(object) = self.objects.get(&view.workload) else { continue };
-            match compare(object, &view, me, clock::now()) {
-                Deed::Nothing => {}
-                Deed::Yield(why) => gateway.give_up(&view.workload, view.epoch, &why),
-                Deed::Write(new) => {
+            match decide_action(object, &view, me, clock::now()) {
+                SessionAction::Unchanged => {}
+                SessionAction::Yield(why) => gateway.fence_session(&view.workload, view.epoch, &why),
+                SessionAction::WriteStatus(new) => {
                     match kube.write_status(object, object.status.as_ref(), new.as_ref()).await {
                         Ok(_) => {
                             let why = view.why.as_deref().unwrap_or_default();
-                            if let Some(news) = news(object.status.as_ref(), &new, why) {
-                                mouth.tell(object, news).await;
+                            if let Some(news) = session_event(object.status.as_ref(), &new, why) {
+                                mouth.publish(object, news).await;
                             }
-                            self.wrote(&view, *new);
+                            self.record_status(&view, *new);
                         }
                         Err(error) => {
-                            // A conflict is solved by the watch, which brings the newer object.
-                            tracing::debug!(workload = %view.workload, %error, "its session is not said yet");
+                            // After a conflict, the watch delivers the newer object.
+                            tracing::debug!(workload = %view.workload, %error, "failed to write the session status, retrying");
                             is_settled = false;
                         }
                     }
@@ -141,14 +145,14 @@ impl Known {
         is_settled
     }
 
-    /// Until the watch brings the object as it is now, nothing else may be written over it.
-    fn wrote(&mut self, view: &View, status: sandbox::api::LocalWorkloadStatus) {
+    /// Records a written status, so that it is not written again before the watch delivers it.
+    fn record_status(&mut self, view: &SessionStatus, status: sandbox::api::LocalWorkloadStatus) {
         if let Some(object) = self.objects.get_mut(&view.workload) {
             object.status = Some(status);
         }
     }
 }
 
-fn workload(object: &LocalWorkload) -> Workload {
-    Workload::new(&object.namespace().unwrap_or_default(), &object.name_any())
+fn workload_key(object: &LocalWorkload) -> WorkloadName {
+    WorkloadName::new(&object.namespace().unwrap_or_default(), &object.name_any())
 }

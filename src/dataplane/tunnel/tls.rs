@@ -1,6 +1,5 @@
-//! The certificate of the tunnel. The routers of a namespace share one, in a Secret, and the authority that signed it; the
-//! authority is published in a `ConfigMap`. Agents ask for a name that is the namespace's and not the address's, because
-//! nobody here knows by which addresses the routers are reached from outside.
+//! The certificate of the tunnel. The routers of a namespace share a certificate and its CA in a Secret, and publish the CA in a
+//! `ConfigMap`. The server name is derived from the namespace, because the external addresses of the routers are unknown.
 
 use std::{
     collections::BTreeMap,
@@ -19,39 +18,39 @@ use rustls::{
 use sandbox::api::names;
 use tokio_util::sync::CancellationToken;
 
-use super::super::ROUTER;
+use super::super::ROUTER_LABEL_VALUE;
 use crate::{
-    certificate::{CertificateError, Certificates, Publish, SharedSecret},
-    k8s::{K8sError, Kube},
+    certificate::{CertificateError, CertificateSecret, Certificates, PublishBundle},
+    k8s::{K8sError, KubeClient},
 };
 
-/// The `ConfigMap` with the authority, in the namespace of the routers.
+/// The `ConfigMap` with the CA, in the namespace of the routers.
 pub const AUTHORITY: &str = "capt-tunnel-authority";
 /// Its key.
 pub const AUTHORITY_KEY: &str = "ca.crt";
 /// The Secret that the routers of a namespace share. Also in `deploy/router`.
 const SECRET: &str = "capt-tunnel-certificates";
-/// How soon after a failure certificates are asked for again.
-const AGAIN: Duration = Duration::from_secs(10);
+/// Retry delay after a failure.
+const CERTIFICATE_RETRY: Duration = Duration::from_secs(10);
 
 /// The name in the certificate of a namespace's routers.
 pub fn server_name(namespace: &str) -> String {
     format!("tunnel.{namespace}.{}", names::GROUP)
 }
 
-/// What the gateway is served with. Until there is a certificate nobody gets in by TLS; port-forwards do.
+/// Certificate resolver whose certificate arrives later. Until then TLS handshakes fail and port-forwards work.
 #[derive(Debug, Default)]
-pub(in crate::sandbox) struct Late(OnceLock<Arc<ServerConfig>>);
+pub(in crate::dataplane) struct LateCertificate(OnceLock<Arc<ServerConfig>>);
 
-impl ResolvesServerCert for Late {
+impl ResolvesServerCert for LateCertificate {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.0.get()?.cert_resolver.resolve(hello)
     }
 }
 
-impl Late {
-    /// The configuration of a server whose certificate comes later.
-    pub(in crate::sandbox) fn config(self: &Arc<Self>) -> Result<ServerConfig, rustls::Error> {
+impl LateCertificate {
+    /// The TLS server configuration that uses this resolver.
+    pub(in crate::dataplane) fn server_config(self: &Arc<Self>) -> Result<ServerConfig, rustls::Error> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         Ok(ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
@@ -59,49 +58,53 @@ impl Late {
             .with_cert_resolver(Arc::clone(self) as Arc<dyn ResolvesServerCert>))
     }
 
-    /// Gets a certificate and keeps it current, and its authority published, until `stop`.
-    pub(in crate::sandbox) async fn keep(
+    /// Obtains and rotates the certificate and publishes its CA, until `stop`.
+    pub(in crate::dataplane) async fn run(
         self: Arc<Self>,
-        kube: Kube,
+        kube: KubeClient,
         namespace: String,
         stop: CancellationToken,
     ) {
         let certificates = loop {
-            match open(&kube, &namespace).await {
+            match open_certificates(&kube, &namespace).await {
                 Ok((certificates, config)) => {
                     self.0.get_or_init(|| Arc::new(config));
                     break certificates;
                 }
                 Err(error) => {
                     let source = std::error::Error::source(&error);
-                    tracing::warn!(%error, source, "the tunnel has no certificate yet; port-forwards are served");
+                    tracing::warn!(%error, source, "no tunnel certificate yet, serving port-forwards only");
                 }
             }
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = tokio::time::sleep(AGAIN) => {}
+                () = tokio::time::sleep(CERTIFICATE_RETRY) => {}
             }
         };
-        certificates.keep(publisher(kube, namespace), stop).await;
+        certificates.renew_until_stopped(publisher(kube, namespace), stop).await;
     }
 }
 
-async fn open(kube: &Kube, namespace: &str) -> Result<(Certificates, ServerConfig), CertificateError> {
-    let store = SharedSecret::new(kube.clone(), (namespace, SECRET), (names::ROUTER_LABEL, ROUTER));
+async fn open_certificates(
+    kube: &KubeClient,
+    namespace: &str,
+) -> Result<(Certificates, ServerConfig), CertificateError> {
+    let store =
+        CertificateSecret::new(kube.clone(), (namespace, SECRET), (names::ROUTER_LABEL, ROUTER_LABEL_VALUE));
     let certificates = Certificates::open(Arc::new(store), vec![server_name(namespace)]).await?;
     let config = certificates.server_config()?;
     Ok((certificates, config))
 }
 
-fn publisher(kube: Kube, namespace: String) -> Publish {
+fn publisher(kube: KubeClient, namespace: String) -> PublishBundle {
     Box::new(move |bundle: String| {
         let (kube, namespace) = (kube.clone(), namespace.clone());
-        async move { Ok(publish(&kube, &namespace, bundle).await?) }.boxed()
+        async move { Ok(publish_authority(&kube, &namespace, bundle).await?) }.boxed()
     })
 }
 
-/// Writes nothing where it stands already: every router looks once an hour.
-async fn publish(kube: &Kube, namespace: &str, bundle: String) -> Result<(), K8sError> {
+/// Publishes the CA. Skips the write if unchanged, because every router checks once an hour.
+async fn publish_authority(kube: &KubeClient, namespace: &str, bundle: String) -> Result<(), K8sError> {
     let found: Option<ConfigMap> = kube.get(Some(namespace), AUTHORITY).await?;
     let data = BTreeMap::from([(AUTHORITY_KEY.to_owned(), bundle)]);
     if found.is_some_and(|it| it.data.as_ref() == Some(&data)) {
@@ -111,7 +114,7 @@ async fn publish(kube: &Kube, namespace: &str, bundle: String) -> Result<(), K8s
         metadata: ObjectMeta {
             name: Some(AUTHORITY.to_owned()),
             namespace: Some(namespace.to_owned()),
-            labels: Some([(names::ROUTER_LABEL.to_owned(), ROUTER.to_owned())].into()),
+            labels: Some([(names::ROUTER_LABEL.to_owned(), ROUTER_LABEL_VALUE.to_owned())].into()),
             ..ObjectMeta::default()
         },
         data: Some(data),

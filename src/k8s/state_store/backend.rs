@@ -1,52 +1,52 @@
-//! States that Terraform's own kubernetes backend keeps, for whoever takes a workspace over. Read only.
+//! Reads states of Terraform's own kubernetes backend, for taking over a workspace. Read-only.
 //!
-//! One Secret `tfstate-<workspace>-<suffix>`, and since Terraform 1.6 more of them with `-part-<n>`: a gzip stream, cut.
+//! A gzip stream in the Secret `tfstate-<workspace>-<suffix>`, since Terraform 1.6 split over further Secrets `-part-<n>`.
 
 use k8s_openapi::api::core::v1::Secret;
-use terraform_driver::state::Version;
+use terraform_driver::state::StateVersion;
 
-use super::{Vault, VaultError, pack};
+use super::{KubeStateStore, StateStoreError, compress};
 
-/// Key in the Secret, and beginning of its name.
+/// Key in the Secret, and prefix of its name.
 const KEY: &str = "tfstate";
-/// No state is larger; what claims to be is not one.
-const LARGEST: u64 = 256 * 1024 * 1024;
+/// Upper bound of a decompressed state.
+const MAX_STATE_BYTES: u64 = 256 * 1024 * 1024;
 
-/// A state of that backend.
+/// A state of the kubernetes backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackendState {
-    /// The bytes, as terraform wrote them.
+    /// The state file.
     pub bytes: Vec<u8>,
     /// Lineage and serial.
-    pub version: Version,
+    pub version: StateVersion,
 }
 
-/// Name of the nth Secret, from 0.
-pub fn secret_name(workspace: &str, suffix: &str, part: usize) -> String {
+/// Name of the nth Secret, counted from 0.
+pub fn backend_secret_name(workspace: &str, suffix: &str, part: usize) -> String {
     match part {
         0 => format!("{KEY}-{workspace}-{suffix}"),
         part => format!("{KEY}-{workspace}-{suffix}-part-{part}"),
     }
 }
 
-/// The state in these parts, in their order. None if they are not a whole one.
-pub fn decode(parts: &[Vec<u8>]) -> Option<BackendState> {
-    let bytes = pack::gunzip(&parts.concat(), LARGEST)?;
-    let version = Version::of(&bytes).ok()?;
+/// Decodes the parts; `None` if they are not a complete state.
+pub fn decode_backend_state(parts: &[Vec<u8>]) -> Option<BackendState> {
+    let bytes = compress::gunzip(&parts.concat(), MAX_STATE_BYTES)?;
+    let version = StateVersion::parse(&bytes).ok()?;
     Some(BackendState { bytes, version })
 }
 
-impl Vault {
-    /// The state that Terraform's kubernetes backend keeps for this workspace (`default` unless it was told otherwise).
+impl KubeStateStore {
+    /// The state of a workspace (usually `default`) in Terraform's kubernetes backend.
     pub async fn read_kubernetes_backend(
         &self,
         namespace: &str,
         workspace: &str,
         suffix: &str,
-    ) -> Result<Option<BackendState>, VaultError> {
+    ) -> Result<Option<BackendState>, StateStoreError> {
         let mut parts = Vec::new();
         loop {
-            let name = secret_name(workspace, suffix, parts.len());
+            let name = backend_secret_name(workspace, suffix, parts.len());
             let found: Option<Secret> = self.kube.get(Some(namespace), &name).await?;
             let page = found.and_then(|secret| secret.data?.remove(KEY));
             match page {
@@ -57,12 +57,12 @@ impl Vault {
         if parts.is_empty() {
             return Ok(None);
         }
-        let damaged = || VaultError::Damaged {
+        let damaged = || StateStoreError::Damaged {
             workspace: format!("{namespace}/{workspace}"),
             part: "state",
             label: format!("tfstateSecretSuffix={suffix}"),
         };
-        decode(&parts).map(Some).ok_or_else(damaged)
+        decode_backend_state(&parts).map(Some).ok_or_else(damaged)
     }
 }
 
@@ -85,15 +85,15 @@ mod tests {
         let state = br#"{"version":4,"serial":7,"lineage":"abc","resources":[]}"#;
         let all = parts(state, 20);
         assert!(all.len() > 2);
-        let found = decode(&all).unwrap();
+        let found = decode_backend_state(&all).unwrap();
         assert_eq!((found.bytes.as_slice(), found.version.serial), (&state[..], 7));
-        assert_eq!(decode(&all[..2]), None);
-        assert_eq!(decode(&parts(b"not a state", 100)), None);
+        assert_eq!(decode_backend_state(&all[..2]), None);
+        assert_eq!(decode_backend_state(&parts(b"not a state", 100)), None);
     }
 
     #[test]
     fn names_are_terraforms() {
-        assert_eq!(secret_name("default", "aws", 0), "tfstate-default-aws");
-        assert_eq!(secret_name("default", "aws", 2), "tfstate-default-aws-part-2");
+        assert_eq!(backend_secret_name("default", "aws", 0), "tfstate-default-aws");
+        assert_eq!(backend_secret_name("default", "aws", 2), "tfstate-default-aws-part-2");
     }
 }

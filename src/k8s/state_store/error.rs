@@ -1,55 +1,57 @@
-//! Why a state was not saved, or cannot be had.
+//! Errors of saving and loading states.
 
-use terraform_driver::state::NotAState;
+use terraform_driver::state::InvalidState;
 use thiserror::Error;
 
-use super::super::{error::K8sError, leader::Fence};
-use crate::error::Class;
+use super::super::{error::K8sError, leader::FencingToken};
+use crate::error::ErrorClass;
 
-/// Why a state was not saved, or cannot be had.
+/// Why a state could not be saved or loaded.
 #[derive(Debug, Error, strum::IntoStaticStr)]
 #[non_exhaustive]
-pub enum VaultError {
-    /// The API server.
+pub enum StateStoreError {
+    /// An API call failed.
     #[error(transparent)]
     Api(#[from] K8sError),
-    /// What was offered is not a whole state.
-    #[error("what is to be saved for {workspace} is not a state; the one that was saved before is kept")]
+    /// The bytes to save are not a state file.
+    #[error(
+        "the state file of {workspace} is not a valid Terraform state; the previously saved state is kept"
+    )]
     NotAState {
         /// Namespace and name.
         workspace: String,
-        /// Why.
+        /// The parse error.
         #[source]
-        source: NotAState,
+        source: InvalidState,
     },
-    /// The offered state has nothing to do with the one that is kept, which still holds resources.
+    /// The lineage differs from the stored state, which still manages resources.
     #[error(
-        "the state of {workspace} is of another history ({offered}) than the one that is kept ({kept}), which still \
-         holds resources; destroy those first, or remove the kept state"
+        "the state of {workspace} has lineage {offered}, but the stored state has lineage {kept} and still manages \
+        resources; destroy those first, or delete the stored state"
     )]
     OtherLineage {
         /// Namespace and name.
         workspace: String,
-        /// Lineage of the state that is kept.
+        /// Lineage of the stored state.
         kept: String,
-        /// Lineage of the state that was offered.
+        /// Lineage of the new state.
         offered: String,
     },
-    /// A later leader has taken over.
+    /// A newer leader has taken over.
     #[error(
-        "the state of {workspace} belongs to a later leader ({theirs} after our {ours}); this process must end"
+        "the state of {workspace} was written by a newer leader (fencing token {theirs}, ours is {ours}); this process must exit"
     )]
     Fenced {
         /// Namespace and name.
         workspace: String,
-        /// Our number.
-        ours: Fence,
-        /// The number that was seen.
-        theirs: Fence,
+        /// The fencing token of this process.
+        ours: FencingToken,
+        /// The stored fencing token.
+        theirs: FencingToken,
     },
-    /// Neither copy is whole.
+    /// Both copies are damaged.
     #[error(
-        "the saved {part} of {workspace} is damaged; restore the Secrets with the label {label} from a backup"
+        "the stored {part} of {workspace} is damaged; restore the Secrets with the label {label} from a backup"
     )]
     Damaged {
         /// Namespace and name.
@@ -59,37 +61,37 @@ pub enum VaultError {
         /// The label of its Secrets.
         label: String,
     },
-    /// There are pages, but nothing tells which of them are true.
+    /// Pages exist, but the commit that selects the current copy is missing.
     #[error("the state of {workspace} has pages but no Secret {commit}; restore it from a backup")]
     Headless {
         /// Namespace and name.
         workspace: String,
-        /// The Secret that is missing.
+        /// The missing Secret.
         commit: String,
     },
-    /// It has grown, and nothing can be made in a namespace that is being deleted.
+    /// The state has grown, but Secrets cannot be created in a terminating namespace.
     #[error(
-        "the {part} of {workspace} needs {needed} Secrets and has {there}, and its namespace is being deleted: none can be \
-         made there any more. The copy in the working directory is the only new one; do not remove it"
+        "the {part} of {workspace} needs {needed} Secrets but has {there}, and none can be created because its namespace is \
+        being deleted; the copy in the working directory is the only current one, do not delete it"
     )]
     NoRoom {
         /// Namespace and name.
         workspace: String,
         /// `state` or `bundle`.
         part: &'static str,
-        /// How many it needs.
+        /// Number of Secrets needed.
         needed: usize,
-        /// How many there are.
+        /// Number of existing Secrets.
         there: usize,
-        /// What the server said.
+        /// The server's response.
         #[source]
         source: K8sError,
     },
 }
 
-impl VaultError {
-    /// When it makes sense to try again.
-    pub fn class(&self) -> Class {
+impl StateStoreError {
+    /// The retry class.
+    pub fn class(&self) -> ErrorClass {
         match self {
             Self::Api(error) => error.class(),
             Self::NotAState { .. }
@@ -97,11 +99,11 @@ impl VaultError {
             | Self::Fenced { .. }
             | Self::Damaged { .. }
             | Self::Headless { .. }
-            | Self::NoRoom { .. } => Class::Terminal,
+            | Self::NoRoom { .. } => ErrorClass::Terminal,
         }
     }
 
-    /// One word for metrics, reasons and events.
+    /// The variant name, for metrics, reasons and events.
     pub fn category(&self) -> &'static str {
         match self {
             Self::Api(error) => error.category(),

@@ -1,36 +1,36 @@
-//! Which Secrets hold what, and what the commit says. Pure.
+//! Layout of the Secrets of a workspace, and the commit record. Pure.
 //!
-//! A workspace has one commit and pages: `state` and `bundle`, each in two slots, each slot with as many pages as the
-//! largest copy so far needed. The commit names the slot that is true; the other is free to be written.
+//! A workspace has one commit and two parts, `state` and `bundle`. Each part has two slots, each with as many pages as its
+//! largest copy needed so far. The commit selects the current slot; the other one is free for the next write.
 
 use serde::{Deserialize, Serialize};
-use terraform_driver::state::Version;
+use terraform_driver::state::StateVersion;
 
-use super::{super::text::fit, pack::Packed};
+use super::{super::truncate::truncate_name, compress::CompressedPages};
 use crate::api::names::STATE_LABEL;
 
-/// Longest name of a Secret.
+/// Maximum length of a Secret name.
 const LONGEST_NAME: usize = 253;
-/// Longest value of a label.
+/// Maximum length of a label value.
 const LONGEST_LABEL: usize = 63;
-/// Begins the names of pages. Nothing that a commit can be called begins like this.
+/// Prefix of page names; no commit name starts with it.
 const PAGE_PREFIX: &str = "capt-page-";
 
 /// Type of the Secrets.
-pub(super) const TYPE: &str = "capt.x-k8s.io/state";
+pub(super) const STATE_SECRET_TYPE: &str = "capt.x-k8s.io/state";
 /// Key of the commit.
 pub(super) const COMMIT_KEY: &str = "commit";
 /// Key of a page.
 pub(super) const PAGE_KEY: &str = "page";
 
-/// What is kept.
+/// A part of a stored workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum StatePart {
     State,
     Bundle,
 }
 
-impl Part {
+impl StatePart {
     pub(super) const ALL: [Self; 2] = [Self::State, Self::Bundle];
 
     pub(super) fn as_str(self) -> &'static str {
@@ -41,16 +41,16 @@ impl Part {
     }
 }
 
-/// One of two places for a copy.
+/// One of the two slots of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Slot {
+pub(super) enum StateSlot {
     A,
     B,
 }
 
-impl Slot {
-    pub(super) const BOTH: [Self; 2] = [Self::A, Self::B];
+impl StateSlot {
+    pub(super) const ALL: [Self; 2] = [Self::A, Self::B];
 
     fn as_str(self) -> &'static str {
         match self {
@@ -69,121 +69,121 @@ impl Slot {
 
 /// Name of the Secret with the commit.
 pub(super) fn commit_name(workspace: &str) -> String {
-    fit(&format!("capt-state-{workspace}"), LONGEST_NAME)
+    truncate_name(&format!("capt-state-{workspace}"), LONGEST_NAME)
 }
 
-/// Name of a Secret with a page. The workspace comes last: whatever it is called, no two pages meet in one name.
-pub(super) fn page_name(workspace: &str, part: Part, slot: Slot, page: usize) -> String {
+/// Name of a page Secret. The workspace comes last, so that names of different pages never collide.
+pub(super) fn page_name(workspace: &str, part: StatePart, slot: StateSlot, page: usize) -> String {
     let (part, slot) = (part.as_str(), slot.as_str());
-    fit(&format!("{PAGE_PREFIX}{part}-{slot}-{page}-{workspace}"), LONGEST_NAME)
+    truncate_name(&format!("{PAGE_PREFIX}{part}-{slot}-{page}-{workspace}"), LONGEST_NAME)
 }
 
-/// Whether this is the name of a page, of whatever workspace.
+/// Whether this is the name of a page of any workspace.
 pub(super) fn is_page(name: &str) -> bool {
     name.starts_with(PAGE_PREFIX)
 }
 
-/// Value of the label that all Secrets of a workspace carry.
+/// Label value of all Secrets of a workspace.
 pub(super) fn label_value(workspace: &str) -> String {
-    fit(workspace, LONGEST_LABEL)
+    truncate_name(workspace, LONGEST_LABEL)
 }
 
-/// Finds all Secrets of a workspace.
+/// Label selector of all Secrets of a workspace.
 pub(super) fn selector(workspace: &str) -> String {
     format!("{STATE_LABEL}={}", label_value(workspace))
 }
 
-/// What is true.
+/// The commit record: the current copy of each part.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Commit {
+pub(super) struct StateCommit {
     #[serde(default)]
-    state: Track,
+    state: PartCopies,
     #[serde(default)]
-    bundle: Track,
+    bundle: PartCopies,
 }
 
-impl Commit {
-    pub(super) fn track(&self, part: Part) -> &Track {
+impl StateCommit {
+    pub(super) fn copies(&self, part: StatePart) -> &PartCopies {
         match part {
-            Part::State => &self.state,
-            Part::Bundle => &self.bundle,
+            StatePart::State => &self.state,
+            StatePart::Bundle => &self.bundle,
         }
     }
 
-    /// The same, with this copy as the true one of its part.
-    pub(super) fn with(mut self, part: Part, entry: Entry) -> Self {
+    /// The commit with this copy as the current one of its part.
+    pub(super) fn with_current(mut self, part: StatePart, entry: CopyEntry) -> Self {
         let track = match part {
-            Part::State => &mut self.state,
-            Part::Bundle => &mut self.bundle,
+            StatePart::State => &mut self.state,
+            StatePart::Bundle => &mut self.bundle,
         };
         track.previous = track.current.replace(entry);
         self
     }
 }
 
-/// The copies of one part.
+/// The current and previous copy of one part.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Track {
-    /// The true one.
+pub(super) struct PartCopies {
+    /// The current copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) current: Option<Entry>,
-    /// The one before it. Its slot is the next to be overwritten, so it may be gone.
+    pub(super) current: Option<CopyEntry>,
+    /// The previous copy. Its slot is overwritten next, so it may be incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) previous: Option<Entry>,
+    pub(super) previous: Option<CopyEntry>,
 }
 
-impl Track {
-    /// Where the next copy goes.
-    pub(super) fn free(&self) -> Slot {
-        self.current.as_ref().map_or(Slot::A, |entry| entry.slot.other())
+impl PartCopies {
+    /// The slot of the next copy.
+    pub(super) fn free_slot(&self) -> StateSlot {
+        self.current.as_ref().map_or(StateSlot::A, |entry| entry.slot.other())
     }
 
-    /// The true copy, then what is better than nothing.
-    pub(super) fn candidates(&self) -> impl Iterator<Item = &Entry> {
+    /// The current copy, then the fallback.
+    pub(super) fn candidates(&self) -> impl Iterator<Item = &CopyEntry> {
         self.current.iter().chain(&self.previous)
     }
 }
 
-/// One copy.
+/// Describes one copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Entry {
-    pub(super) slot: Slot,
+pub(super) struct CopyEntry {
+    pub(super) slot: StateSlot,
     pub(super) pages: usize,
     pub(super) size: u64,
     pub(super) raw: u64,
     pub(super) sha256: String,
-    /// Of states only.
+    /// Only for states.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) facts: Option<Facts>,
+    pub(super) facts: Option<StateFacts>,
 }
 
-impl Entry {
-    pub(super) fn of(packed: &Packed, slot: Slot, facts: Option<Facts>) -> Self {
+impl CopyEntry {
+    pub(super) fn from_pages(packed: &CompressedPages, slot: StateSlot, facts: Option<StateFacts>) -> Self {
         Self {
             slot,
             pages: packed.pages().len(),
             size: packed.size(),
-            raw: packed.raw,
+            raw: packed.raw_size,
             sha256: packed.sha256.clone(),
             facts,
         }
     }
 }
 
-/// What must be known of a state without reading it.
+/// Properties of a state that are needed without reading it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Facts {
+pub(super) struct StateFacts {
     pub(super) lineage: String,
     pub(super) serial: u64,
-    /// It manages nothing any more.
+    /// Whether it manages no resources.
     pub(super) is_empty: bool,
 }
 
-impl Facts {
-    pub(super) fn version(&self) -> Version {
-        Version { lineage: self.lineage.clone(), serial: self.serial }
+impl StateFacts {
+    pub(super) fn version(&self) -> StateVersion {
+        StateVersion { lineage: self.lineage.clone(), serial: self.serial }
     }
 }
 
@@ -193,29 +193,35 @@ mod tests {
 
     #[test]
     fn no_workspace_can_be_called_like_the_page_of_another() {
-        let page = page_name("x", Part::State, Slot::A, 0);
+        let page = page_name("x", StatePart::State, StateSlot::A, 0);
         assert_eq!(page, "capt-page-state-a-0-x");
         assert!(is_page(&page) && !is_page(&commit_name("page-state-a-0-x")));
-        assert_ne!(page_name("1-x", Part::State, Slot::A, 1), page_name("x", Part::State, Slot::A, 11));
+        assert_ne!(
+            page_name("1-x", StatePart::State, StateSlot::A, 1),
+            page_name("x", StatePart::State, StateSlot::A, 11)
+        );
     }
 
     #[test]
     fn names_and_labels_of_the_longest_workspace_fit() {
         let long = format!("{}.{}", "w".repeat(126), "x".repeat(126));
         assert_eq!(commit_name(&long).len(), LONGEST_NAME);
-        assert!(page_name(&long, Part::Bundle, Slot::B, 12).len() <= LONGEST_NAME);
+        assert!(page_name(&long, StatePart::Bundle, StateSlot::B, 12).len() <= LONGEST_NAME);
         assert!(label_value(&long).len() <= LONGEST_LABEL);
     }
 
     #[test]
     fn a_copy_goes_to_the_slot_that_is_not_true() {
-        let entry = |slot| Entry::of(&Packed::of(b"x", 10), slot, None);
-        let first = Commit::default();
-        assert_eq!(first.track(Part::State).free(), Slot::A);
-        let second = first.with(Part::State, entry(Slot::A));
-        assert_eq!((second.track(Part::State).free(), second.track(Part::Bundle).free()), (Slot::B, Slot::A));
-        let third = second.with(Part::State, entry(Slot::B));
-        let slots: Vec<Slot> = third.track(Part::State).candidates().map(|one| one.slot).collect();
-        assert_eq!(slots, [Slot::B, Slot::A]);
+        let entry = |slot| CopyEntry::from_pages(&CompressedPages::from_bytes(b"x", 10), slot, None);
+        let first = StateCommit::default();
+        assert_eq!(first.copies(StatePart::State).free_slot(), StateSlot::A);
+        let second = first.with_current(StatePart::State, entry(StateSlot::A));
+        assert_eq!(
+            (second.copies(StatePart::State).free_slot(), second.copies(StatePart::Bundle).free_slot()),
+            (StateSlot::B, StateSlot::A)
+        );
+        let third = second.with_current(StatePart::State, entry(StateSlot::B));
+        let slots: Vec<StateSlot> = third.copies(StatePart::State).candidates().map(|one| one.slot).collect();
+        assert_eq!(slots, [StateSlot::B, StateSlot::A]);
     }
 }

@@ -1,21 +1,20 @@
-//! The state of a workspace, in Secrets beside the object that it belongs to.
+//! State store: the Terraform state of a workspace in Secrets, in the namespace of its owner.
 //!
-//! # What holds
-//! - A copy is whole or not there. Pages are written to the slot that is not true, then one commit is flipped. Whoever is
-//!   killed in between leaves the old copy true. A reader checks the sum of what it reads.
-//! - A copy never goes back: a state of the same history must be further along, and a new history may begin only where the
-//!   old one ended with nothing left.
-//! - A leader of the past writes nothing. Every Secret carries the number of the leader that wrote it last, and is replaced
-//!   only in the version that was seen; a new leader puts its number on the commit before it touches a page.
-//! - No deletion takes a copy before [`Vault::release`]: not of the namespace, not of the owner, not in the foreground. All
-//!   Secrets that a workspace needs are made by its first save, because none can be made in a namespace that is being
-//!   deleted.
+//! # Guarantees
+//! - Atomicity: pages are written to the free slot, then one commit Secret is updated. A crash in between leaves the old
+//!   copy current. Readers verify the checksum.
+//! - Monotonicity: a state of the same lineage must have a higher serial; another lineage is accepted only if the stored
+//!   state manages no resources.
+//! - Fencing: a former leader cannot write. Every Secret carries the fencing token of its last writer and is replaced with
+//!   a resourceVersion precondition; a new leader writes its token to the commit before it touches a page.
+//! - Durability: finalizers protect the Secrets from every deletion (namespace, owner, foreground) until
+//!   [`KubeStateStore::release`]. The first save creates all Secrets, because none can be created in a terminating namespace.
 
 mod backend;
+mod compress;
 mod error;
 mod layout;
 mod load;
-mod pack;
 mod save;
 mod secrets;
 
@@ -25,113 +24,122 @@ use std::{
 };
 
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference};
-use terraform_driver::state::Version;
+use terraform_driver::state::StateVersion;
 
 pub use self::{
-    backend::{BackendState, decode, secret_name},
-    error::VaultError,
+    backend::{BackendState, backend_secret_name, decode_backend_state},
+    error::StateStoreError,
 };
-use super::{call::Kube, leader::Fence, objects::Removal};
+use super::{kube_client::KubeClient, leader::FencingToken, objects::DeletionPropagation};
 use crate::api::names::IN_USE_FINALIZER;
 
-/// What a workspace needs to be destroyed. Both are opaque to whoever reads the Secrets.
+/// What a destroy of the workspace needs. Both parts are opaque here.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Deposit {
-    /// The state file. Left out, the one that is kept stays.
+pub struct StatePayload {
+    /// The state file; `None` keeps the stored one.
     pub state: Option<Vec<u8>>,
-    /// Everything else that a destroy needs. Left out, the one that is kept stays.
+    /// Everything else that a destroy needs; `None` keeps the stored one.
     pub bundle: Option<Vec<u8>>,
 }
 
-/// States hold passwords.
-impl std::fmt::Debug for Deposit {
+/// Redacted: states contain secrets.
+impl std::fmt::Debug for StatePayload {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Deposit")
+        out.debug_struct("StatePayload")
             .field("state", &self.state.as_ref().map(Vec::len))
             .field("bundle", &self.bundle.as_ref().map(Vec::len))
             .finish()
     }
 }
 
-/// Where a workspace lives, and with whom it goes.
+/// The workspace and the object that owns its state.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Home {
-    /// The namespace of the object that it belongs to.
+pub struct StateOwner {
+    /// Namespace of the owner.
     pub namespace: String,
     /// The name of the workspace.
     pub workspace: String,
-    /// The object that it belongs to; none for one that was retained.
+    /// The owner; `None` for a retained workspace.
     pub owner: Option<OwnerReference>,
-    /// The Cluster that it belongs to.
+    /// The Cluster of the workspace.
     pub cluster: Option<String>,
 }
 
-impl Home {
-    fn shown(&self) -> String {
+impl StateOwner {
+    fn display_name(&self) -> String {
         format!("{}/{}", self.namespace, self.workspace)
     }
 }
 
-/// What became of a deposit.
+/// Result of a save.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Saved {
-    /// It is kept now.
+pub enum SaveOutcome {
+    /// Saved.
     Written,
-    /// It was kept already; nothing was written.
+    /// Already stored; nothing was written.
     Unchanged,
-    /// The state that is kept is further along, and was left alone. What else was in the deposit is kept.
+    /// The stored state is newer and was not overwritten. The bundle was saved.
     Older {
-        /// The one that is kept.
-        kept: Version,
+        /// Version of the stored state.
+        kept: StateVersion,
     },
 }
 
-/// What is kept.
+/// A loaded workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Loaded {
-    /// State and bundle, as far as there are any.
-    pub deposit: Deposit,
+pub struct LoadedState {
+    /// The stored state and bundle.
+    pub payload: StatePayload,
     /// Lineage and serial of the state.
-    pub version: Option<Version>,
-    /// The true copy of something was damaged, and this is the one before it.
+    pub version: Option<StateVersion>,
+    /// Whether a current copy was damaged and the previous one was loaded.
     pub is_fallback: bool,
 }
 
-/// Keeps states. Cheap to clone; clones wait for each other where they must.
+/// Stores states in Secrets. Cheap to clone; clones serialise saves per workspace.
 #[derive(Debug, Clone)]
-pub struct Vault {
-    kube: Kube,
-    page: usize,
-    turns: Arc<Mutex<HashMap<String, Turn>>>,
+pub struct KubeStateStore {
+    kube: KubeClient,
+    page_size: usize,
+    save_locks: Arc<Mutex<HashMap<String, SaveLock>>>,
 }
 
-type Turn = Arc<tokio::sync::Mutex<()>>;
+type SaveLock = Arc<tokio::sync::Mutex<()>>;
 
-impl Vault {
-    /// In this cluster.
-    pub fn new(kube: Kube) -> Self {
-        Self { kube, page: pack::LARGEST_PAGE, turns: Arc::default() }
+impl KubeStateStore {
+    /// A store in this cluster.
+    pub fn new(kube: KubeClient) -> Self {
+        Self { kube, page_size: compress::MAX_PAGE_BYTES, save_locks: Arc::default() }
     }
 
-    /// Keeps a deposit, if it is newer than what is kept. Returns when it is safe.
-    pub async fn save(&self, home: &Home, deposit: &Deposit, fence: Fence) -> Result<Saved, VaultError> {
-        // Two saves of one workspace at a time would overwrite each other's pages, and the commit of either would be wrong.
-        let turn = self.turn(&home.shown());
+    /// Saves the payload if it is newer than the stored one. Returns once it is durable.
+    pub async fn save(
+        &self,
+        home: &StateOwner,
+        deposit: &StatePayload,
+        fence: FencingToken,
+    ) -> Result<SaveOutcome, StateStoreError> {
+        // Concurrent saves of one workspace would overwrite each other's pages and invalidate the commit.
+        let turn = self.save_lock(&home.display_name());
         let _held = turn.lock().await;
         save::save(self, home, deposit, fence).await
     }
 
-    /// What is kept of a workspace; none if nothing is.
-    pub async fn load(&self, namespace: &str, workspace: &str) -> Result<Option<Loaded>, VaultError> {
+    /// Loads a workspace; `None` if nothing is stored.
+    pub async fn load(
+        &self,
+        namespace: &str,
+        workspace: &str,
+    ) -> Result<Option<LoadedState>, StateStoreError> {
         load::load(&self.kube, namespace, workspace).await
     }
 
-    /// Puts owner, labels and finalizer back on all Secrets of a workspace that lack them, as after a move to another
-    /// cluster. Gives the number of Secrets that were changed.
-    pub async fn protect(&self, home: &Home) -> Result<usize, VaultError> {
+    /// Restores missing owner references, labels and finalizers, as after `clusterctl move`; returns the number of changed
+    /// Secrets.
+    pub async fn protect(&self, home: &StateOwner) -> Result<usize, StateStoreError> {
         let mut changed = 0;
-        for meta in secrets::all(&self.kube, &home.namespace, &home.workspace).await? {
-            if let Some(patch) = secrets::missing(&meta, home) {
+        for meta in secrets::list_metadata(&self.kube, &home.namespace, &home.workspace).await? {
+            if let Some(patch) = secrets::protection_patch(&meta, home) {
                 let secret = Secret { metadata: meta, ..Secret::default() };
                 self.kube.patch_metadata(&secret, patch).await?;
                 changed += 1;
@@ -140,27 +148,27 @@ impl Vault {
         Ok(changed)
     }
 
-    /// Lets go of everything that is kept of a workspace, and gives the number of Secrets. For workspaces whose state is
-    /// proven empty, or that are to stay without us. The commit goes last, so that half a release is not mistaken for less.
-    pub async fn release(&self, namespace: &str, workspace: &str) -> Result<usize, VaultError> {
-        let mut found = secrets::all(&self.kube, namespace, workspace).await?;
+    /// Deletes all Secrets of a workspace and returns their number. For workspaces whose state is verified empty. The commit
+    /// is deleted last, so that an interrupted release is detected.
+    pub async fn release(&self, namespace: &str, workspace: &str) -> Result<usize, StateStoreError> {
+        let mut found = secrets::list_metadata(&self.kube, namespace, workspace).await?;
         let commit = layout::commit_name(workspace);
         found.sort_by_key(|meta| meta.name.as_ref() == Some(&commit));
         let count = found.len();
         for metadata in found {
             let secret = Secret { metadata, ..Secret::default() };
             if secret.metadata.deletion_timestamp.is_none() {
-                self.kube.delete(&secret, Removal::Background).await?;
+                self.kube.delete(&secret, DeletionPropagation::Background).await?;
             }
             self.kube.remove_finalizers(&secret, &[IN_USE_FINALIZER]).await?;
         }
         Ok(count)
     }
 
-    /// Leaves everything that is kept of a workspace where it is, and nobody's: its resources stay, and whoever takes
-    /// the workspace up again finds its state. Gives the number of Secrets.
-    pub async fn leave(&self, namespace: &str, workspace: &str) -> Result<usize, VaultError> {
-        let found = secrets::all(&self.kube, namespace, workspace).await?;
+    /// Orphans all Secrets of a retained workspace: the resources stay, and a later owner finds the state. Returns the number
+    /// of Secrets.
+    pub async fn retain(&self, namespace: &str, workspace: &str) -> Result<usize, StateStoreError> {
+        let found = secrets::list_metadata(&self.kube, namespace, workspace).await?;
         let count = found.len();
         for metadata in found {
             let secret = Secret { metadata, ..Secret::default() };
@@ -170,8 +178,8 @@ impl Vault {
         Ok(count)
     }
 
-    fn turn(&self, workspace: &str) -> Turn {
-        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+    fn save_lock(&self, workspace: &str) -> SaveLock {
+        let mut turns = self.save_locks.lock().unwrap_or_else(PoisonError::into_inner);
         turns.retain(|_, turn| Arc::strong_count(turn) > 1);
         Arc::clone(turns.entry(workspace.to_owned()).or_default())
     }

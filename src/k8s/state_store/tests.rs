@@ -2,22 +2,22 @@
 
 mod trouble;
 
-use embedded_kube::faults::Fault;
+use embedded_kube::fault_injection::Fault;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, NamespaceCondition, Secret};
 use kube::ResourceExt;
 use serde_json::json;
-use terraform_driver::state::Version;
+use terraform_driver::state::StateVersion;
 
 use super::{
-    super::{Kube, Removal, tests::World},
-    Deposit, Fence, Home, Saved, Vault, VaultError, layout,
+    super::{DeletionPropagation, KubeClient, tests::World},
+    FencingToken, KubeStateStore, SaveOutcome, StateOwner, StatePayload, StateStoreError, layout,
 };
 use crate::{
     api::names::{CLUSTER_NAME_LABEL, FENCE_ANNOTATION, IN_USE_FINALIZER},
-    error::Class,
+    error::ErrorClass,
 };
 
-const ONE: Fence = Fence(1);
+const ONE: FencingToken = FencingToken(1);
 
 /// A state with something in it, or with nothing.
 fn state(lineage: &str, serial: u64, payload: &str) -> Vec<u8> {
@@ -41,18 +41,18 @@ fn noise(bytes: usize, mut seed: u64) -> String {
     (0..bytes).map(|_| next()).collect()
 }
 
-fn only_state(bytes: Vec<u8>) -> Deposit {
-    Deposit { state: Some(bytes), bundle: None }
+fn only_state(bytes: Vec<u8>) -> StatePayload {
+    StatePayload { state: Some(bytes), bundle: None }
 }
 
-fn small_pages(kube: Kube) -> Vault {
-    Vault { page: 10_000, ..Vault::new(kube) }
+fn small_pages(kube: KubeClient) -> KubeStateStore {
+    KubeStateStore { page_size: 10_000, ..KubeStateStore::new(kube) }
 }
 
 struct Scene {
     world: World,
-    vault: Vault,
-    home: Home,
+    vault: KubeStateStore,
+    home: StateOwner,
     owner: ConfigMap,
 }
 
@@ -60,13 +60,13 @@ impl Scene {
     async fn start() -> Self {
         let world = World::start().await;
         let (owner, reference) = world.owner("vpc").await;
-        let home = Home {
+        let home = StateOwner {
             namespace: "shop".to_owned(),
             workspace: "shop-vpc".to_owned(),
             owner: Some(reference),
             cluster: Some("shop".to_owned()),
         };
-        let vault = Vault::new(world.kube.clone());
+        let vault = KubeStateStore::new(world.kube.clone());
         Self { world, vault, home, owner }
     }
 
@@ -76,11 +76,15 @@ impl Scene {
         self
     }
 
-    async fn save(&self, deposit: &Deposit, fence: Fence) -> Result<Saved, VaultError> {
+    async fn save(
+        &self,
+        deposit: &StatePayload,
+        fence: FencingToken,
+    ) -> Result<SaveOutcome, StateStoreError> {
         self.vault.save(&self.home, deposit, fence).await
     }
 
-    async fn load(&self) -> Option<super::Loaded> {
+    async fn load(&self) -> Option<super::LoadedState> {
         self.vault.load("shop", "shop-vpc").await.unwrap()
     }
 
@@ -94,11 +98,11 @@ async fn a_large_state_and_its_bundle_come_back_and_the_state_goes_on() {
     let scene = Scene::start().await;
     assert_eq!(scene.load().await, None);
     let first = state("abc", 1, &noise(5_000_000, 1));
-    let deposit = Deposit { state: Some(first.clone()), bundle: Some(b"bundle".to_vec()) };
-    assert_eq!(scene.save(&deposit, ONE).await.unwrap(), Saved::Written);
+    let deposit = StatePayload { state: Some(first.clone()), bundle: Some(b"bundle".to_vec()) };
+    assert_eq!(scene.save(&deposit, ONE).await.unwrap(), SaveOutcome::Written);
     let loaded = scene.load().await.unwrap();
-    assert!(loaded.deposit == deposit && !loaded.is_fallback);
-    assert_eq!(loaded.version, Some(Version { lineage: "abc".to_owned(), serial: 1 }));
+    assert!(loaded.payload == deposit && !loaded.is_fallback);
+    assert_eq!(loaded.version, Some(StateVersion { lineage: "abc".to_owned(), serial: 1 }));
 
     let pages = scene.secrets().await;
     // Base 64 of six bits a letter packs to three quarters: 3.75 MB are five pages, twice, and the bundle's two, and one.
@@ -114,26 +118,26 @@ async fn a_large_state_and_its_bundle_come_back_and_the_state_goes_on() {
 
     // A smaller one, in the other slot; the bundle stays.
     let second = state("abc", 2, "vpc-2");
-    assert_eq!(scene.save(&only_state(second.clone()), ONE).await.unwrap(), Saved::Written);
+    assert_eq!(scene.save(&only_state(second.clone()), ONE).await.unwrap(), SaveOutcome::Written);
     let loaded = scene.load().await.unwrap();
-    assert_eq!(loaded.deposit.state, Some(second));
-    assert_eq!(loaded.deposit.bundle.as_deref(), Some(&b"bundle"[..]));
+    assert_eq!(loaded.payload.state, Some(second));
+    assert_eq!(loaded.payload.bundle.as_deref(), Some(&b"bundle"[..]));
     assert_eq!(scene.secrets().await.len(), 13);
 }
 
 #[tokio::test]
 async fn what_is_kept_already_is_not_written_and_what_is_older_is_told() {
     let scene = Scene::start().await;
-    let deposit = Deposit { state: Some(state("abc", 5, "vpc-5")), bundle: Some(b"b".to_vec()) };
+    let deposit = StatePayload { state: Some(state("abc", 5, "vpc-5")), bundle: Some(b"b".to_vec()) };
     scene.save(&deposit, ONE).await.unwrap();
     scene.world.writes();
-    assert_eq!(scene.save(&deposit, ONE).await.unwrap(), Saved::Unchanged);
-    assert_eq!(scene.save(&Deposit::default(), ONE).await.unwrap(), Saved::Unchanged);
+    assert_eq!(scene.save(&deposit, ONE).await.unwrap(), SaveOutcome::Unchanged);
+    assert_eq!(scene.save(&StatePayload::default(), ONE).await.unwrap(), SaveOutcome::Unchanged);
     // A leader that has nothing to say leaves no trace either.
-    assert_eq!(scene.save(&deposit, Fence(2)).await.unwrap(), Saved::Unchanged);
-    let kept = Version { lineage: "abc".to_owned(), serial: 5 };
+    assert_eq!(scene.save(&deposit, FencingToken(2)).await.unwrap(), SaveOutcome::Unchanged);
+    let kept = StateVersion { lineage: "abc".to_owned(), serial: 5 };
     let older = scene.save(&only_state(state("abc", 4, "vpc-4")), ONE).await.unwrap();
-    assert_eq!((older, scene.world.writes()), (Saved::Older { kept }, 0));
+    assert_eq!((older, scene.world.writes()), (SaveOutcome::Older { kept }, 0));
 
     scene.save(&only_state(state("abc", 6, "vpc-6")), ONE).await.unwrap();
     assert_eq!(scene.world.writes(), 2, "one page and the commit");
@@ -144,30 +148,30 @@ async fn another_history_begins_only_after_an_empty_state() {
     let scene = Scene::start().await;
     scene.save(&only_state(state("abc", 5, "vpc-5")), ONE).await.unwrap();
     let error = scene.save(&only_state(state("xyz", 9, "vpc-9")), ONE).await.unwrap_err();
-    assert_eq!((error.class(), error.category()), (Class::Terminal, "OtherLineage"), "{error}");
+    assert_eq!((error.class(), error.category()), (ErrorClass::Terminal, "OtherLineage"), "{error}");
     let error = scene.save(&only_state(b"{\"serial\": 6".to_vec()), ONE).await.unwrap_err();
     assert_eq!(error.category(), "NotAState");
     assert_eq!(scene.load().await.unwrap().version.unwrap().serial, 5);
 
     scene.save(&only_state(state("abc", 6, "")), ONE).await.unwrap();
-    assert_eq!(scene.save(&only_state(state("xyz", 1, "vpc-1")), ONE).await.unwrap(), Saved::Written);
+    assert_eq!(scene.save(&only_state(state("xyz", 1, "vpc-1")), ONE).await.unwrap(), SaveOutcome::Written);
     assert_eq!(scene.load().await.unwrap().version.unwrap().lineage, "xyz");
 }
 
 #[tokio::test]
 async fn neither_the_owner_nor_the_namespace_takes_a_state_before_it_is_released() {
     let scene = Scene::start().await;
-    let deposit = Deposit { state: Some(state("abc", 1, "vpc-1")), bundle: Some(b"b".to_vec()) };
+    let deposit = StatePayload { state: Some(state("abc", 1, "vpc-1")), bundle: Some(b"b".to_vec()) };
     scene.save(&deposit, ONE).await.unwrap();
-    scene.world.kube.delete(&scene.owner, Removal::Foreground).await.unwrap();
+    scene.world.kube.delete(&scene.owner, DeletionPropagation::Foreground).await.unwrap();
     let all_going = async || {
         scene.secrets().await.iter().all(|one| one.metadata.deletion_timestamp.is_some()).then_some(())
     };
     scene.world.until(all_going).await;
-    assert!(scene.load().await.unwrap().deposit == deposit);
+    assert!(scene.load().await.unwrap().payload == deposit);
 
     let shop: Namespace = scene.world.kube.get(None, "shop").await.unwrap().unwrap();
-    scene.world.kube.delete(&shop, Removal::Background).await.unwrap();
+    scene.world.kube.delete(&shop, DeletionPropagation::Background).await.unwrap();
     let has_tried = async || {
         let shop = scene.world.kube.get::<Namespace>(None, "shop").await.unwrap()?;
         let conditions = shop.status?.conditions?;
@@ -178,11 +182,12 @@ async fn neither_the_owner_nor_the_namespace_takes_a_state_before_it_is_released
     scene.world.until(has_tried).await;
     // A destroy goes on writing states.
     let empty = state("abc", 2, "");
-    assert_eq!(scene.save(&only_state(empty.clone()), Fence(2)).await.unwrap(), Saved::Written);
-    assert_eq!(scene.load().await.unwrap().deposit.state, Some(empty));
+    assert_eq!(scene.save(&only_state(empty.clone()), FencingToken(2)).await.unwrap(), SaveOutcome::Written);
+    assert_eq!(scene.load().await.unwrap().payload.state, Some(empty));
     // One that outgrew its pages cannot be kept, and says so; the last one stays.
-    let error = scene.save(&only_state(state("abc", 3, &noise(1_300_000, 1))), Fence(2)).await.unwrap_err();
-    assert!(matches!(error, VaultError::NoRoom { part: "state", needed: 2, there: 1, .. }), "{error:?}");
+    let error =
+        scene.save(&only_state(state("abc", 3, &noise(1_300_000, 1))), FencingToken(2)).await.unwrap_err();
+    assert!(matches!(error, StateStoreError::NoRoom { part: "state", needed: 2, there: 1, .. }), "{error:?}");
     assert_eq!(scene.load().await.unwrap().version.unwrap().serial, 2);
 
     assert_eq!(scene.vault.release("shop", "shop-vpc").await.unwrap(), 5);
@@ -196,13 +201,13 @@ async fn the_namespace_alone_takes_nothing_and_a_first_save_in_it_says_why_not()
     let scene = Scene::start().await;
     scene.save(&only_state(state("abc", 1, "vpc-1")), ONE).await.unwrap();
     let shop: Namespace = scene.world.kube.get(None, "shop").await.unwrap().unwrap();
-    scene.world.kube.delete(&shop, Removal::Background).await.unwrap();
-    let other = Home { workspace: "other".to_owned(), owner: None, ..scene.home.clone() };
+    scene.world.kube.delete(&shop, DeletionPropagation::Background).await.unwrap();
+    let other = StateOwner { workspace: "other".to_owned(), owner: None, ..scene.home.clone() };
     let error = scene.vault.save(&other, &only_state(state("o", 1, "x")), ONE).await.unwrap_err();
-    assert!(matches!(error, VaultError::NoRoom { part: "commit", .. }), "{error}");
-    let bundle = Deposit { state: None, bundle: Some(b"late".to_vec()) };
-    assert_eq!(scene.save(&bundle, ONE).await.unwrap(), Saved::Written);
-    assert_eq!(scene.load().await.unwrap().deposit.bundle.as_deref(), Some(&b"late"[..]));
+    assert!(matches!(error, StateStoreError::NoRoom { part: "commit", .. }), "{error}");
+    let bundle = StatePayload { state: None, bundle: Some(b"late".to_vec()) };
+    assert_eq!(scene.save(&bundle, ONE).await.unwrap(), SaveOutcome::Written);
+    assert_eq!(scene.load().await.unwrap().payload.bundle.as_deref(), Some(&b"late"[..]));
 }
 
 #[tokio::test]
@@ -213,11 +218,11 @@ async fn a_release_takes_everything_can_be_repeated_and_leaves_others_alone() {
     let (key, value) = label.split_once('=').unwrap();
     let theirs = json!({"metadata": {"name": "theirs", "namespace": "shop", "labels": {key: value}}});
     scene.world.make::<Secret>(theirs).await;
-    let fault = Fault::fail(|call| call.is_on("secrets") && call.is_write(), 500).nth(4);
+    let fault = Fault::fail(|call| call.targets("secrets") && call.is_write(), 500).nth(4);
     let id = scene.world.server.faults().add(fault);
     scene.vault.release("shop", "shop-vpc").await.unwrap_err();
     scene.world.server.faults().remove(id);
-    assert_eq!(scene.load().await.map(|loaded| loaded.deposit.bundle), Some(None), "the commit goes last");
+    assert_eq!(scene.load().await.map(|loaded| loaded.payload.bundle), Some(None), "the commit goes last");
     assert!(scene.vault.release("shop", "shop-vpc").await.unwrap() > 0);
     assert_eq!(scene.vault.release("shop", "shop-vpc").await.unwrap(), 0);
     assert_eq!(scene.load().await, None);
@@ -231,21 +236,21 @@ async fn a_damaged_copy_is_never_given_out() {
     scene.save(&only_state(first.clone()), ONE).await.unwrap();
     scene.save(&only_state(second), ONE).await.unwrap();
     let spoil = async |slot| {
-        let name = layout::page_name("shop-vpc", layout::Part::State, slot, 0);
+        let name = layout::page_name("shop-vpc", layout::StatePart::State, slot, 0);
         let mut page: Secret = scene.world.kube.get(Some("shop"), &name).await.unwrap().unwrap();
         page.data.as_mut().unwrap().get_mut("page").unwrap().0[12] ^= 1;
         scene.world.kube.replace(&page).await.unwrap();
     };
-    spoil(layout::Slot::B).await;
+    spoil(layout::StateSlot::B).await;
     let loaded = scene.load().await.unwrap();
-    assert!(loaded.is_fallback && loaded.deposit.state == Some(first));
+    assert!(loaded.is_fallback && loaded.payload.state == Some(first));
     assert_eq!(loaded.version.unwrap().serial, 1);
-    spoil(layout::Slot::A).await;
+    spoil(layout::StateSlot::A).await;
     let error = scene.vault.load("shop", "shop-vpc").await.unwrap_err();
-    assert_eq!((error.category(), error.class()), ("Damaged", Class::Terminal));
+    assert_eq!((error.category(), error.class()), ("Damaged", ErrorClass::Terminal));
 
     let commit: Secret = scene.world.kube.get(Some("shop"), "capt-state-shop-vpc").await.unwrap().unwrap();
-    scene.world.kube.delete(&commit, Removal::Background).await.unwrap();
+    scene.world.kube.delete(&commit, DeletionPropagation::Background).await.unwrap();
     scene.world.kube.remove_finalizers(&commit, &[IN_USE_FINALIZER]).await.unwrap();
     assert_eq!(scene.vault.load("shop", "shop-vpc").await.unwrap_err().category(), "Headless");
 }
@@ -254,7 +259,7 @@ async fn a_damaged_copy_is_never_given_out() {
 #[tokio::test]
 async fn a_state_that_was_moved_is_protected_again_and_leaders_elsewhere_do_not_count() {
     let (scene, there) = (Scene::start().await, Scene::start().await);
-    scene.save(&only_state(state("abc", 1, "vpc-1")), Fence(900)).await.unwrap();
+    scene.save(&only_state(state("abc", 1, "vpc-1")), FencingToken(900)).await.unwrap();
     for mut secret in scene.secrets().await {
         assert!(secret.annotations().contains_key(FENCE_ANNOTATION));
         secret.metadata.uid = None;
@@ -267,7 +272,7 @@ async fn a_state_that_was_moved_is_protected_again_and_leaders_elsewhere_do_not_
     assert_eq!(there.vault.protect(&there.home).await.unwrap(), 0);
     assert!(there.secrets().await.iter().all(|one| one.finalizers() == [IN_USE_FINALIZER]));
     assert!(there.secrets().await.iter().all(|one| one.owner_references().len() == 1));
-    assert_eq!(there.save(&only_state(state("abc", 2, "vpc-2")), ONE).await.unwrap(), Saved::Written);
+    assert_eq!(there.save(&only_state(state("abc", 2, "vpc-2")), ONE).await.unwrap(), SaveOutcome::Written);
     assert_eq!(there.load().await.unwrap().version.unwrap().serial, 2);
 }
 
@@ -288,10 +293,11 @@ async fn saves_of_one_workspace_from_many_tasks_end_with_the_newest() {
 async fn the_state_of_the_kubernetes_backend_is_read() {
     let scene = Scene::start().await;
     let bytes = state("abc", 7, &noise(100_000, 1));
-    let whole: Vec<u8> = super::pack::Packed::of(&bytes, 1_000_000).pages().flatten().copied().collect();
+    let whole: Vec<u8> =
+        super::compress::CompressedPages::from_bytes(&bytes, 1_000_000).pages().flatten().copied().collect();
     for (number, part) in whole.chunks(40_000).enumerate() {
         let secret = json!({
-            "metadata": {"name": super::secret_name("demo", "aws", number), "namespace": "shop"},
+            "metadata": {"name": super::backend_secret_name("demo", "aws", number), "namespace": "shop"},
             "data": {"tfstate": k8s_openapi::ByteString(part.to_vec())},
         });
         scene.world.make::<Secret>(secret).await;

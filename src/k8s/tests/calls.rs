@@ -3,55 +3,55 @@ use std::{
     time::Duration,
 };
 
-use embedded_kube::faults::{Call, Effect, Fault, Logged};
+use embedded_kube::fault_injection::{ApiCall, Effect, Fault, RequestRecord};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 
 use super::{AGENT, World, config};
 use crate::{
     api::WorkspaceTemplateApply,
-    error::Class,
-    k8s::{Outcome, Tally},
+    error::ErrorClass,
+    k8s::{CallMetrics, CallOutcome},
 };
 
 #[derive(Default)]
-struct Notes(Mutex<Vec<(&'static str, Outcome)>>);
+struct Notes(Mutex<Vec<(&'static str, CallOutcome)>>);
 
-impl Tally for Notes {
-    fn count(&self, verb: &'static str, outcome: Outcome) {
+impl CallMetrics for Notes {
+    fn record(&self, verb: &'static str, outcome: CallOutcome) {
         self.0.lock().unwrap().push((verb, outcome));
     }
 }
 
 /// The server's own controllers have business with `ConfigMaps` too.
-fn is_ours(call: &Call) -> bool {
-    call.is_on("configmaps") && call.agent == AGENT
+fn is_ours(call: &ApiCall) -> bool {
+    call.targets("configmaps") && call.agent == AGENT
 }
 
 #[tokio::test]
 async fn a_call_that_nobody_answers_ends_and_every_call_is_counted() {
     let world = World::start().await;
     let notes = Arc::new(Notes::default());
-    let kube = world.kube.clone().with_tally(notes.clone());
+    let kube = world.kube.clone().with_metrics(notes.clone());
     assert!(kube.get::<ConfigMap>(Some("shop"), "none").await.unwrap().is_none());
     assert!(kube.get_metadata::<Namespace>(None, "shop").await.unwrap().is_some());
     let bad = serde_json::from_value::<ConfigMap>(config("Not a name")).unwrap();
-    assert_eq!(kube.create(&bad).await.unwrap_err().class(), Class::Invalid);
+    assert_eq!(kube.create(&bad).await.unwrap_err().class(), ErrorClass::Invalid);
 
-    let slow = |call: &Call| is_ours(call) && call.is_write();
+    let slow = |call: &ApiCall| is_ours(call) && call.is_write();
     // Longer than any test lasts: what ends, ends without an answer.
     world.server.faults().add(Fault::new(slow, Effect::Delay(Duration::from_hours(1))));
     let hasty = kube.with_deadline(Duration::from_millis(200));
     let error =
         hasty.create(&serde_json::from_value::<ConfigMap>(config("cart")).unwrap()).await.unwrap_err();
-    assert_eq!((error.class(), error.category()), (Class::Transient, "TimedOut"));
-    assert_eq!(error.to_string(), "no answer to create ConfigMap shop/cart within 0.2 s");
+    assert_eq!((error.class(), error.category()), (ErrorClass::Transient, "TimedOut"));
+    assert_eq!(error.to_string(), "no response to create ConfigMap shop/cart within 0.2 s");
     assert_eq!(
         *notes.0.lock().unwrap(),
         [
-            ("get", Outcome::Ok),
-            ("get", Outcome::Ok),
-            ("create", Outcome::Failed),
-            ("create", Outcome::TimedOut)
+            ("get", CallOutcome::Ok),
+            ("get", CallOutcome::Ok),
+            ("create", CallOutcome::Failed),
+            ("create", CallOutcome::TimedOut)
         ]
     );
 }
@@ -60,9 +60,9 @@ async fn a_call_that_nobody_answers_ends_and_every_call_is_counted() {
 async fn a_busy_server_is_asked_again_but_not_for_ever() {
     let world = World::start().await;
     let asked = || {
-        let ours = |entry: &Logged| entry.agent == AGENT && entry.resource == "configmaps";
-        let count = world.server.requests().matching(ours).len();
-        world.server.requests().clear();
+        let ours = |entry: &RequestRecord| entry.agent == AGENT && entry.resource == "configmaps";
+        let count = world.server.request_log().matching(ours).len();
+        world.server.request_log().clear();
         count
     };
     world.server.faults().add(Fault::fail(is_ours, 503).times(2));
@@ -72,7 +72,7 @@ async fn a_busy_server_is_asked_again_but_not_for_ever() {
     let busy = world.server.faults().add(Fault::throttle(is_ours, 3600));
     let kube = world.kube.clone().with_deadline(Duration::from_millis(300));
     let error = kube.get::<ConfigMap>(Some("shop"), "none").await.unwrap_err();
-    assert_eq!(error.class(), Class::Transient, "{error}");
+    assert_eq!(error.class(), ErrorClass::Transient, "{error}");
     // A busy machine may let the deadline pass before the server hears of it.
     let heard = world.server.faults().remove(busy);
     assert!(heard <= 1, "it was asked {heard} times");
@@ -88,10 +88,10 @@ async fn a_broken_connection_is_transient_and_a_missing_kind_is_named() {
     let world = World::start().await;
     world.server.faults().add(Fault::new(is_ours, Effect::DropBefore));
     let error = world.kube.get::<ConfigMap>(Some("shop"), "none").await.unwrap_err();
-    assert_eq!((error.class(), error.category()), (Class::Transient, "Unreachable"));
+    assert_eq!((error.class(), error.category()), (ErrorClass::Transient, "Unreachable"));
 
     let error = world.kube.get::<WorkspaceTemplateApply>(Some("shop"), "vpc").await.unwrap_err();
-    assert_eq!((error.class(), error.category()), (Class::Transient, "NoKind"), "{error}");
+    assert_eq!((error.class(), error.category()), (ErrorClass::Transient, "NoKind"), "{error}");
 }
 
 #[tokio::test]
@@ -102,8 +102,11 @@ async fn a_long_list_comes_in_pages_and_is_whole() {
         object["metadata"]["labels"] = serde_json::json!({"odd": (number % 2).to_string()});
         world.make::<ConfigMap>(object).await;
     }
-    world.server.requests().clear();
+    world.server.request_log().clear();
     let all: Vec<ConfigMap> = world.kube.list(Some("shop"), "odd").await.unwrap();
-    assert_eq!((all.len(), world.server.requests().matching(|entry| entry.agent == AGENT).len()), (510, 2));
+    assert_eq!(
+        (all.len(), world.server.request_log().matching(|entry| entry.agent == AGENT).len()),
+        (510, 2)
+    );
     assert_eq!(world.kube.list_metadata::<ConfigMap>(None, "odd=1").await.unwrap().len(), 255);
 }

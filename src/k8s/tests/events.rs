@@ -1,4 +1,4 @@
-use embedded_kube::faults::Fault;
+use embedded_kube::fault_injection::Fault;
 use k8s_openapi::api::{
     core::v1::{ConfigMap, Namespace},
     events::v1::Event,
@@ -6,15 +6,15 @@ use k8s_openapi::api::{
 use kube::ResourceExt;
 
 use super::{World, config};
-use crate::k8s::{Events, News, Removal};
+use crate::k8s::{DeletionPropagation, EventPublisher, EventSpec};
 
 async fn events(world: &World, namespace: &str) -> Vec<Event> {
     let all: Vec<Event> = world.kube.list(Some(namespace), "").await.unwrap();
     all.into_iter().filter(|one| one.reporting_controller.as_deref() == Some("capt/test")).collect()
 }
 
-fn teller(world: &World) -> Events {
-    Events::new(world.kube.clone(), "capt/test", "pod-1")
+fn teller(world: &World) -> EventPublisher {
+    EventPublisher::new(world.kube.clone(), "capt/test", "pod-1")
 }
 
 #[tokio::test]
@@ -22,33 +22,33 @@ async fn the_same_is_told_once_and_again_after_something_else() {
     let world = World::start().await;
     let cart = world.make::<ConfigMap>(config("cart")).await;
     let teller = teller(&world);
-    let failed = News::warning("Run", "ApplyFailed", "no quota");
+    let failed = EventSpec::warning("Run", "ApplyFailed", "no quota");
     world.writes();
     for _ in 0..5 {
-        teller.tell(&cart, failed.clone()).await;
+        teller.publish(&cart, failed.clone()).await;
     }
     assert_eq!(world.writes(), 1);
     // Another action does not make it news.
-    teller.tell(&cart, News::normal("Check", "NoDrift", "")).await;
-    teller.tell(&cart, failed.clone()).await;
+    teller.publish(&cart, EventSpec::normal("Check", "NoDrift", "")).await;
+    teller.publish(&cart, failed.clone()).await;
     assert_eq!(world.writes(), 1);
     // Something else under the same action does.
-    teller.tell(&cart, News::normal("Run", "Applied", "9 resources")).await;
-    teller.tell(&cart, failed.clone()).await;
+    teller.publish(&cart, EventSpec::normal("Run", "Applied", "9 resources")).await;
+    teller.publish(&cart, failed.clone()).await;
     assert_eq!(world.writes(), 2);
     // Another object has news of its own.
-    teller.tell(&world.make::<ConfigMap>(config("bag")).await, failed).await;
+    teller.publish(&world.make::<ConfigMap>(config("bag")).await, failed).await;
     let all = events(&world, "shop").await;
     let warning = all.iter().find(|one| one.reason.as_deref() == Some("ApplyFailed")).unwrap();
     assert_eq!((warning.type_.as_deref(), warning.note.as_deref()), (Some("Warning"), Some("no quota")));
-    assert_eq!(teller.lost(), 0);
+    assert_eq!(teller.dropped_count(), 0);
 }
 
 #[tokio::test]
 async fn a_long_note_is_cut_and_an_object_without_a_namespace_has_events_too() {
     let world = World::start().await;
     let shop: Namespace = world.kube.get(None, "shop").await.unwrap().unwrap();
-    teller(&world).tell(&shop, News::normal("Run", "Long", "ü".repeat(2000))).await;
+    teller(&world).publish(&shop, EventSpec::normal("Run", "Long", "ü".repeat(2000))).await;
     let all = events(&world, "default").await;
     let note = all[0].note.as_deref().unwrap();
     assert!(note.len() <= 1024 && note.len() > 1000 && note.ends_with('…'), "{}", note.len());
@@ -60,11 +60,11 @@ async fn an_event_that_is_lost_fails_nothing_and_is_told_next_time() {
     let world = World::start().await;
     let cart = world.make::<ConfigMap>(config("cart")).await;
     let teller = teller(&world);
-    world.server.faults().add(Fault::fail(|call| call.is_on("events.events.k8s.io"), 500).times(1));
-    teller.tell(&cart, News::normal("Run", "Applied", "")).await;
-    assert_eq!((teller.lost(), events(&world, "shop").await.len()), (1, 0));
-    teller.tell(&cart, News::normal("Run", "Applied", "")).await;
-    assert_eq!((teller.lost(), events(&world, "shop").await.len()), (1, 1));
+    world.server.faults().add(Fault::fail(|call| call.targets("events.events.k8s.io"), 500).times(1));
+    teller.publish(&cart, EventSpec::normal("Run", "Applied", "")).await;
+    assert_eq!((teller.dropped_count(), events(&world, "shop").await.len()), (1, 0));
+    teller.publish(&cart, EventSpec::normal("Run", "Applied", "")).await;
+    assert_eq!((teller.dropped_count(), events(&world, "shop").await.len()), (1, 1));
 }
 
 #[tokio::test]
@@ -72,20 +72,20 @@ async fn an_object_that_is_being_deleted_tells_and_a_namespace_that_is_stays_sil
     let world = World::start().await;
     let cart = world.make::<ConfigMap>(config("cart")).await;
     let held = world.kube.add_finalizer(&cart, "example.com/held").await.unwrap();
-    world.kube.delete(&held, Removal::Background).await.unwrap();
+    world.kube.delete(&held, DeletionPropagation::Background).await.unwrap();
     let teller = teller(&world);
-    teller.tell(&held, News::normal("Run", "Destroying", "")).await;
+    teller.publish(&held, EventSpec::normal("Run", "Destroying", "")).await;
     assert_eq!(events(&world, "shop").await.len(), 1);
 
     let shop: Namespace = world.kube.get(None, "shop").await.unwrap().unwrap();
-    world.kube.delete(&shop, Removal::Background).await.unwrap();
-    teller.tell(&held, News::normal("Run", "Destroyed", "")).await;
-    assert_eq!(teller.lost(), 0);
+    world.kube.delete(&shop, DeletionPropagation::Background).await.unwrap();
+    teller.publish(&held, EventSpec::normal("Run", "Destroyed", "")).await;
+    assert_eq!(teller.dropped_count(), 0);
     assert!(world.kube.get::<ConfigMap>(Some("shop"), &held.name_any()).await.unwrap().is_some());
 
     world.kube.remove_finalizers(&held, &["example.com/held"]).await.unwrap();
     let gone = async || world.kube.get::<Namespace>(None, "shop").await.unwrap().is_none().then_some(());
     world.until(gone).await;
-    teller.tell(&held, News::normal("Run", "Gone", "")).await;
-    assert_eq!(teller.lost(), 0);
+    teller.publish(&held, EventSpec::normal("Run", "Gone", "")).await;
+    assert_eq!(teller.dropped_count(), 0);
 }

@@ -8,30 +8,32 @@ use std::{
 
 use embedded_kube::{
     auth,
-    faults::{Call, Fault, Logged},
+    fault_injection::{ApiCall, Fault, RequestRecord},
 };
 use k8s_openapi::api::coordination::v1::Lease;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{PATIENCE, World};
-use crate::k8s::{Candidate, Ended, Fence, Kube, lead, leader::LEASE};
+use crate::k8s::{
+    FencingToken, KubeClient, LeaderCandidate, LeadershipEnd, leader::LEASE_NAME, run_as_leader,
+};
 
-fn candidate(host: &str) -> Candidate {
-    Candidate::new("shop", host).lasting(Duration::from_secs(10))
+fn candidate(host: &str) -> LeaderCandidate {
+    LeaderCandidate::new("shop", host).with_duration(Duration::from_secs(10))
 }
 
 impl World {
     /// The way of one of several candidates, by which its requests are known.
-    fn way_of(&self, host: &str) -> Kube {
-        Kube::new(self.server.client_of(auth::admin(), host)).with_deadline(PATIENCE)
+    fn way_of(&self, host: &str) -> KubeClient {
+        KubeClient::new(self.server.client_with_agent(auth::admin(), host)).with_deadline(PATIENCE)
     }
 
     /// Waits until a candidate has asked for the Lease once more.
     async fn until_asked_by(&self, host: &str) {
         let asked = || {
-            let is = |it: &Logged| it.agent == host && it.resource == "leases";
-            self.server.requests().matching(is).len()
+            let is = |it: &RequestRecord| it.agent == host && it.resource == "leases";
+            self.server.request_log().matching(is).len()
         };
         let before = asked();
         self.until(async || (asked() > before).then_some(())).await;
@@ -40,12 +42,12 @@ impl World {
 
 /// Leads until told to stop, and tells that it does.
 async fn candidacy(
-    kube: Kube,
+    kube: KubeClient,
     host: &'static str,
     stop: CancellationToken,
-    (told, leaders): (mpsc::UnboundedSender<(&'static str, Fence)>, Arc<AtomicUsize>),
-) -> Ended<()> {
-    lead(&kube, &candidate(host), &stop, |fence| {
+    (told, leaders): (mpsc::UnboundedSender<(&'static str, FencingToken)>, Arc<AtomicUsize>),
+) -> LeadershipEnd<()> {
+    run_as_leader(&kube, &candidate(host), &stop, |fence| {
         let stop = stop.clone();
         async move {
             assert_eq!(leaders.fetch_add(1, Ordering::SeqCst), 0, "two lead");
@@ -79,9 +81,9 @@ async fn one_of_two_leads_and_the_other_follows_with_a_higher_number() {
     assert!(higher > fence, "{higher} after {fence}");
     stops[loser].cancel();
     for task in tasks {
-        assert_eq!(task.await.unwrap(), Ended::Done(()));
+        assert_eq!(task.await.unwrap(), LeadershipEnd::Done(()));
     }
-    let lease: Lease = world.kube.get(Some("shop"), LEASE).await.unwrap().unwrap();
+    let lease: Lease = world.kube.get(Some("shop"), LEASE_NAME).await.unwrap().unwrap();
     assert_eq!(lease.spec.unwrap().holder_identity.unwrap_or_default(), "", "it was not released");
 }
 
@@ -90,12 +92,12 @@ async fn a_leader_that_cannot_renew_ends_before_the_next_may_lead() {
     let world = World::start().await;
     let (stop, lost) = (CancellationToken::new(), CancellationToken::new());
     let lease = Duration::from_secs(3);
-    let (a, b) = (candidate("a").lasting(lease), candidate("b").lasting(lease));
+    let (a, b) = (candidate("a").with_duration(lease), candidate("b").with_duration(lease));
     let (way_of_a, way_of_b) = (world.way_of("a"), world.way_of("b"));
     let leads = CancellationToken::new();
     let first = async {
-        let ended = lead(&way_of_a, &a, &stop, |_fence| async {
-            let is_its = |call: &Call| call.agent == "a" && call.is_on("leases.coordination.k8s.io");
+        let ended = run_as_leader(&way_of_a, &a, &stop, |_fence| async {
+            let is_its = |call: &ApiCall| call.agent == "a" && call.targets("leases.coordination.k8s.io");
             world.server.faults().add(Fault::fail(is_its, 500));
             leads.cancel();
             std::future::pending::<()>().await;
@@ -106,9 +108,13 @@ async fn a_leader_that_cannot_renew_ends_before_the_next_may_lead() {
     };
     let next = async {
         leads.cancelled().await;
-        lead(&way_of_b, &b, &stop, |_fence| async { lost.is_cancelled() }).await
+        run_as_leader(&way_of_b, &b, &stop, |_fence| async { lost.is_cancelled() }).await
     };
-    assert_eq!(tokio::join!(first, next), (Ended::Lost, Ended::Done(true)), "two led at once");
+    assert_eq!(
+        tokio::join!(first, next),
+        (LeadershipEnd::Lost, LeadershipEnd::Done(true)),
+        "two led at once"
+    );
 }
 
 #[tokio::test]
@@ -116,14 +122,14 @@ async fn whoever_is_told_to_stop_while_waiting_never_leads() {
     let world = World::start().await;
     let (stop, wish) = (CancellationToken::new(), CancellationToken::new());
     let (a, b) = (candidate("a"), candidate("b"));
-    let held = lead(&world.kube, &a, &stop, async |_fence| {
+    let held = run_as_leader(&world.kube, &a, &stop, async |_fence| {
         let later = async {
             world.until_asked_by("b").await;
             wish.cancel();
         };
         let way = world.way_of("b");
-        let waits = lead(&way, &b, &wish, async |_fence| unreachable!("two lead"));
+        let waits = run_as_leader(&way, &b, &wish, async |_fence| unreachable!("two lead"));
         tokio::join!(waits, later).0
     });
-    assert_eq!(held.await, Ended::Done(Ended::<()>::Stopped));
+    assert_eq!(held.await, LeadershipEnd::Done(LeadershipEnd::<()>::Stopped));
 }

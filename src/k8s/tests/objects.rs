@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::{World, config};
 use crate::{
-    error::Class,
-    k8s::{Deleted, Removal},
+    error::ErrorClass,
+    k8s::{DeleteOutcome, DeletionPropagation},
 };
 
 fn configured(value: &str) -> ConfigMap {
@@ -36,7 +36,7 @@ async fn a_replace_of_an_old_version_is_a_conflict_and_so_is_a_second_create() {
     let old = world.make::<ConfigMap>(config("cart")).await;
     world.kube.apply(&configured("2")).await.unwrap();
     let error = world.kube.replace(&old).await.unwrap_err();
-    assert_eq!((error.class(), error.is_conflict()), (Class::Conflict, true));
+    assert_eq!((error.class(), error.is_conflict()), (ErrorClass::Conflict, true));
     assert!(world.kube.create(&configured("3")).await.unwrap_err().is_conflict());
     assert_eq!(cart(&world).await.data.unwrap()["a"], "2");
 }
@@ -45,15 +45,30 @@ async fn a_replace_of_an_old_version_is_a_conflict_and_so_is_a_second_create() {
 async fn a_delete_is_for_one_object_and_may_be_repeated() {
     let world = World::start().await;
     let first = world.make::<ConfigMap>(config("cart")).await;
-    assert_eq!(world.kube.delete(&first, Removal::Background).await.unwrap(), Deleted::Gone);
-    assert_eq!(world.kube.delete(&first, Removal::Background).await.unwrap(), Deleted::Gone);
+    assert_eq!(
+        world.kube.delete(&first, DeletionPropagation::Background).await.unwrap(),
+        DeleteOutcome::Gone
+    );
+    assert_eq!(
+        world.kube.delete(&first, DeletionPropagation::Background).await.unwrap(),
+        DeleteOutcome::Gone
+    );
     let second = world.make::<ConfigMap>(config("cart")).await;
-    assert_eq!(world.kube.delete(&first, Removal::Background).await.unwrap(), Deleted::Gone);
+    assert_eq!(
+        world.kube.delete(&first, DeletionPropagation::Background).await.unwrap(),
+        DeleteOutcome::Gone
+    );
     assert_eq!(cart(&world).await.uid(), second.uid(), "another of the same name was taken");
 
     let held = world.kube.add_finalizer(&second, "example.com/held").await.unwrap();
-    assert_eq!(world.kube.delete(&held, Removal::Foreground).await.unwrap(), Deleted::Going);
-    assert_eq!(world.kube.delete(&held, Removal::Foreground).await.unwrap(), Deleted::Going);
+    assert_eq!(
+        world.kube.delete(&held, DeletionPropagation::Foreground).await.unwrap(),
+        DeleteOutcome::Terminating
+    );
+    assert_eq!(
+        world.kube.delete(&held, DeletionPropagation::Foreground).await.unwrap(),
+        DeleteOutcome::Terminating
+    );
 }
 
 #[tokio::test]
@@ -82,7 +97,7 @@ async fn the_last_finalizer_lets_an_object_go_and_others_keep_it() {
     let made = world.make::<ConfigMap>(config("cart")).await;
     let ours = world.kube.add_finalizer(&made, "example.com/ours").await.unwrap();
     let both = world.kube.add_finalizer(&ours, "example.com/theirs").await.unwrap();
-    world.kube.delete(&both, Removal::Background).await.unwrap();
+    world.kube.delete(&both, DeletionPropagation::Background).await.unwrap();
     let left = world.kube.remove_finalizers(&both, &["example.com/ours"]).await.unwrap().unwrap();
     assert_eq!(left.finalizers(), ["example.com/theirs"]);
     assert!(world.kube.remove_finalizers(&left, &["example.com/theirs"]).await.unwrap().is_none());
@@ -102,7 +117,7 @@ async fn a_finalizer_from_an_old_view_loses_nobody_elses() {
 
     // The same name, another object: it does not get what was meant for the first.
     world.kube.remove_finalizers(&left, &["example.com/theirs"]).await.unwrap();
-    world.kube.delete(&left, Removal::Background).await.unwrap();
+    world.kube.delete(&left, DeletionPropagation::Background).await.unwrap();
     world.make::<ConfigMap>(config("cart")).await;
     assert!(world.kube.add_finalizer(&old, "example.com/ours").await.unwrap_err().is_not_found());
     assert!(cart(&world).await.finalizers().is_empty());
@@ -121,7 +136,7 @@ async fn an_object_without_its_owner_outlives_it() {
 
     let free = world.kube.remove_owner(&owned, &reference.uid).await.unwrap().unwrap();
     assert!(free.owner_references().is_empty());
-    world.kube.delete(&maker, Removal::Background).await.unwrap();
+    world.kube.delete(&maker, DeletionPropagation::Background).await.unwrap();
     let other =
         world.kube.set_owner(&world.make::<ConfigMap>(config("bag")).await, &reference).await.unwrap();
     world

@@ -6,15 +6,15 @@ use serde_json::json;
 
 use super::World;
 use crate::{
-    error::Class,
+    error::ErrorClass,
     k8s::{
-        Removal,
-        secrets::{Applied, CLUSTER_TYPE, CONNECTION_TYPE, Wanted},
+        DeletionPropagation,
+        secrets::{CLUSTER_SECRET_TYPE, CONNECTION_SECRET_TYPE, SecretApplyOutcome, SecretSpec},
     },
 };
 
-fn wanted(values: &[(&str, &str)]) -> Wanted {
-    Wanted {
+fn wanted(values: &[(&str, &str)]) -> SecretSpec {
+    SecretSpec {
         namespace: "shop".to_owned(),
         name: "cart".to_owned(),
         data: values.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec())).collect(),
@@ -36,21 +36,21 @@ async fn a_connection_secret_is_written_only_when_it_differs() {
     let world = World::start().await;
     let mut cart = wanted(&[("id", "vpc-1"), ("old", "x")]);
     cart.owner = Some(world.owner("maker").await.1);
-    assert_eq!(world.kube.apply_connection_secret(&cart).await.unwrap(), Applied::Written);
+    assert_eq!(world.kube.apply_connection_secret(&cart).await.unwrap(), SecretApplyOutcome::Written);
     world.writes();
-    assert_eq!(world.kube.apply_connection_secret(&cart).await.unwrap(), Applied::Unchanged);
+    assert_eq!(world.kube.apply_connection_secret(&cart).await.unwrap(), SecretApplyOutcome::Unchanged);
     assert_eq!(world.writes(), 0);
     let secret = found(&world).await;
-    assert_eq!((secret.type_.as_deref(), secret.owner_references().len()), (Some(CONNECTION_TYPE), 1));
+    assert_eq!((secret.type_.as_deref(), secret.owner_references().len()), (Some(CONNECTION_SECRET_TYPE), 1));
 
     // A value that changed, and one that is not wanted any more.
     cart.data = wanted(&[("id", "vpc-2")]).data;
-    assert_eq!(world.kube.apply_connection_secret(&cart).await.unwrap(), Applied::Written);
+    assert_eq!(world.kube.apply_connection_secret(&cart).await.unwrap(), SecretApplyOutcome::Written);
     assert_eq!(keys(&found(&world).await), ["id"]);
-    assert_eq!(world.kube.apply_connection_secret(&cart).await.unwrap(), Applied::Unchanged);
+    assert_eq!(world.kube.apply_connection_secret(&cart).await.unwrap(), SecretApplyOutcome::Unchanged);
     // Somebody turned a label; it is turned back.
     world.kube.patch_metadata(&found(&world).await, json!({"labels": {"team": "bank"}})).await.unwrap();
-    assert_eq!(world.kube.apply_connection_secret(&cart).await.unwrap(), Applied::Written);
+    assert_eq!(world.kube.apply_connection_secret(&cart).await.unwrap(), SecretApplyOutcome::Written);
     assert_eq!(found(&world).await.labels()["team"], "shop");
 }
 
@@ -64,11 +64,17 @@ async fn a_secret_that_was_there_keeps_its_type_and_what_others_put_in() {
     });
     world.make::<Secret>(theirs).await;
     let ours = wanted(&[("ca.crt", "new")]);
-    assert_eq!(world.kube.apply_typed_secret(CLUSTER_TYPE, &ours).await.unwrap(), Applied::Written);
+    assert_eq!(
+        world.kube.apply_typed_secret(CLUSTER_SECRET_TYPE, &ours).await.unwrap(),
+        SecretApplyOutcome::Written
+    );
     let secret = found(&world).await;
     assert_eq!((secret.type_.as_deref(), keys(&secret)), (Some("Opaque"), vec!["ca.crt", "theirs"]));
     assert_eq!(secret.data.unwrap()["ca.crt"].0, b"new");
-    assert_eq!(world.kube.apply_typed_secret(CLUSTER_TYPE, &ours).await.unwrap(), Applied::Unchanged);
+    assert_eq!(
+        world.kube.apply_typed_secret(CLUSTER_SECRET_TYPE, &ours).await.unwrap(),
+        SecretApplyOutcome::Unchanged
+    );
 }
 
 #[tokio::test]
@@ -84,22 +90,22 @@ async fn a_secret_of_somebody_else_is_refused_with_the_remedy() {
     other.owner = Some(world.owner("other").await.1);
     world.writes();
     let error = world.kube.apply_connection_secret(&other).await.unwrap_err();
-    assert_eq!(error.class(), Class::Invalid);
+    assert_eq!(error.class(), ErrorClass::Invalid);
     assert_eq!(
         error.to_string(),
-        "Secret shop/cart belongs to ConfigMap maker; choose another name for ours, or delete it"
+        "Secret shop/cart is owned by ConfigMap maker; choose another Secret name, or delete it"
     );
     assert_eq!(world.writes(), 0);
 
     // The owner was made again: the old Secret is the garbage collector's.
     let held = world.kube.add_finalizer(&found(&world).await, "example.com/held").await.unwrap();
-    world.kube.delete(&maker, Removal::Background).await.unwrap();
+    world.kube.delete(&maker, DeletionPropagation::Background).await.unwrap();
     cart.owner = Some(world.owner("maker").await.1);
     let error = world.kube.apply_connection_secret(&cart).await.unwrap_err();
-    assert_eq!((error.class(), error.category()), (Class::Transient, "Stale"), "{error}");
+    assert_eq!((error.class(), error.category()), (ErrorClass::Transient, "Stale"), "{error}");
     world.kube.remove_finalizers(&held, &["example.com/held"]).await.unwrap();
     let written = async || world.kube.apply_connection_secret(&cart).await.ok();
-    assert_eq!(world.until(written).await, Applied::Written);
+    assert_eq!(world.until(written).await, SecretApplyOutcome::Written);
 }
 
 #[test]

@@ -10,22 +10,23 @@ use terraform_driver::{
 use super::*;
 
 /// A data directory whose record names `process`, at an address where nobody answers.
-fn recorded(data: &Path, process: ProcessId) -> LocalAws {
-    let outer = Outer { env: BTreeMap::new(), cwd: data.to_owned(), exe: PathBuf::from("/nonexistent/capt") };
-    let aws = LocalAws::of(&outer, data);
-    private_dir(aws.place.dir()).unwrap();
-    let server = Server {
+fn recorded(data: &Path, process: ProcessId) -> LocalAwsDaemon {
+    let process_env =
+        ProcessEnv { env: BTreeMap::new(), cwd: data.to_owned(), exe: PathBuf::from("/nonexistent/capt") };
+    let aws = LocalAwsDaemon::new(&process_env, data);
+    create_private_dir(aws.files.dir()).unwrap();
+    let server = LocalAwsRecord {
         process,
         endpoint: "http://127.0.0.1:1".to_owned(),
         instance: "one".to_owned(),
         started: terraform_driver::clock::now(),
     };
-    write_json(&aws.place.server(), &server).unwrap();
+    write_json(&aws.files.server_file(), &server).unwrap();
     aws
 }
 
 fn living() -> ProcessId {
-    ProcessId::of(std::process::id()).unwrap()
+    ProcessId::from_pid(std::process::id()).unwrap()
 }
 
 /// Our own id, of a process that began at another time.
@@ -37,9 +38,9 @@ fn dead() -> ProcessId {
 async fn a_living_server_that_keeps_silent_is_an_error_with_a_remedy() {
     let data = tempfile::tempdir().unwrap();
     let aws = recorded(data.path(), living());
-    let error = aws.heard_within(Duration::from_millis(300)).await.unwrap_err().to_string();
+    let error = aws.responding_within(Duration::from_millis(300)).await.unwrap_err().to_string();
     let (pid, stop) = (std::process::id(), format!("`capt aws stop --data {}`", data.path().display()));
-    for text in [&format!("process {pid}"), "has not answered", "run the same command again", &stop] {
+    for text in [&format!("process {pid}"), "has not responded", "retry when", &stop] {
         assert!(error.contains(text), "{error}");
     }
 }
@@ -48,8 +49,8 @@ async fn a_living_server_that_keeps_silent_is_an_error_with_a_remedy() {
 async fn a_silent_server_that_ends_while_it_is_asked_is_not_running() {
     let data = tempfile::tempdir().unwrap();
     let aws = recorded(data.path(), living());
-    let record = aws.place.server();
-    let (found, ()) = tokio::join!(aws.heard_within(Duration::from_mins(2)), async {
+    let record = aws.files.server_file();
+    let (found, ()) = tokio::join!(aws.responding_within(Duration::from_mins(2)), async {
         sleep(Duration::from_millis(300)).await;
         fs::remove_file(record).unwrap();
     });
@@ -61,21 +62,21 @@ async fn the_record_of_a_dead_server_is_removed_by_stop() {
     let data = tempfile::tempdir().unwrap();
     let aws = recorded(data.path(), dead());
     assert!(aws.running().await.unwrap().is_none());
-    assert!(aws.place.server().exists(), "asking changes nothing");
+    assert!(aws.files.server_file().exists(), "asking changes nothing");
     assert!(!aws.stop().await.unwrap());
-    assert!(!aws.place.server().exists());
+    assert!(!aws.files.server_file().exists());
 }
 
 #[tokio::test]
 async fn a_server_that_comes_up_is_waited_for_by_stop() {
     let data = tempfile::tempdir().unwrap();
     let aws = recorded(data.path(), dead());
-    let lock = FileLock::take(&aws.place.dir().join("lock"), "a local AWS that comes up").unwrap();
+    let lock = FileLock::acquire(&aws.files.dir().join("lock"), "a local AWS that comes up").unwrap();
     let (stopped, ()) = tokio::join!(aws.stop(), async {
         sleep(Duration::from_millis(300)).await;
-        assert!(aws.place.server().exists(), "it is the business of whoever holds the lock");
+        assert!(aws.files.server_file().exists(), "it belongs to the process that holds the lock");
         drop(lock);
     });
     assert!(!stopped.unwrap());
-    assert!(!aws.place.server().exists());
+    assert!(!aws.files.server_file().exists());
 }

@@ -4,17 +4,17 @@ use terraform_driver::workspace::FileLock;
 
 use super::*;
 
-fn up(data: &Path) -> Up {
+fn up(data: &Path) -> UpDaemon {
     let env = [("AWS_REGION", "eu-west-1"), ("AWS_SECRET_ACCESS_KEY", "hush"), ("HOME", "/home/me")];
     let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-    let outer = Outer { env, cwd: data.to_owned(), exe: PathBuf::from("/nonexistent/capt") };
-    let up = Up::of(&outer, data);
-    private_dir(up.place.dir()).unwrap();
+    let process_env = ProcessEnv { env, cwd: data.to_owned(), exe: PathBuf::from("/nonexistent/capt") };
+    let up = UpDaemon::new(&process_env, data);
+    create_private_dir(up.files.dir()).unwrap();
     up
 }
 
-fn record(up: &Up, process: ProcessId) {
-    let server = Server {
+fn record(up: &UpDaemon, process: ProcessId) {
+    let server = UpRecord {
         process,
         kubeconfig: None,
         context: None,
@@ -22,11 +22,11 @@ fn record(up: &Up, process: ProcessId) {
         aws: AwsMode::Local,
         notes: Vec::new(),
     };
-    write_json(&up.place.server(), &server).unwrap();
+    write_json(&up.files.server_file(), &server).unwrap();
 }
 
 fn living() -> ProcessId {
-    ProcessId::of(std::process::id()).unwrap()
+    ProcessId::from_pid(std::process::id()).unwrap()
 }
 
 #[tokio::test]
@@ -35,8 +35,8 @@ async fn the_record_of_a_dead_process_is_no_process() {
     let up = up(data.path());
     record(&up, ProcessId { started: 1, ..living() });
     assert!(up.running().unwrap().is_none());
-    assert!(!up.stop(SOON, false, || ()).await.unwrap());
-    assert!(!up.place.server().exists(), "stop tidies up");
+    assert!(!up.stop(SLOW_STOP, false, || ()).await.unwrap());
+    assert!(!up.files.server_file().exists(), "stop tidies up");
 }
 
 #[tokio::test]
@@ -44,11 +44,15 @@ async fn one_that_runs_with_other_settings_is_not_taken_for_the_one_that_was_ask
     let data = tempfile::tempdir().unwrap();
     let up = up(data.path());
     record(&up, living());
-    up.write_settings(&Settings::default()).unwrap();
-    assert!(!up.ensure(&Settings::default()).await.unwrap().1, "the same is found again");
-    let real = Settings { aws: AwsMode::Real, ..Settings::default() };
-    let error = up.ensure(&real).await.unwrap_err().to_string();
-    for text in ["runs with --aws local", "this would be --aws real", "`capt stop --data"] {
+    up.write_settings(&UpSettings::default()).unwrap();
+    assert!(!up.ensure_running(&UpSettings::default()).await.unwrap().1, "the same is found again");
+    let real = UpSettings { aws: AwsMode::Real, ..UpSettings::default() };
+    let error = up.ensure_running(&real).await.unwrap_err().to_string();
+    for text in [
+        "runs with --aws local",
+        "but --aws real and the embedded Kubernetes API was requested",
+        "`capt stop --data",
+    ] {
         assert!(error.contains(text), "{error}");
     }
 }
@@ -57,9 +61,9 @@ async fn one_that_runs_with_other_settings_is_not_taken_for_the_one_that_was_ask
 async fn one_that_comes_up_is_waited_for() {
     let data = tempfile::tempdir().unwrap();
     let up = up(data.path());
-    let lock = FileLock::take(&up.place.dir().join("lock"), "somebody").unwrap();
-    let settings = Settings::default();
-    let (found, ()) = tokio::join!(up.ensure(&settings), async {
+    let lock = FileLock::acquire(&up.files.dir().join("lock"), "somebody").unwrap();
+    let settings = UpSettings::default();
+    let (found, ()) = tokio::join!(up.ensure_running(&settings), async {
         sleep(Duration::from_millis(300)).await;
         record(&up, living());
     });
@@ -70,7 +74,7 @@ async fn one_that_comes_up_is_waited_for() {
 #[tokio::test]
 async fn one_that_cannot_be_started_is_an_error() {
     let data = tempfile::tempdir().unwrap();
-    let error = up(data.path()).ensure(&Settings::default()).await.unwrap_err();
+    let error = up(data.path()).ensure_running(&UpSettings::default()).await.unwrap_err();
     assert!(matches!(error, UpError::Start(_)), "{error}");
 }
 
@@ -88,8 +92,8 @@ fn a_process_that_ends_forgets_itself_and_nobody_else() {
     let data = tempfile::tempdir().unwrap();
     let up = up(data.path());
     record(&up, living());
-    up.place.forget(ProcessId { started: 1, ..living() }).unwrap();
-    assert!(up.place.server().exists(), "it is the record of another one");
-    up.place.forget(living()).unwrap();
-    assert!(!up.place.server().exists());
+    up.files.remove_record(ProcessId { started: 1, ..living() }).unwrap();
+    assert!(up.files.server_file().exists(), "it is the record of another one");
+    up.files.remove_record(living()).unwrap();
+    assert!(!up.files.server_file().exists());
 }

@@ -6,7 +6,7 @@ use crate::model::{fargate::ValidatedProfile, network::NetworkSource};
 #[test]
 fn two_documents_of_one_cluster_become_one_unit() {
     let valid = verdict(&format!("{NETWORK}---{CONTROL_PLANE}")).unwrap();
-    let [unit] = valid.units.as_slice() else { panic!("{:?}", valid.units) };
+    let [unit] = valid.clusters.as_slice() else { panic!("{:?}", valid.clusters) };
     assert_eq!(unit.key.to_string(), "default/harbour");
     assert_eq!(unit.eks_name.as_str(), "harbour");
     assert_eq!(unit.region.as_str(), "eu-central-1");
@@ -38,7 +38,7 @@ spec:
             CONTROL_PLANE.replace("name: harbour", "name: ferry-p9q1, namespace: ports")
         );
         let valid = verdict(&text).unwrap();
-        let [unit] = valid.units.as_slice() else { panic!("{:?}", valid.units) };
+        let [unit] = valid.clusters.as_slice() else { panic!("{:?}", valid.clusters) };
         assert_eq!((unit.key.to_string().as_str(), unit.eks_name.as_str()), ("ports/ferry", "ferry"));
         assert_eq!(unit.network.as_ref().unwrap().key.name.as_str(), "ferry-x7k2");
         assert_eq!(unit.control_plane.as_ref().unwrap().key.name.as_str(), "ferry-p9q1");
@@ -54,8 +54,8 @@ fn the_cluster_name_label_pairs_objects_of_different_names() {
         CONTROL_PLANE.replace("name: harbour", &format!("name: cp, {label}"))
     );
     let valid = verdict(&text).unwrap();
-    assert_eq!(valid.units.len(), 1);
-    assert_eq!(valid.units[0].eks_name.as_str(), "lighthouse");
+    assert_eq!(valid.clusters.len(), 1);
+    assert_eq!(valid.clusters[0].eks_name.as_str(), "lighthouse");
 }
 
 #[test]
@@ -70,8 +70,8 @@ spec:
     assert_eq!(
         verdict(text).unwrap_err(),
         [
-            "x.yaml: Cluster default/ferry: spec.infrastructureRef: CAPTCluster default/nowhere is in none of the files; \
-          add its file, or correct the reference"
+            "x.yaml: Cluster default/ferry: spec.infrastructureRef: CAPTCluster default/nowhere is not in the manifests; \
+          add it, or correct the reference"
         ]
     );
 }
@@ -92,10 +92,10 @@ fn all_problems_of_all_objects_are_reported_at_once() {
             "x.yaml: CAPTCluster default/harbour: spec.region: \"Frankfurt\" is not an AWS region; \
              write one such as eu-central-1 or us-gov-west-1",
             "x.yaml: CAPTControlPlane default/harbour: spec.version: \"latest\" is not a Kubernetes version; \
-             write one such as v1.33.0 or \"1.33\"; EKS knows no latest",
+             write one such as v1.33.0 or \"1.33\"; EKS does not support \"latest\"",
             "x.yaml: CAPTControlPlane default/harbour: spec.additionalFargateProfiles[0].name: \"eks-apps\" is not a name \
              for a Fargate profile; use 1 to 100 letters, digits, '-' and '_', start with a letter or digit, and not with \
-             eks-, which AWS keeps for itself",
+             eks-, which AWS reserves",
             "x.yaml: CAPTControlPlane default/harbour: spec.additionalFargateProfiles[0].selectors: must have at least one \
              selector; add one, such as a namespace",
         ]
@@ -112,7 +112,7 @@ fn a_quota_is_a_setting_and_the_message_names_it() {
     let text = format!("{NETWORK}---{}", selectors(6));
     let errors = verdict(&text).unwrap_err();
     assert_eq!(errors.len(), 1);
-    assert!(errors[0].contains("selectors: has 6 selectors, and the limit is 5"), "{errors:?}");
+    assert!(errors[0].contains("selectors: has 6 selectors, but the limit is 5"), "{errors:?}");
     assert!(errors[0].contains(Limits::SELECTORS_SETTING), "{errors:?}");
     let manifests = load(&[source("x.yaml", &text)]).unwrap();
     let raised = Limits { selectors_per_profile: 6, ..Limits::default() };
@@ -138,7 +138,7 @@ spec: {{version: '1.33', additionalFargateProfiles: [{}]{more}}}
     assert!(verdict(&profiles(9, "")).is_ok());
     assert!(
         verdict(&profiles(10, "")).unwrap_err()[0]
-            .contains("11 Fargate profiles, the cluster's own among them")
+            .contains("11 Fargate profiles including the system profile")
     );
     assert!(verdict(&profiles(10, ", controlPlaneConfig: {systemFargateProfile: false}")).is_ok());
 }
@@ -152,7 +152,7 @@ fn profiles_that_want_the_same_pods_are_a_warning() {
         warnings,
         [
             "x.yaml: line 7: CAPTControlPlane default/harbour: Fargate profiles apps and batch both match pods in namespace \
-          team-blue; EKS takes apps, the first by name"
+          team-blue; EKS uses apps, the first by name"
         ]
     );
 }
@@ -163,12 +163,12 @@ fn what_two_objects_say_must_agree() {
     let errors = verdict(&with("{region: eu-west-1}")).unwrap_err();
     assert!(
         errors[0]
-            .contains("spec.controlPlaneConfig.region: is eu-west-1, and the CAPTCluster is in eu-central-1")
+            .contains("spec.controlPlaneConfig.region: is eu-west-1, but the CAPTCluster is in eu-central-1")
     );
     let errors = verdict(&with("{serviceIpv4Cidr: 10.0.16.0/20}")).unwrap_err();
     assert!(errors[0].contains("10.0.16.0/20 overlaps the VPC's 10.0.0.0/16"), "{errors:?}");
     let errors = verdict(CONTROL_PLANE).unwrap_err();
-    assert!(errors[0].contains("no CAPTCluster belongs to this control plane"), "{errors:?}");
+    assert!(errors[0].contains("this control plane has no CAPTCluster"), "{errors:?}");
 
     let other = NETWORK.replace("name: harbour", "name: pier");
     let second = CONTROL_PLANE.replace("name: harbour", "name: pier");
@@ -185,8 +185,8 @@ fn a_template_that_is_not_in_the_files_is_named() {
     assert_eq!(
         verdict(&text).unwrap_err(),
         [
-            "x.yaml: CAPTCluster default/harbour: spec.vpcTemplateRef: WorkspaceTemplate default/vpc-template is in none of \
-          the files; add its file"
+            "x.yaml: CAPTCluster default/harbour: spec.vpcTemplateRef: WorkspaceTemplate default/vpc-template is not in the \
+            manifests; add it"
         ]
     );
 }

@@ -1,25 +1,27 @@
-//! What the webhook sees of other objects: as much as the API server shows it.
+//! Object lookups of the webhook through the API server.
 
 use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace as NamespaceObject, Secret};
 
 use crate::{
     api::WorkspaceTemplate,
-    k8s::{K8sError, Kube},
-    model::{ObjectKey, text::Namespace},
-    server::webhook::{Annotations, Found, Lookup, LookupError},
+    k8s::{K8sError, KubeClient},
+    model::{ObjectKey, newtypes::Namespace},
+    server::webhook::{Annotations, Lookup, LookupError, LookupFuture},
 };
 
-/// Sees other objects through the API server.
-pub(super) struct Eyes(pub(super) Kube);
+/// Looks objects up through the API server.
+pub(super) struct ApiLookup(pub(super) KubeClient);
 
-impl Lookup for Eyes {
-    fn template<'a>(&'a self, key: &'a ObjectKey) -> Found<'a, WorkspaceTemplate> {
+impl Lookup for ApiLookup {
+    fn template<'a>(&'a self, key: &'a ObjectKey) -> LookupFuture<'a, WorkspaceTemplate> {
         let found = self.0.get(Some(key.namespace.as_str()), key.name.as_str());
-        found.map(move |it| it.map_err(|error| lost("WorkspaceTemplate", &key.to_string(), error))).boxed()
+        found
+            .map(move |it| it.map_err(|error| lookup_error("WorkspaceTemplate", &key.to_string(), error)))
+            .boxed()
     }
 
-    fn namespace<'a>(&'a self, name: &'a Namespace) -> Found<'a, Annotations> {
+    fn namespace<'a>(&'a self, name: &'a Namespace) -> LookupFuture<'a, Annotations> {
         async move {
             let found = self.0.get_metadata::<NamespaceObject>(None, name.as_str()).await;
             annotations(found, "Namespace", name.as_str())
@@ -27,7 +29,7 @@ impl Lookup for Eyes {
         .boxed()
     }
 
-    fn secret<'a>(&'a self, key: &'a ObjectKey) -> Found<'a, Annotations> {
+    fn secret<'a>(&'a self, key: &'a ObjectKey) -> LookupFuture<'a, Annotations> {
         async move {
             let found = self.0.get_metadata::<Secret>(Some(key.namespace.as_str()), key.name.as_str()).await;
             annotations(found, "Secret", &key.to_string())
@@ -35,7 +37,7 @@ impl Lookup for Eyes {
         .boxed()
     }
 
-    fn config_map<'a>(&'a self, key: &'a ObjectKey) -> Found<'a, Annotations> {
+    fn config_map<'a>(&'a self, key: &'a ObjectKey) -> LookupFuture<'a, Annotations> {
         async move {
             let found =
                 self.0.get_metadata::<ConfigMap>(Some(key.namespace.as_str()), key.name.as_str()).await;
@@ -50,10 +52,10 @@ fn annotations(
     kind: &str,
     name: &str,
 ) -> Result<Option<Annotations>, LookupError> {
-    let found = found.map_err(|error| lost(kind, name, error))?;
+    let found = found.map_err(|error| lookup_error(kind, name, error))?;
     Ok(found.map(|meta| meta.annotations.unwrap_or_default()))
 }
 
-fn lost(kind: &str, name: &str, error: K8sError) -> LookupError {
+fn lookup_error(kind: &str, name: &str, error: K8sError) -> LookupError {
     LookupError { what: format!("{kind} {name}"), source: error.into() }
 }

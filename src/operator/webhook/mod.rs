@@ -1,9 +1,9 @@
-//! The admission webhook, where somebody wants it: its certificate, its registration, and its view of other objects.
+//! Runs the optional admission webhook: certificates, registration and object lookups.
 //!
-//! Replicas behind one Service answer for each other, so they share their certificates in a Secret; whoever is first makes
-//! it. A process that is registered by its own address is alone, and keeps them in its data directory.
+//! Replicas behind one Service share their certificates in a Secret, created by the first one. A process registered by its
+//! own URL keeps them in its data directory.
 
-mod eyes;
+mod api_lookup;
 
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
@@ -13,42 +13,42 @@ use k8s_openapi::api::admissionregistration::v1::{ValidatingWebhook, ValidatingW
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::eyes::Eyes;
-use super::settings::Settings;
+use self::api_lookup::ApiLookup;
+use super::settings::OperatorSettings;
 use crate::{
     api::names,
-    certificate::{Certificates, Directory, Publish, SharedSecret, Store},
-    k8s::{K8sError, Kube},
-    server::webhook::{NAME, Target, Webhook, configuration},
+    certificate::{CertificateDirectory, CertificateSecret, CertificateStore, Certificates, PublishBundle},
+    k8s::{K8sError, KubeClient},
+    server::webhook::{WEBHOOK_NAME, Webhook, WebhookTarget, webhook_configuration},
 };
 
 /// The Service of `deploy/webhook`.
-const SERVICE: &str = "capt-webhook";
-/// Where replicas keep their certificates, also in `deploy/webhook`.
-const SECRET: &str = "capt-webhook-certificates";
-/// How the names of service accounts begin.
-const ACCOUNTS: &str = "system:serviceaccount:";
-/// How soon after a failure certificates are asked for again.
-const AGAIN: Duration = Duration::from_secs(10);
+const SERVICE_NAME: &str = "capt-webhook";
+/// The Secret with the replicas' certificates, also in `deploy/webhook`.
+const CERTIFICATE_SECRET: &str = "capt-webhook-certificates";
+/// Prefix of service account user names.
+const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
+/// Delay before the certificates are loaded again after a failure.
+const RETRY_DELAY: Duration = Duration::from_secs(10);
 
-/// Serves it, if it is asked for.
+/// Starts the webhook if it is enabled.
 pub(super) async fn serve(
-    kube: &Kube,
+    kube: &KubeClient,
     data: &Path,
-    settings: &Settings,
+    settings: &OperatorSettings,
     (stop, tasks): (&CancellationToken, &TaskTracker),
 ) -> anyhow::Result<()> {
     let Some(address) = settings.webhook_listen else { return Ok(()) };
     let listener = TcpListener::bind(address)
         .await
         .with_context(|| format!("cannot listen at {address}; choose --webhook-listen"))?;
-    let target = target(settings.leader_election.as_deref(), listener.local_addr()?);
-    let store: Arc<dyn Store> = match &target {
-        Target::Service { namespace, .. } => Arc::new(secret(kube.clone(), namespace)),
-        Target::Url(_) => Arc::new(Directory::new(data.join("webhook"))),
+    let target = webhook_target(settings.leader_election.as_deref(), listener.local_addr()?);
+    let store: Arc<dyn CertificateStore> = match &target {
+        WebhookTarget::Service { namespace, .. } => Arc::new(certificate_secret(kube.clone(), namespace)),
+        WebhookTarget::Url(_) => Arc::new(CertificateDirectory::new(data.join("webhook"))),
     };
-    let webhook = Webhook::new(Arc::new(Eyes(kube.clone())), settings.limits);
-    tasks.spawn(work(
+    let webhook = Webhook::new(Arc::new(ApiLookup(kube.clone())), settings.limits);
+    tasks.spawn(run_webhook(
         webhook,
         listener,
         (store, publisher(kube.clone(), target.clone())),
@@ -58,70 +58,74 @@ pub(super) async fn serve(
     Ok(())
 }
 
-fn secret(kube: Kube, namespace: &str) -> SharedSecret {
-    SharedSecret::new(kube, (namespace, SECRET), (names::PROVIDER_LABEL, "infrastructure-capt"))
+fn certificate_secret(kube: KubeClient, namespace: &str) -> CertificateSecret {
+    CertificateSecret::new(
+        kube,
+        (namespace, CERTIFICATE_SECRET),
+        (names::PROVIDER_LABEL, "infrastructure-capt"),
+    )
 }
 
-/// Answers, and keeps the certificates and the registration current, until it is told to stop.
-async fn work(
+/// Serves, and renews certificates and registration, until `stop` is cancelled.
+async fn run_webhook(
     webhook: Webhook,
     listener: TcpListener,
-    (store, publish): (Arc<dyn Store>, Publish),
-    target: Target,
+    (store, publish): (Arc<dyn CertificateStore>, PublishBundle),
+    target: WebhookTarget,
     stop: CancellationToken,
 ) {
-    let Some(certificates) = certificates(&store, &target, &stop).await else { return };
-    let keep = certificates.keep(publish, stop.clone());
+    let Some(certificates) = open_certificates(&store, &target, &stop).await else { return };
+    let keep = certificates.renew_until_stopped(publish, stop.clone());
     let (served, ()) = tokio::join!(webhook.serve(listener, &certificates, stop.clone()), keep);
     if let Err(error) = served {
-        // Objects are admitted without it; the same rules are checked again when they are worked on.
-        tracing::error!(%error, "the admission webhook does not serve");
+        // The webhook fails open; the controllers validate again.
+        tracing::error!(%error, "cannot serve the admission webhook");
     }
 }
 
-/// The certificates, as soon as they can be had. The webhook is a convenience, so the operator does not wait for it.
-async fn certificates(
-    store: &Arc<dyn Store>,
-    target: &Target,
+/// Loads the certificates, retrying until it succeeds. The operator does not wait for the webhook.
+async fn open_certificates(
+    store: &Arc<dyn CertificateStore>,
+    target: &WebhookTarget,
     stop: &CancellationToken,
 ) -> Option<Certificates> {
     loop {
-        match Certificates::open(Arc::clone(store), target.names()).await {
+        match Certificates::open(Arc::clone(store), target.certificate_names()).await {
             Ok(certificates) => return Some(certificates),
             Err(error) => {
                 let source = std::error::Error::source(&error);
-                tracing::warn!(%error, source, "the admission webhook waits for its certificates");
+                tracing::warn!(%error, source, "cannot load the certificates of the admission webhook, retrying");
             }
         }
         tokio::select! {
             () = stop.cancelled() => return None,
-            () = tokio::time::sleep(AGAIN) => {}
+            () = tokio::time::sleep(RETRY_DELAY) => {}
         }
     }
 }
 
-/// Tells the API server, where it does not know yet.
-fn publisher(kube: Kube, target: Target) -> Publish {
+/// Registers the webhook with the CA bundle if the registration differs.
+fn publisher(kube: KubeClient, target: WebhookTarget) -> PublishBundle {
     Box::new(move |bundle: String| {
         let (kube, target) = (kube.clone(), target.clone());
         async move { Ok(register(&kube, &target, &bundle).await?) }.boxed()
     })
 }
 
-async fn register(kube: &Kube, target: &Target, bundle: &str) -> Result<(), K8sError> {
-    // Our own writes are not reviewed: we have to take care of objects that are as they are. A person who runs us from a desk
-    // writes as the same user, and wants to hear what is wrong.
-    let operator = kube.whoami().await?.filter(|user| user.starts_with(ACCOUNTS));
-    let wanted = configuration(target, bundle, operator.as_deref());
-    let found: Option<ValidatingWebhookConfiguration> = kube.get(None, NAME).await?;
-    if !found.is_some_and(|found| says(&found, &wanted)) {
+async fn register(kube: &KubeClient, target: &WebhookTarget, bundle: &str) -> Result<(), K8sError> {
+    // The operator's own writes are exempt, because it must handle objects as they are. Only service accounts are exempt: a
+    // developer who runs the operator locally writes as the same user and wants validation.
+    let operator = kube.whoami().await?.filter(|user| user.starts_with(SERVICE_ACCOUNT_PREFIX));
+    let wanted = webhook_configuration(target, bundle, operator.as_deref());
+    let found: Option<ValidatingWebhookConfiguration> = kube.get(None, WEBHOOK_NAME).await?;
+    if !found.is_some_and(|found| is_registered_as(&found, &wanted)) {
         kube.apply(&wanted).await?;
     }
     Ok(())
 }
 
-/// Whether the API server was told this already. What it fills in by itself does not count.
-fn says(found: &ValidatingWebhookConfiguration, wanted: &ValidatingWebhookConfiguration) -> bool {
+/// Whether the registration is up to date, ignoring defaulted fields.
+fn is_registered_as(found: &ValidatingWebhookConfiguration, wanted: &ValidatingWebhookConfiguration) -> bool {
     let plain = |one: &ValidatingWebhook| ValidatingWebhook {
         namespace_selector: None,
         object_selector: None,
@@ -133,13 +137,15 @@ fn says(found: &ValidatingWebhookConfiguration, wanted: &ValidatingWebhookConfig
     all(found) == all(wanted)
 }
 
-/// In a cluster it is behind its Service; elsewhere it is where it listens.
-fn target(namespace: Option<&str>, address: SocketAddr) -> Target {
+/// The Service in a cluster; otherwise the listen address.
+fn webhook_target(namespace: Option<&str>, address: SocketAddr) -> WebhookTarget {
     match namespace {
-        Some(namespace) => {
-            Target::Service { namespace: namespace.to_owned(), name: SERVICE.to_owned(), port: 443 }
-        }
-        None => Target::Url(format!("https://{address}")),
+        Some(namespace) => WebhookTarget::Service {
+            namespace: namespace.to_owned(),
+            name: SERVICE_NAME.to_owned(),
+            port: 443,
+        },
+        None => WebhookTarget::Url(format!("https://{address}")),
     }
 }
 

@@ -16,9 +16,9 @@ use tokio::net::TcpStream;
 
 use super::*;
 use crate::{
-    certificate::{Kept, StoreError},
-    k8s::Removal,
-    server::webhook::Blind,
+    certificate::{CertificateFiles, CertificateStoreError},
+    k8s::DeletionPropagation,
+    server::webhook::NoLookup,
 };
 
 const SHIPPED: &str = include_str!("../../../deploy/webhook/configuration.yaml");
@@ -42,36 +42,36 @@ impl World {
         kube.install_crds(std::slice::from_ref(&stand_in)).await.unwrap();
         // A kind is served a moment after it was accepted; on a busy machine somebody asks before.
         let names = [stand_in.metadata.name.as_deref().unwrap()];
-        let missing = kube.established(&names, Duration::from_mins(1)).await.unwrap();
+        let missing = kube.wait_for_crds(&names, Duration::from_mins(1)).await.unwrap();
         assert!(missing.is_empty(), "not served: {missing:?}");
         world
     }
 
     /// With every right, under the name of the account.
-    fn kube(&self, agent: &str) -> Kube {
+    fn kube(&self, agent: &str) -> KubeClient {
         self.kube_as(ACCOUNT, agent)
     }
 
-    fn kube_as(&self, name: &str, agent: &str) -> Kube {
+    fn kube_as(&self, name: &str, agent: &str) -> KubeClient {
         let user = User { name: name.to_owned(), ..auth::admin() };
-        Kube::new(self.server.client_of(user, agent)).with_deadline(Duration::from_mins(1))
+        KubeClient::new(self.server.client_with_agent(user, agent)).with_deadline(Duration::from_mins(1))
     }
 
     /// A replica in a cluster; gives where it listens.
     async fn replica(&self, agent: &str) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let target = target(Some("capt-system"), address);
+        let target = webhook_target(Some("capt-system"), address);
         let kube = self.kube(agent);
-        let store = Arc::new(secret(kube.clone(), "capt-system"));
-        let webhook = Webhook::new(Arc::new(Blind), crate::model::Limits::default());
+        let store = Arc::new(certificate_secret(kube.clone(), "capt-system"));
+        let webhook = Webhook::new(Arc::new(NoLookup), crate::model::Limits::default());
         let publish = publisher(kube, target.clone());
-        tokio::spawn(work(webhook, listener, (store, publish), target, self.stop.clone()));
+        tokio::spawn(run_webhook(webhook, listener, (store, publish), target, self.stop.clone()));
         address
     }
 
     async fn registered(&self) -> Option<ValidatingWebhookConfiguration> {
-        self.kube("test").get(None, NAME).await.unwrap()
+        self.kube("test").get(None, WEBHOOK_NAME).await.unwrap()
     }
 
     /// The authorities that the API server was told, once it was.
@@ -130,7 +130,8 @@ async fn replicas_that_start_at_once_share_one_authority_that_the_api_server_tru
         certificates.insert(shown(address, &bundle).await.unwrap());
     }
     assert_eq!(certificates.len(), 1, "all show the same certificate");
-    let secret: Secret = world.kube("test").get(Some("capt-system"), SECRET).await.unwrap().unwrap();
+    let secret: Secret =
+        world.kube("test").get(Some("capt-system"), CERTIFICATE_SECRET).await.unwrap().unwrap();
     assert_eq!(secret.data.unwrap()["ca.crt"].0, bundle);
     // One that starts later takes what is there.
     let late = world.replica("late").await;
@@ -142,7 +143,7 @@ async fn replicas_that_start_at_once_share_one_authority_that_the_api_server_tru
 #[tokio::test]
 async fn what_is_registered_is_what_is_shipped_with_the_authority_in_it() {
     let world = World::start().await;
-    let target = target(Some("capt-system"), "127.0.0.1:1".parse().unwrap());
+    let target = webhook_target(Some("capt-system"), "127.0.0.1:1".parse().unwrap());
     register(&world.kube("a"), &target, "PEM").await.unwrap();
     let mut told = serde_json::to_value(world.registered().await.unwrap()).unwrap();
     let told = &mut told["webhooks"][0];
@@ -152,14 +153,14 @@ async fn what_is_registered_is_what_is_shipped_with_the_authority_in_it() {
     // What a server fills in.
     told.retain(|name, _| !name.ends_with("Selector"));
     let mut shipped: Value = serde_saphyr::from_str(SHIPPED).unwrap();
-    assert_eq!(shipped["metadata"]["name"], NAME);
+    assert_eq!(shipped["metadata"]["name"], WEBHOOK_NAME);
     assert_eq!(Value::Object(told.clone()), shipped["webhooks"][0].take());
 }
 
 #[tokio::test]
 async fn a_person_who_runs_it_is_reviewed_too() {
     let world = World::start().await;
-    let target = target(None, "127.0.0.1:9443".parse().unwrap());
+    let target = webhook_target(None, "127.0.0.1:9443".parse().unwrap());
     register(&world.kube_as("jane", "desk"), &target, "PEM").await.unwrap();
     let told = world.registered().await.unwrap().webhooks.unwrap();
     let conditions: Vec<String> =
@@ -171,10 +172,10 @@ async fn a_person_who_runs_it_is_reviewed_too() {
 #[tokio::test]
 async fn a_registration_is_written_when_it_differs_and_only_then() {
     let world = World::start().await;
-    let target = target(Some("capt-system"), "127.0.0.1:1".parse().unwrap());
+    let target = webhook_target(Some("capt-system"), "127.0.0.1:1".parse().unwrap());
     let kube = world.kube("replica");
     let writes = || {
-        let all = world.server.requests().writes_to("validatingwebhookconfigurations");
+        let all = world.server.request_log().writes_to("validatingwebhookconfigurations");
         all.iter().filter(|it| it.agent == "replica").count()
     };
     register(&kube, &target, "PEM").await.unwrap();
@@ -193,18 +194,28 @@ async fn a_registration_is_written_when_it_differs_and_only_then() {
 #[tokio::test]
 async fn nobody_overwrites_a_secret_that_he_has_not_seen() {
     let world = World::start().await;
-    let [one, other] = ["a", "b"].map(|agent| secret(world.kube(agent), "capt-system"));
-    let kept = |text: &str| Kept::from(BTreeMap::from([("ca.crt".to_owned(), text.to_owned())]));
+    let [one, other] = ["a", "b"].map(|agent| certificate_secret(world.kube(agent), "capt-system"));
+    let kept = |text: &str| CertificateFiles::from(BTreeMap::from([("ca.crt".to_owned(), text.to_owned())]));
     assert!(one.load().await.unwrap().is_none() && other.load().await.unwrap().is_none());
     one.save(&kept("1")).await.unwrap();
-    assert!(matches!(other.save(&kept("2")).await, Err(StoreError::Conflict)), "it was made meanwhile");
+    assert!(
+        matches!(other.save(&kept("2")).await, Err(CertificateStoreError::Conflict)),
+        "it was made meanwhile"
+    );
     assert_eq!(other.load().await.unwrap(), Some(kept("1")));
     other.save(&kept("3")).await.unwrap();
-    assert!(matches!(one.save(&kept("4")).await, Err(StoreError::Conflict)), "it was changed meanwhile");
+    assert!(
+        matches!(one.save(&kept("4")).await, Err(CertificateStoreError::Conflict)),
+        "it was changed meanwhile"
+    );
     assert_eq!(one.load().await.unwrap(), Some(kept("3")));
-    let secret: Secret = world.kube("test").get(Some("capt-system"), SECRET).await.unwrap().unwrap();
-    world.kube("test").delete(&secret, Removal::Background).await.unwrap();
-    assert!(matches!(one.save(&kept("5")).await, Err(StoreError::Conflict)), "it was deleted meanwhile");
+    let secret: Secret =
+        world.kube("test").get(Some("capt-system"), CERTIFICATE_SECRET).await.unwrap().unwrap();
+    world.kube("test").delete(&secret, DeletionPropagation::Background).await.unwrap();
+    assert!(
+        matches!(one.save(&kept("5")).await, Err(CertificateStoreError::Conflict)),
+        "it was deleted meanwhile"
+    );
     assert!(one.load().await.unwrap().is_none());
     one.save(&kept("6")).await.unwrap();
     assert_eq!(other.load().await.unwrap(), Some(kept("6")));

@@ -1,4 +1,4 @@
-//! How the API server is told about the webhook. Written by somebody else; this only says what.
+//! Builds the `ValidatingWebhookConfiguration`. Pure; the operator writes it.
 
 use std::collections::BTreeMap;
 
@@ -17,17 +17,17 @@ use crate::api::{
     WorkspaceTemplate, WorkspaceTemplateApply, names,
 };
 
-use super::PATH;
+use super::REVIEW_PATH;
 
 /// Name of the configuration, and of the one webhook in it.
-pub const NAME: &str = "validate.capt.x-k8s.io";
-/// How long the API server waits before it goes on without an answer.
+pub const WEBHOOK_NAME: &str = "validate.capt.x-k8s.io";
+/// How long the API server waits before it ignores the webhook.
 const TIMEOUT_SECONDS: i32 = 5;
 
-/// Where the API server finds the webhook.
+/// How the API server reaches the webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// Behind a Service of the cluster.
+pub enum WebhookTarget {
+    /// Through a Service.
     Service {
         /// Its namespace.
         namespace: String,
@@ -36,13 +36,13 @@ pub enum Target {
         /// Its port.
         port: u16,
     },
-    /// At an address such as `https://127.0.0.1:9443`.
+    /// By URL, such as `https://127.0.0.1:9443`.
     Url(String),
 }
 
-impl Target {
-    /// The names that the certificate has to be for.
-    pub fn names(&self) -> Vec<String> {
+impl WebhookTarget {
+    /// The names that the certificate must cover.
+    pub fn certificate_names(&self) -> Vec<String> {
         match self {
             Self::Service { namespace, name, .. } => vec![
                 format!("{name}.{namespace}.svc"),
@@ -56,37 +56,39 @@ impl Target {
         }
     }
 
-    fn client(&self, ca_bundle: &str) -> WebhookClientConfig {
+    fn client_config(&self, ca_bundle: &str) -> WebhookClientConfig {
         let ca_bundle = Some(ByteString(ca_bundle.as_bytes().to_vec()));
         match self {
             Self::Service { namespace, name, port } => {
                 let (namespace, name, port) = (namespace.clone(), name.clone(), Some(i32::from(*port)));
-                let service = Some(ServiceReference { name, namespace, path: Some(PATH.to_owned()), port });
+                let service =
+                    Some(ServiceReference { name, namespace, path: Some(REVIEW_PATH.to_owned()), port });
                 WebhookClientConfig { ca_bundle, service, url: None }
             }
             Self::Url(url) => {
-                let url = Some(format!("{}{PATH}", url.trim_end_matches('/')));
+                let url = Some(format!("{}{REVIEW_PATH}", url.trim_end_matches('/')));
                 WebhookClientConfig { ca_bundle, service: None, url }
             }
         }
     }
 }
 
-/// What to tell the API server. `operator` is the user that capt itself works as: its own writes are not reviewed, because it
-/// has to take care of objects that are as they are.
-pub fn configuration(
-    target: &Target,
+/// The webhook configuration. Writes of the user `operator` are exempt, because the operator must handle objects as they
+/// are.
+pub fn webhook_configuration(
+    target: &WebhookTarget,
     ca_bundle: &str,
     operator: Option<&str>,
 ) -> ValidatingWebhookConfiguration {
     let labels = BTreeMap::from([(names::PROVIDER_LABEL.to_owned(), "infrastructure-capt".to_owned())]);
-    let metadata = ObjectMeta { name: Some(NAME.to_owned()), labels: Some(labels), ..ObjectMeta::default() };
+    let metadata =
+        ObjectMeta { name: Some(WEBHOOK_NAME.to_owned()), labels: Some(labels), ..ObjectMeta::default() };
     let webhook = ValidatingWebhook {
-        name: NAME.to_owned(),
+        name: WEBHOOK_NAME.to_owned(),
         admission_review_versions: vec!["v1".to_owned()],
-        client_config: target.client(ca_bundle),
+        client_config: target.client_config(ca_bundle),
         failure_policy: Some("Ignore".to_owned()),
-        match_conditions: Some(conditions(operator)),
+        match_conditions: Some(match_conditions(operator)),
         match_policy: Some("Equivalent".to_owned()),
         rules: Some(rules()),
         side_effects: "None".to_owned(),
@@ -96,11 +98,11 @@ pub fn configuration(
     ValidatingWebhookConfiguration { metadata, webhooks: Some(vec![webhook]) }
 }
 
-fn conditions(operator: Option<&str>) -> Vec<MatchCondition> {
+fn match_conditions(operator: Option<&str>) -> Vec<MatchCondition> {
     let condition = |name: &str, expression| MatchCondition { name: name.to_owned(), expression };
     let going = condition("not-being-deleted", "!has(object.metadata.deletionTimestamp)".to_owned());
     let others = operator.map(|user| {
-        // JSON's text is CEL's too.
+        // A JSON string is a valid CEL string literal.
         condition(
             "not-capt-itself",
             format!("request.userInfo.username != {}", serde_json::Value::from(user)),
@@ -109,7 +111,7 @@ fn conditions(operator: Option<&str>) -> Vec<MatchCondition> {
     [going].into_iter().chain(others).collect()
 }
 
-/// Our kinds, when they are made or changed; a status is not their spec.
+/// CREATE and UPDATE of capt's kinds; subresources are excluded.
 fn rules() -> Vec<RuleWithOperations> {
     fn plural<K: Resource<DynamicType = ()>>() -> String {
         K::plural(&()).into_owned()

@@ -1,4 +1,4 @@
-//! What the webhook asks about other objects. It has no client of its own; somebody who has one answers.
+//! Lookups of other objects. The webhook has no client; the operator implements the trait.
 
 use std::collections::BTreeMap;
 
@@ -6,56 +6,56 @@ use futures::future::{BoxFuture, FutureExt as _};
 
 use crate::{
     api::WorkspaceTemplate,
-    model::{ObjectKey, text::Namespace},
+    model::{ObjectKey, newtypes::Namespace},
 };
 
 /// Annotations of an object.
 pub type Annotations = BTreeMap<String, String>;
 
-/// What was found: nothing if there is no such object.
-pub type Found<'a, T> = BoxFuture<'a, Result<Option<T>, LookupError>>;
+/// A pending lookup; `None` if the object does not exist.
+pub type LookupFuture<'a, T> = BoxFuture<'a, Result<Option<T>, LookupError>>;
 
-/// An object that could not be asked for.
+/// A failed lookup.
 #[derive(Debug, thiserror::Error)]
-#[error("{what} could not be looked up")]
+#[error("cannot look up {what}")]
 pub struct LookupError {
     /// Kind and name.
     pub what: String,
-    /// Why.
+    /// The cause.
     #[source]
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
 
-/// Answers questions about other objects. From a cache, at best: every answer is waited for by somebody at a terminal.
+/// Looks up other objects. Should be fast: every lookup delays a write to the API server.
 pub trait Lookup: Send + Sync + 'static {
     /// A template.
-    fn template<'a>(&'a self, key: &'a ObjectKey) -> Found<'a, WorkspaceTemplate>;
+    fn template<'a>(&'a self, key: &'a ObjectKey) -> LookupFuture<'a, WorkspaceTemplate>;
     /// Annotations of a namespace.
-    fn namespace<'a>(&'a self, name: &'a Namespace) -> Found<'a, Annotations>;
+    fn namespace<'a>(&'a self, name: &'a Namespace) -> LookupFuture<'a, Annotations>;
     /// Annotations of a Secret; never its data.
-    fn secret<'a>(&'a self, key: &'a ObjectKey) -> Found<'a, Annotations>;
+    fn secret<'a>(&'a self, key: &'a ObjectKey) -> LookupFuture<'a, Annotations>;
     /// Annotations of a config map.
-    fn config_map<'a>(&'a self, key: &'a ObjectKey) -> Found<'a, Annotations>;
+    fn config_map<'a>(&'a self, key: &'a ObjectKey) -> LookupFuture<'a, Annotations>;
 }
 
-/// Knows no other object, so only what an object says of itself is looked at.
+/// Finds no objects, so that only the object itself is validated.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Blind;
+pub struct NoLookup;
 
-impl Lookup for Blind {
-    fn template<'a>(&'a self, _: &'a ObjectKey) -> Found<'a, WorkspaceTemplate> {
+impl Lookup for NoLookup {
+    fn template<'a>(&'a self, _: &'a ObjectKey) -> LookupFuture<'a, WorkspaceTemplate> {
         futures::future::ready(Ok(None)).boxed()
     }
 
-    fn namespace<'a>(&'a self, _: &'a Namespace) -> Found<'a, Annotations> {
+    fn namespace<'a>(&'a self, _: &'a Namespace) -> LookupFuture<'a, Annotations> {
         futures::future::ready(Ok(None)).boxed()
     }
 
-    fn secret<'a>(&'a self, _: &'a ObjectKey) -> Found<'a, Annotations> {
+    fn secret<'a>(&'a self, _: &'a ObjectKey) -> LookupFuture<'a, Annotations> {
         futures::future::ready(Ok(None)).boxed()
     }
 
-    fn config_map<'a>(&'a self, _: &'a ObjectKey) -> Found<'a, Annotations> {
+    fn config_map<'a>(&'a self, _: &'a ObjectKey) -> LookupFuture<'a, Annotations> {
         futures::future::ready(Ok(None)).boxed()
     }
 }

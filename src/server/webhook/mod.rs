@@ -1,56 +1,57 @@
-//! The validating admission webhook: what CEL cannot see, said before an object is stored.
+//! The validating admission webhook: checks that CEL cannot express.
 //!
-//! `POST /validate` takes an `AdmissionReview` of `admission.k8s.io/v1` over HTTPS. Refused is what can never work: a field
-//! that the validators of the command line refuse, a template that does not parse, a placeholder that no variable fills, a
-//! reference into another namespace that is not granted. Profiles that want the same pods, and more of them than the quotas
-//! allow, are warnings, which kubectl prints.
+//! `POST /validate` takes an `AdmissionReview` of `admission.k8s.io/v1` over HTTPS. It rejects invalid fields, templates that
+//! do not parse, placeholders without a variable, and cross-namespace references without a grant. Overlapping Fargate profiles
+//! and exceeded quotas are warnings, which kubectl prints.
 //!
-//! It is a convenience and not a guard: the controllers look again. So it fails open, in here and in what the API server is
-//! told ([`configuration`]), and it never stands in the way of a deletion, a status, a finalizer, or an object that is no
-//! worse than it was.
+//! It is a convenience, not a security boundary: the controllers validate again. So it fails open, here and in its
+//! registration ([`configuration`]), and never blocks a deletion, a status or finalizer update, or an update that introduces
+//! no new problem.
 
-mod check;
 mod configuration;
 mod lookup;
 mod references;
 mod review;
-mod subject;
+mod reviewed_object;
 mod template;
+mod validate;
 
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
-pub use configuration::{NAME, Target, configuration};
+pub use configuration::{WEBHOOK_NAME, WebhookTarget, webhook_configuration};
 use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
-pub use lookup::{Annotations, Blind, Found, Lookup, LookupError};
+pub use lookup::{Annotations, Lookup, LookupError, LookupFuture, NoLookup};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::listen::{self, Answer, Handler, Patience, allow, body, text};
+use super::http_server::{
+    self, Handler, HttpResponse, HttpTimeouts, method_not_allowed, read_body, text_response,
+};
 use crate::{
     certificate::{CertificateError, Certificates},
     model::Limits,
 };
 
-/// The path of reviews.
-const PATH: &str = "/validate";
-/// Longest body: two objects as large as the API server takes them, and room for quotes.
-const LONGEST_BODY: usize = 8 * 1024 * 1024;
+/// Path of the review endpoint.
+const REVIEW_PATH: &str = "/validate";
+/// Maximum body: two objects of the API server's maximum size, with escaping.
+const MAX_BODY_BYTES: usize = 8 * 1024 * 1024;
 
-/// What a review goes by.
-struct Settings {
+/// Settings of reviews.
+struct ReviewSettings {
     lookup: Arc<dyn Lookup>,
     limits: Limits,
-    /// Less than what the API server waits: an answer that comes too late warns nobody.
+    /// Below the API server's timeout, so that the warning still reaches the user.
     deadline: Duration,
 }
 
 /// The webhook. Cheap to clone.
 #[derive(Clone)]
 pub struct Webhook {
-    settings: Arc<Settings>,
-    patience: Patience,
+    settings: Arc<ReviewSettings>,
+    timeouts: HttpTimeouts,
 }
 
 impl fmt::Debug for Webhook {
@@ -60,13 +61,13 @@ impl fmt::Debug for Webhook {
 }
 
 impl Webhook {
-    /// A webhook that asks this one about other objects, and warns beyond these quotas.
+    /// A webhook with this lookup and these quotas.
     pub fn new(lookup: Arc<dyn Lookup>, limits: Limits) -> Self {
-        let settings = Settings { lookup, limits, deadline: Duration::from_secs(4) };
-        Self { settings: Arc::new(settings), patience: Patience::default() }
+        let settings = ReviewSettings { lookup, limits, deadline: Duration::from_secs(4) };
+        Self { settings: Arc::new(settings), timeouts: HttpTimeouts::default() }
     }
 
-    /// Answers over HTTPS until it is told to stop. Its certificate is the one that is current when a caller connects.
+    /// Serves HTTPS until `stop` is cancelled. New connections use the current certificate.
     pub async fn serve(
         self,
         listener: TcpListener,
@@ -74,12 +75,12 @@ impl Webhook {
         stop: CancellationToken,
     ) -> Result<(), CertificateError> {
         let tls = TlsAcceptor::from(Arc::new(certificates.server_config()?));
-        let patience = self.patience;
-        listen::serve(listener, Some(tls), Arc::new(self), (patience, stop)).await;
+        let patience = self.timeouts;
+        http_server::serve(listener, Some(tls), Arc::new(self), (patience, stop)).await;
         Ok(())
     }
 
-    /// The answer to the body of a review: a status and JSON, or a status and a sentence for a body that is no review.
+    /// Reviews a request body; returns an HTTP status and a JSON review, or an error text.
     pub async fn review(&self, body: &[u8]) -> (StatusCode, Vec<u8>) {
         let answer = match review::review(&self.settings, body).await {
             Ok(answer) => serde_json::to_vec(&answer),
@@ -89,29 +90,29 @@ impl Webhook {
                 return (StatusCode::BAD_REQUEST, reason.into_bytes());
             }
         };
-        // An answer that the API server cannot read is one that it ignores.
+        // The API server ignores an unreadable response (failurePolicy Ignore).
         answer.map_or_else(
-            |_| (StatusCode::INTERNAL_SERVER_ERROR, b"the answer cannot be written\n".to_vec()),
+            |_| (StatusCode::INTERNAL_SERVER_ERROR, b"cannot encode the response\n".to_vec()),
             |bytes| (StatusCode::OK, bytes),
         )
     }
 }
 
 impl Handler for Webhook {
-    async fn handle(&self, _peer: SocketAddr, request: Request<Incoming>) -> Answer {
-        if request.uri().path() != PATH {
-            return text(StatusCode::NOT_FOUND, "there is nothing here; reviews go to /validate");
+    async fn handle(&self, _peer: SocketAddr, request: Request<Incoming>) -> HttpResponse {
+        if request.uri().path() != REVIEW_PATH {
+            return text_response(StatusCode::NOT_FOUND, "not found; reviews go to /validate");
         }
         if request.method() != Method::POST {
-            return allow("POST");
+            return method_not_allowed("POST");
         }
-        let bytes = match body(request, LONGEST_BODY, self.patience.body).await {
+        let bytes = match read_body(request, MAX_BODY_BYTES, self.timeouts.body).await {
             Ok(bytes) => bytes,
             Err(refusal) => return refusal,
         };
         let (status, bytes) = self.review(&bytes).await;
         let kind = if status == StatusCode::OK { "application/json" } else { "text/plain; charset=utf-8" };
-        listen::answer(status, kind, bytes)
+        http_server::response(status, kind, bytes)
     }
 }
 

@@ -1,7 +1,7 @@
-//! References into other namespaces, and whether they are granted.
+//! Grants of cross-namespace references.
 //!
-//! A reference to a template, a Secret or a config map lends the operator's rights to whoever writes it, so the object that
-//! is referred to, or its namespace, has to name the one that refers. Waiting for another workspace lends nothing and is free.
+//! A reference to a template, Secret or `ConfigMap` uses the operator's permissions on behalf of its author, so the target or
+//! its namespace must grant it to the referring namespace. Waiting for another workspace needs no grant.
 
 use crate::{
     api::{
@@ -9,89 +9,110 @@ use crate::{
         names::ALLOW_REFERENCES_ANNOTATION,
     },
     model::{
-        ObjectKey, Problem, grant,
+        ObjectKey, Problem,
+        newtypes::Namespace,
+        reference_grant,
         template::{DataSource, EnvValue, ValidatedTemplate, resolve_secret},
-        text::Namespace,
     },
 };
 
 use super::{
-    check::Findings,
     lookup::{Annotations, Lookup, LookupError},
+    validate::ReviewFindings,
 };
 
-/// Where an apply names its template.
+/// Path of an apply's template reference.
 pub(super) const TEMPLATE_PATH: &str = "spec.templateRef";
 
-/// What is referred to.
+/// Kind of a reference's target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ReferencedKind {
     Template,
     ConfigMap,
     Secret,
-    /// A Secret that gets written, and made if it is not there.
+    /// A Secret that is written, and created if missing.
     WrittenSecret,
 }
 
-/// A reference and the field that it stands in.
+/// A reference and its field.
 #[derive(Debug)]
 pub(super) struct Reference {
     path: String,
-    kind: Kind,
+    kind: ReferencedKind,
     key: ObjectKey,
 }
 
-/// A reference whose names cannot be read is left out: the validator says what is wrong with it.
-fn reference(path: String, kind: Kind, namespace: &str, name: &str) -> Option<Reference> {
+/// Invalid names are skipped here; the validator reports them.
+fn parse_reference(path: String, kind: ReferencedKind, namespace: &str, name: &str) -> Option<Reference> {
     ObjectKey::parse(namespace, name).ok().map(|key| Reference { path, kind, key })
 }
 
-fn template(path: String, to: Option<&TemplateRef>, home: &Namespace) -> Option<Reference> {
+fn template_reference(path: String, to: Option<&TemplateRef>, home: &Namespace) -> Option<Reference> {
     let to = to?;
     let namespace = to.namespace.as_deref().filter(|it| !it.is_empty()).unwrap_or(home.as_str());
-    reference(path, Kind::Template, namespace, &to.name)
+    parse_reference(path, ReferencedKind::Template, namespace, &to.name)
 }
 
-fn secret(path: String, kind: Kind, to: &SecretRef) -> Option<Reference> {
-    reference(path, kind, &to.namespace, &to.name)
+fn secret_reference(path: String, kind: ReferencedKind, to: &SecretRef) -> Option<Reference> {
+    parse_reference(path, kind, &to.namespace, &to.name)
 }
 
-/// References of a `CAPTCluster`, or of what a template makes one from.
-pub(super) fn of_cluster(path: &str, spec: &CaptClusterSpec, home: &Namespace) -> Vec<Reference> {
-    template(format!("{path}.vpcTemplateRef"), spec.vpc_template_ref.as_ref(), home).into_iter().collect()
+/// References of a `CAPTCluster` or of its template.
+pub(super) fn cluster_references(path: &str, spec: &CaptClusterSpec, home: &Namespace) -> Vec<Reference> {
+    template_reference(format!("{path}.vpcTemplateRef"), spec.vpc_template_ref.as_ref(), home)
+        .into_iter()
+        .collect()
 }
 
-/// References of a `CAPTControlPlane`, or of what a template makes one from.
-pub(super) fn of_control_plane(path: &str, spec: &CaptControlPlaneSpec, home: &Namespace) -> Vec<Reference> {
-    let own = template(format!("{path}.workspaceTemplateRef"), spec.workspace_template_ref.as_ref(), home);
+/// References of a `CAPTControlPlane` or of its template.
+pub(super) fn control_plane_references(
+    path: &str,
+    spec: &CaptControlPlaneSpec,
+    home: &Namespace,
+) -> Vec<Reference> {
+    let own = template_reference(
+        format!("{path}.workspaceTemplateRef"),
+        spec.workspace_template_ref.as_ref(),
+        home,
+    );
     let profiles = spec.additional_fargate_profiles.iter().enumerate().filter_map(|(at, profile)| {
         let path = format!("{path}.additionalFargateProfiles[{at}].workspaceTemplateRef");
-        template(path, profile.workspace_template_ref.as_ref(), home)
+        template_reference(path, profile.workspace_template_ref.as_ref(), home)
     });
     own.into_iter().chain(profiles).collect()
 }
 
 /// References of a `WorkspaceTemplateApply`.
-pub(super) fn of_apply(spec: &WorkspaceTemplateApplySpec, home: &Namespace) -> Vec<Reference> {
-    let own = template(TEMPLATE_PATH.to_owned(), spec.template_ref.as_ref(), home);
+pub(super) fn apply_references(spec: &WorkspaceTemplateApplySpec, home: &Namespace) -> Vec<Reference> {
+    let own = template_reference(TEMPLATE_PATH.to_owned(), spec.template_ref.as_ref(), home);
     let waits = spec.wait_for_secrets.iter().enumerate();
-    let waits = waits.filter_map(|(at, to)| secret(format!("spec.waitForSecrets[{at}]"), Kind::Secret, to));
+    let waits = waits.filter_map(|(at, to)| {
+        secret_reference(format!("spec.waitForSecrets[{at}]"), ReferencedKind::Secret, to)
+    });
     let inputs = spec.inputs_from.iter().enumerate();
     let inputs = inputs.filter_map(|(at, input)| {
-        secret(format!("spec.inputsFrom[{at}].secretRef"), Kind::Secret, &input.secret_ref)
+        secret_reference(
+            format!("spec.inputsFrom[{at}].secretRef"),
+            ReferencedKind::Secret,
+            &input.secret_ref,
+        )
     });
     let written = spec.write_connection_secret_to_ref.as_ref();
-    let written =
-        written.and_then(|to| secret("spec.writeConnectionSecretToRef".to_owned(), Kind::WrittenSecret, to));
+    let written = written.and_then(|to| {
+        secret_reference("spec.writeConnectionSecretToRef".to_owned(), ReferencedKind::WrittenSecret, to)
+    });
     own.into_iter().chain(waits).chain(inputs).chain(written).collect()
 }
 
-/// References of a template whose placeholders are filled in, made by the object that applies it.
-pub(super) fn of_filled(template: &ValidatedTemplate, writes_own_secret: bool) -> Vec<Reference> {
+/// References of a filled template, attributed to the apply.
+pub(super) fn filled_template_references(
+    template: &ValidatedTemplate,
+    writes_own_secret: bool,
+) -> Vec<Reference> {
     let data = |path: String, source: &DataSource| {
         let kind = match source {
-            DataSource::ConfigMap(_) => Kind::ConfigMap,
-            DataSource::Secret(_) => Kind::Secret,
+            DataSource::ConfigMap(_) => ReferencedKind::ConfigMap,
+            DataSource::Secret(_) => ReferencedKind::Secret,
         };
         source.resolve().ok().map(|found| Reference { path, kind, key: found.object })
     };
@@ -105,80 +126,85 @@ pub(super) fn of_filled(template: &ValidatedTemplate, writes_own_secret: bool) -
     });
     let written = template.connection_secret.as_ref().filter(|_| writes_own_secret).and_then(|to| {
         let path = "spec.templateRef: writeConnectionSecretToRef of the template".to_owned();
-        Some(Reference { path, kind: Kind::WrittenSecret, key: resolve_secret(to).ok()? })
+        Some(Reference { path, kind: ReferencedKind::WrittenSecret, key: resolve_secret(to).ok()? })
     });
     files.chain(env).chain(written).collect()
 }
 
-enum Grant {
-    Given,
-    Refused,
-    /// The object is not there yet; whoever makes it decides.
-    Open,
+enum GrantState {
+    Granted,
+    Denied,
+    /// The target does not exist yet; its creator decides.
+    Undecided,
 }
 
-/// Says which of the references are not granted.
-pub(super) async fn check(
+/// Reports references without a grant.
+pub(super) async fn check_grants(
     references: Vec<Reference>,
     home: &Namespace,
     lookup: &dyn Lookup,
-    findings: &mut Findings,
+    findings: &mut ReviewFindings,
 ) {
     for reference in references.into_iter().filter(|it| it.key.namespace != *home) {
-        match granted(&reference, home, lookup).await {
-            Ok(Grant::Given) => {}
-            Ok(Grant::Refused) => findings.problems.push(refusal(&reference, home)),
-            Ok(Grant::Open) => findings.warnings.push(open(&reference, home)),
-            Err(error) => findings.warnings.push(format!(
-                "{}: {error}, so nobody knows yet whether the reference is granted",
-                reference.path
-            )),
+        match grant_state(&reference, home, lookup).await {
+            Ok(GrantState::Granted) => {}
+            Ok(GrantState::Denied) => findings.problems.push(denied_problem(&reference, home)),
+            Ok(GrantState::Undecided) => findings.warnings.push(undecided_warning(&reference, home)),
+            Err(error) => findings
+                .warnings
+                .push(format!("{}: {error}; whether the reference is granted is unknown", reference.path)),
         }
     }
 }
 
-async fn granted(reference: &Reference, home: &Namespace, lookup: &dyn Lookup) -> Result<Grant, LookupError> {
+async fn grant_state(
+    reference: &Reference,
+    home: &Namespace,
+    lookup: &dyn Lookup,
+) -> Result<GrantState, LookupError> {
     let Reference { kind, key, .. } = reference;
     let of_namespace = lookup.namespace(&key.namespace).await?;
-    if of_namespace.as_ref().is_some_and(|it| grant::allows(it, home)) {
-        return Ok(Grant::Given);
+    if of_namespace.as_ref().is_some_and(|it| reference_grant::allows_reference(it, home)) {
+        return Ok(GrantState::Granted);
     }
     let of_object: Option<Annotations> = match kind {
-        Kind::Template => lookup.template(key).await?.map(|it| it.metadata.annotations.unwrap_or_default()),
-        Kind::ConfigMap => lookup.config_map(key).await?,
-        Kind::Secret | Kind::WrittenSecret => lookup.secret(key).await?,
+        ReferencedKind::Template => {
+            lookup.template(key).await?.map(|it| it.metadata.annotations.unwrap_or_default())
+        }
+        ReferencedKind::ConfigMap => lookup.config_map(key).await?,
+        ReferencedKind::Secret | ReferencedKind::WrittenSecret => lookup.secret(key).await?,
     };
     Ok(match (of_namespace, of_object) {
-        (_, Some(object)) if grant::allows(&object, home) => Grant::Given,
-        (Some(_), Some(_)) => Grant::Refused,
-        // Nobody can allow in advance what an object that does not exist is written over.
-        (Some(_), None) if *kind == Kind::WrittenSecret => Grant::Refused,
-        _ => Grant::Open,
+        (_, Some(object)) if reference_grant::allows_reference(&object, home) => GrantState::Granted,
+        (Some(_), Some(_)) => GrantState::Denied,
+        // A Secret that does not exist cannot carry a grant to be created and written.
+        (Some(_), None) if *kind == ReferencedKind::WrittenSecret => GrantState::Denied,
+        _ => GrantState::Undecided,
     })
 }
 
-fn name(reference: &Reference) -> String {
+fn describe_target(reference: &Reference) -> String {
     let kind = match reference.kind {
-        Kind::Template => "WorkspaceTemplate",
-        Kind::ConfigMap => "ConfigMap",
-        Kind::Secret | Kind::WrittenSecret => "Secret",
+        ReferencedKind::Template => "WorkspaceTemplate",
+        ReferencedKind::ConfigMap => "ConfigMap",
+        ReferencedKind::Secret | ReferencedKind::WrittenSecret => "Secret",
     };
     format!("{kind} {}", reference.key)
 }
 
-fn refusal(reference: &Reference, home: &Namespace) -> Problem {
+fn denied_problem(reference: &Reference, home: &Namespace) -> Problem {
     let namespace = &reference.key.namespace;
     Problem {
         path: reference.path.clone(),
-        message: format!("{} may not be referred to from namespace {home}", name(reference)),
+        message: format!("namespace {home} is not permitted to refer to {}", describe_target(reference)),
         remedy: format!("annotate it, or namespace {namespace}, with {ALLOW_REFERENCES_ANNOTATION}: {home}"),
     }
 }
 
-fn open(reference: &Reference, home: &Namespace) -> String {
+fn undecided_warning(reference: &Reference, home: &Namespace) -> String {
     format!(
-        "{}: {} is not there yet; it has to be annotated with {ALLOW_REFERENCES_ANNOTATION}: {home}",
+        "{}: {} does not exist yet; it must carry the annotation {ALLOW_REFERENCES_ANNOTATION}: {home}",
         reference.path,
-        name(reference)
+        describe_target(reference)
     )
 }

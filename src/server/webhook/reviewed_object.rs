@@ -1,4 +1,4 @@
-//! The object of a review, by kind.
+//! The reviewed object, by kind.
 
 use kube::core::{DynamicObject, GroupVersionKind, dynamic::ParseDynamicObjectError};
 
@@ -8,9 +8,9 @@ use crate::api::{
     names::{CONTROL_PLANE_GROUP, INFRASTRUCTURE_GROUP, VERSION},
 };
 
-/// An object of ours.
+/// A typed object of one of capt's kinds.
 #[derive(Debug)]
-pub(super) enum Subject {
+pub(super) enum ReviewedObject {
     Cluster(Box<CaptCluster>),
     ControlPlane(Box<CaptControlPlane>),
     Template(Box<WorkspaceTemplate>),
@@ -20,9 +20,9 @@ pub(super) enum Subject {
     ControlPlaneTemplate(Box<CaptControlPlaneTemplate>),
 }
 
-impl Subject {
-    /// The typed object; nothing if it is of a kind that is not looked at.
-    pub(super) fn read(
+impl ReviewedObject {
+    /// Decodes the object; `None` for kinds that are not reviewed.
+    pub(super) fn parse(
         kind: &GroupVersionKind,
         object: DynamicObject,
     ) -> Result<Option<Self>, ParseDynamicObjectError> {

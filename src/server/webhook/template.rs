@@ -1,62 +1,62 @@
-//! Whether a template can be rendered. The same code that renders it for terraform is asked.
+//! Template checks, using the renderer of the run pipeline.
 
 use std::collections::BTreeMap;
 
 use terraform_driver::{
-    render::{InlineFormat, RenderError, Request, Source, render},
+    render::{InlineFormat, RenderError, RenderRequest, RootSource, render},
     substitute::SubstituteError,
 };
 
 use crate::{
     api::{CaptIdentitySpec, WorkspaceTemplateSpec},
-    blueprint::{FillError, Key, fill, template_request},
     model::{ObjectKey, Problem, template::ValidatedTemplate},
+    workspaces::{TemplateError, WorkspaceKey, instantiate_template, template_request},
 };
 
-use super::check::Findings;
+use super::validate::ReviewFindings;
 
-const PARAMETERS: &str = "spec.template.spec.forProvider";
+const FOR_PROVIDER_PATH: &str = "spec.template.spec.forProvider";
 
-/// Whether the text of a template can be read, whatever its placeholders will be.
-pub(super) fn of_template(spec: &WorkspaceTemplateSpec) -> Vec<Problem> {
-    let mut template = match filled_with_anything(spec) {
+/// Whether the configuration parses, whatever the values of its placeholders.
+pub(super) fn template_problems(spec: &WorkspaceTemplateSpec) -> Vec<Problem> {
+    let mut template = match fill_with_dummies(spec) {
         Ok(template) => template,
-        Err(errors) => return errors.into_iter().map(misfit).collect(),
+        Err(errors) => return errors.into_iter().map(fill_problem).collect(),
     };
-    // What a placeholder will be is not known, so neither is the type of a value that is made from one.
+    // The type of a value with placeholders is unknown, so it is not checked.
     let written = spec.template.spec.for_provider.vars.iter();
     let known: Vec<bool> = written.map(|var| !format!("{}{}", var.key, var.value).contains("${")).collect();
     let mut known = known.into_iter();
     template.vars.retain(|_| known.next().unwrap_or(true));
-    let request = template_request(&Key::new("any", "any"), &template, &BTreeMap::new(), "");
-    render(&request).err().map(|error| unrenderable(&error)).into_iter().collect()
+    let request = template_request(&WorkspaceKey::new("any", "any"), &template, &BTreeMap::new(), "");
+    render(&request).err().map(|error| render_problem(&error)).into_iter().collect()
 }
 
-/// Every placeholder gets a name of its own, which may stand wherever a value may.
-fn filled_with_anything(spec: &WorkspaceTemplateSpec) -> Result<ValidatedTemplate, Vec<FillError>> {
+/// Fills every placeholder with a unique identifier, which is valid wherever a value is.
+fn fill_with_dummies(spec: &WorkspaceTemplateSpec) -> Result<ValidatedTemplate, Vec<TemplateError>> {
     let mut variables = BTreeMap::new();
     loop {
-        let errors = match fill(spec, "any", &variables) {
+        let errors = match instantiate_template(spec, "any", &variables) {
             Ok(template) => return Ok(template),
             Err(errors) => errors,
         };
         let before = variables.len();
         for error in &errors {
-            if let FillError::Placeholder(SubstituteError::Unresolved { name, .. }) = error {
+            if let TemplateError::Placeholder(SubstituteError::Unresolved { name, .. }) = error {
                 let value = format!("capt_{}", variables.len());
                 variables.entry(name.clone()).or_insert(value);
             }
         }
-        // Names are only ever found in the text itself, so this ends.
+        // Terminates: placeholders come only from the finite text.
         if variables.len() == before {
             return Err(errors);
         }
     }
 }
 
-fn misfit(error: FillError) -> Problem {
+fn fill_problem(error: TemplateError) -> Problem {
     match error {
-        FillError::Field(problem) => problem,
+        TemplateError::Field(problem) => problem,
         error => Problem {
             path: "spec.template.spec".to_owned(),
             message: one_line(&error.to_string()),
@@ -65,46 +65,48 @@ fn misfit(error: FillError) -> Problem {
     }
 }
 
-fn unrenderable(error: &RenderError) -> Problem {
+fn render_problem(error: &RenderError) -> Problem {
     let (field, message, remedy) = match error {
         RenderError::Parse { file, line, reason } => (
             "module",
             format!("does not parse: {file}, line {line}: {}", one_line(reason)),
-            "correct the text there",
+            "correct the configuration there",
         ),
         RenderError::Undeclared { name } => (
             "vars",
             format!("the module declares no variable {name:?}"),
-            "add a variable block, or take the value out",
+            "add a variable block, or remove the value",
         ),
         RenderError::NotLiteral { name, ty } => (
             "vars",
-            format!("the value of {name:?} is no literal of the type {ty}"),
+            format!("the value of {name:?} is not a literal of type {ty}"),
             "write one such as [\"a\", \"b\"]",
         ),
-        RenderError::BadPath { path } => {
-            ("entrypoint", format!("{path:?} is no path inside of the module"), "write a directory of it")
-        }
+        RenderError::BadPath { path } => (
+            "entrypoint",
+            format!("{path:?} is not a path inside the module"),
+            "use a directory of the module",
+        ),
         RenderError::Reserved { .. } | RenderError::BackendTemplate { .. } => {
             ("module", error.to_string(), "correct the template")
         }
     };
-    Problem { path: format!("{PARAMETERS}.{field}"), message, remedy: remedy.to_owned() }
+    Problem { path: format!("{FOR_PROVIDER_PATH}.{field}"), message, remedy: remedy.to_owned() }
 }
 
-/// The template with the variables of the object that applies it. What is the object's fault is a problem; what is the
-/// template's own is only worth a warning, because the template can be corrected without touching the object.
-pub(super) fn of_apply(
-    workspace: &Key,
+/// Fills the template with the variables of an apply. Errors in the variables are problems; errors of the template itself
+/// are warnings, because the template can be corrected independently.
+pub(super) fn fill_for_apply(
+    workspace: &WorkspaceKey,
     (key, spec): (&ObjectKey, &WorkspaceTemplateSpec),
     variables: &BTreeMap<String, String>,
-    findings: &mut Findings,
+    findings: &mut ReviewFindings,
 ) -> Option<ValidatedTemplate> {
-    let template = match fill(spec, &workspace.name, variables) {
+    let template = match instantiate_template(spec, &workspace.name, variables) {
         Ok(template) => template,
         Err(errors) => {
             for error in errors {
-                unfilled(key, error, findings);
+                report_fill_error(key, error, findings);
             }
             return None;
         }
@@ -113,7 +115,7 @@ pub(super) fn of_apply(
         Err(RenderError::NotLiteral { name, ty }) if variables.contains_key(&name) => {
             findings.problems.push(Problem {
                 path: format!("spec.variables[{name:?}]"),
-                message: format!("is no literal of the type {ty}, which WorkspaceTemplate {key} asks for"),
+                message: format!("is not a literal of type {ty}, which WorkspaceTemplate {key} requires"),
                 remedy: "write one such as [\"a\", \"b\"]".to_owned(),
             });
         }
@@ -123,17 +125,17 @@ pub(super) fn of_apply(
     Some(template)
 }
 
-fn unfilled(key: &ObjectKey, error: FillError, findings: &mut Findings) {
+fn report_fill_error(key: &ObjectKey, error: TemplateError, findings: &mut ReviewFindings) {
     let (message, remedy) = match error {
-        FillError::Placeholder(SubstituteError::Unresolved { path, name }) => (
-            format!("no variable fills ${{{name}}} in {path} of WorkspaceTemplate {key}"),
+        TemplateError::Placeholder(SubstituteError::Unresolved { path, name }) => (
+            format!("placeholder ${{{name}}} in {path} of WorkspaceTemplate {key} has no value"),
             format!("add {name}"),
         ),
-        FillError::Placeholder(SubstituteError::NotLiteral { path, name }) => (
+        TemplateError::Placeholder(SubstituteError::NotLiteral { path, name }) => (
             format!(
-                "{name} stands outside of quotes in {path} of WorkspaceTemplate {key} and is neither a literal nor an identifier"
+                "{name} is used outside of quotes in {path} of WorkspaceTemplate {key}, but is neither a literal nor an identifier"
             ),
-            "write a literal, or put the placeholder in quotes".to_owned(),
+            "use a literal, or put the placeholder in quotes".to_owned(),
         ),
         error => {
             return findings.warn(format!("WorkspaceTemplate {key}: {}", one_line(&error.to_string())));
@@ -142,13 +144,13 @@ fn unfilled(key: &ObjectKey, error: FillError, findings: &mut Findings) {
     findings.problems.push(Problem { path: "spec.variables".to_owned(), message, remedy });
 }
 
-/// The HCL of an identity, which is added to every workspace that uses it.
-pub(super) fn of_identity(spec: &CaptIdentitySpec) -> Vec<Problem> {
+/// Parse errors in the HCL of an identity, which is added to every workspace that uses it.
+pub(super) fn identity_problems(spec: &CaptIdentitySpec) -> Vec<Problem> {
     [("configuration", &spec.configuration), ("backendFile", &spec.backend_file)]
         .into_iter()
         .filter_map(|(field, text)| {
-            let source = Source::Inline { format: InlineFormat::Hcl, text: text.clone()? };
-            match render(&Request::new("any", "any", source)) {
+            let source = RootSource::Inline { format: InlineFormat::Hcl, text: text.clone()? };
+            match render(&RenderRequest::new("any", "any", source)) {
                 Err(RenderError::Parse { line, reason, .. }) => Some(Problem {
                     path: format!("spec.{field}"),
                     message: format!("does not parse: line {line}: {}", one_line(&reason)),

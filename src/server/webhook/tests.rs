@@ -18,7 +18,7 @@ use crate::{
         WorkspaceTemplate,
         names::{ALLOW_REFERENCES_ANNOTATION, CONTROL_PLANE_GROUP, INFRASTRUCTURE_GROUP},
     },
-    model::{ObjectKey, text::Namespace},
+    model::{ObjectKey, newtypes::Namespace},
 };
 
 /// A cluster with a few objects, by `namespace/name`; namespaces by name.
@@ -33,7 +33,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    fn answer<T: Send + 'static>(&self, what: &str, found: Option<T>) -> Found<'static, T> {
+    fn answer<T: Send + 'static>(&self, what: &str, found: Option<T>) -> LookupFuture<'static, T> {
         let answer = if self.is_down {
             Err(LookupError { what: what.to_owned(), source: "connection refused".into() })
         } else {
@@ -44,20 +44,20 @@ impl Cluster {
 }
 
 impl Lookup for Cluster {
-    fn template<'a>(&'a self, key: &'a ObjectKey) -> Found<'a, WorkspaceTemplate> {
+    fn template<'a>(&'a self, key: &'a ObjectKey) -> LookupFuture<'a, WorkspaceTemplate> {
         let found = self.templates.get(&key.to_string());
         self.answer("WorkspaceTemplate", found.map(|it| serde_json::from_value(it.clone()).unwrap()))
     }
 
-    fn namespace<'a>(&'a self, name: &'a Namespace) -> Found<'a, Annotations> {
+    fn namespace<'a>(&'a self, name: &'a Namespace) -> LookupFuture<'a, Annotations> {
         self.answer("Namespace", self.namespaces.get(name.as_str()).cloned())
     }
 
-    fn secret<'a>(&'a self, key: &'a ObjectKey) -> Found<'a, Annotations> {
+    fn secret<'a>(&'a self, key: &'a ObjectKey) -> LookupFuture<'a, Annotations> {
         self.answer("Secret", self.secrets.get(&key.to_string()).cloned())
     }
 
-    fn config_map<'a>(&'a self, key: &'a ObjectKey) -> Found<'a, Annotations> {
+    fn config_map<'a>(&'a self, key: &'a ObjectKey) -> LookupFuture<'a, Annotations> {
         self.answer("ConfigMap", self.config_maps.get(&key.to_string()).cloned())
     }
 }

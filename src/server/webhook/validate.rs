@@ -1,39 +1,39 @@
-//! The verdict on one object: the validators of the command line, and what they cannot see alone.
+//! Validation of one object: the validators of `model`, templates, and references to other objects.
 
 use crate::{
     api::{
         CaptControlPlaneSpec, WorkspaceTemplateApply, WorkspaceTemplateSpec,
         schema::{MAX_LABELS, MAX_PROFILES, MAX_SELECTORS},
     },
-    blueprint::Key,
     model::{
-        Limits, ObjectKey, Problem, apply, class, control_plane, identity, names, network, overlap, template,
-        text::Namespace, update,
+        Limits, ObjectKey, Problem, cluster_class, control_plane, identity, immutability, names, network,
+        newtypes::Namespace, overlap, template, workspace_apply,
     },
+    workspaces::WorkspaceKey,
 };
 
 use super::{
     lookup::Lookup,
     references,
-    subject::Subject,
-    template::{of_apply, of_identity, of_template},
+    reviewed_object::ReviewedObject,
+    template::{fill_for_apply, identity_problems, template_problems},
 };
 
-/// What was found out about an object.
+/// Findings of a review.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
-    /// What cannot be.
+pub(super) struct ReviewFindings {
+    /// Reasons to reject the object.
     pub(super) problems: Vec<Problem>,
-    /// What a person should know.
+    /// Warnings for the user.
     pub(super) warnings: Vec<String>,
 }
 
-impl Findings {
+impl ReviewFindings {
     pub(super) fn warn(&mut self, warning: String) {
         self.warnings.push(warning);
     }
 
-    fn take<T>(&mut self, verdict: Result<T, Vec<Problem>>) -> Option<T> {
+    fn collect<T>(&mut self, verdict: Result<T, Vec<Problem>>) -> Option<T> {
         match verdict {
             Ok(valid) => Some(valid),
             Err(problems) => {
@@ -43,15 +43,15 @@ impl Findings {
         }
     }
 
-    fn template(&mut self, spec: &WorkspaceTemplateSpec) {
-        if self.take(template::validate(spec)).is_some() {
-            self.problems.extend(of_template(spec));
+    fn check_template(&mut self, spec: &WorkspaceTemplateSpec) {
+        if self.collect(template::validate(spec)).is_some() {
+            self.problems.extend(template_problems(spec));
         }
     }
 
-    /// A quota can be raised in AWS without anybody telling us, so one that is passed is a warning.
-    fn quotas<T>(&mut self, limits: &Limits, verdict: impl Fn(&Limits) -> Result<T, Vec<Problem>>) {
-        let hard = verdict(&RAISED).err().unwrap_or_default();
+    /// Quotas can be raised in AWS without capt's knowledge, so exceeding one is only a warning.
+    fn check_quotas<T>(&mut self, limits: &Limits, verdict: impl Fn(&Limits) -> Result<T, Vec<Problem>>) {
+        let hard = verdict(&MAX_LIMITS).err().unwrap_or_default();
         let all = verdict(limits).err().unwrap_or_default();
         let soft = all.into_iter().filter(|problem| !hard.contains(problem));
         self.warnings.extend(soft.map(|problem| problem.to_string()));
@@ -59,92 +59,104 @@ impl Findings {
     }
 }
 
-/// Where an object stands, and whom to ask about others.
+/// Context of a validation.
 #[derive(Clone, Copy)]
-pub(super) struct Context<'a> {
+pub(super) struct ReviewContext<'a> {
     pub(super) home: &'a Namespace,
-    /// The object's name; what is known of it while the API server has yet to make one.
+    /// The object's name, or its generateName prefix.
     pub(super) name: &'a str,
     pub(super) lookup: &'a dyn Lookup,
     pub(super) limits: &'a Limits,
 }
 
-/// Looks at an object, alone and with those that it refers to.
-pub(super) async fn check(subject: &Subject, context: Context<'_>) -> Findings {
-    let Context { home, lookup, .. } = context;
-    let (mut findings, inner) = (Findings::default(), "spec.template.spec");
+/// Validates an object and its references.
+pub(super) async fn validate_object(subject: &ReviewedObject, context: ReviewContext<'_>) -> ReviewFindings {
+    let ReviewContext { home, lookup, .. } = context;
+    let (mut findings, inner) = (ReviewFindings::default(), "spec.template.spec");
     let references = match subject {
-        Subject::Cluster(it) => {
-            findings.take(network::validate(&it.spec, home));
-            references::of_cluster("spec", &it.spec, home)
+        ReviewedObject::Cluster(it) => {
+            findings.collect(network::validate(&it.spec, home));
+            references::cluster_references("spec", &it.spec, home)
         }
-        Subject::ClusterTemplate(it) => {
-            findings.take(class::cluster(&it.spec, home));
-            references::of_cluster(inner, &it.spec.template.spec, home)
+        ReviewedObject::ClusterTemplate(it) => {
+            findings.collect(cluster_class::validate_cluster_template(&it.spec, home));
+            references::cluster_references(inner, &it.spec.template.spec, home)
         }
-        Subject::ControlPlane(it) => {
-            findings.quotas(context.limits, |limits| control_plane::validate(&it.spec, home, limits));
-            shared_pods(&it.spec, home, &mut findings);
-            references::of_control_plane("spec", &it.spec, home)
+        ReviewedObject::ControlPlane(it) => {
+            findings.check_quotas(context.limits, |limits| control_plane::validate(&it.spec, home, limits));
+            warn_about_overlaps(&it.spec, home, &mut findings);
+            references::control_plane_references("spec", &it.spec, home)
         }
-        Subject::ControlPlaneTemplate(it) => {
-            findings.quotas(context.limits, |limits| class::control_plane(&it.spec, home, limits));
-            shared_pods(&it.spec.template.spec, home, &mut findings);
-            references::of_control_plane(inner, &it.spec.template.spec, home)
+        ReviewedObject::ControlPlaneTemplate(it) => {
+            findings.check_quotas(context.limits, |limits| {
+                cluster_class::validate_control_plane_template(&it.spec, home, limits)
+            });
+            warn_about_overlaps(&it.spec.template.spec, home, &mut findings);
+            references::control_plane_references(inner, &it.spec.template.spec, home)
         }
-        Subject::Template(it) => {
-            findings.template(&it.spec);
+        ReviewedObject::Template(it) => {
+            findings.check_template(&it.spec);
             Vec::new()
         }
-        Subject::Apply(it) => {
-            findings.take(apply::validate(&it.spec, home));
-            references::check(references::of_apply(&it.spec, home), home, lookup, &mut findings).await;
-            through_template(it, context, &mut findings).await
+        ReviewedObject::Apply(it) => {
+            findings.collect(workspace_apply::validate(&it.spec, home));
+            references::check_grants(
+                references::apply_references(&it.spec, home),
+                home,
+                lookup,
+                &mut findings,
+            )
+            .await;
+            check_filled_template(it, context, &mut findings).await
         }
-        Subject::Identity(it) => {
-            findings.take(identity::validate(&it.spec));
-            findings.problems.extend(of_identity(&it.spec));
+        ReviewedObject::Identity(it) => {
+            findings.collect(identity::validate(&it.spec));
+            findings.problems.extend(identity_problems(&it.spec));
             Vec::new()
         }
     };
-    references::check(references, home, lookup, &mut findings).await;
+    references::check_grants(references, home, lookup, &mut findings).await;
     findings
 }
 
-/// Looks at the change from one object to another of the same name.
-pub(super) fn change(old: &Subject, new: &Subject) -> Vec<Problem> {
+/// Validates an update.
+pub(super) fn validate_update(old: &ReviewedObject, new: &ReviewedObject) -> Vec<Problem> {
     match (old, new) {
-        (Subject::Cluster(old), Subject::Cluster(new)) => update::cluster(&old.spec, &new.spec),
-        (Subject::ControlPlane(old), Subject::ControlPlane(new)) => {
-            update::control_plane(&old.spec, &new.spec)
+        (ReviewedObject::Cluster(old), ReviewedObject::Cluster(new)) => {
+            immutability::check_cluster_update(&old.spec, &new.spec)
         }
-        (Subject::Apply(old), Subject::Apply(new)) => update::apply(&old.spec, &new.spec),
+        (ReviewedObject::ControlPlane(old), ReviewedObject::ControlPlane(new)) => {
+            immutability::check_control_plane_update(&old.spec, &new.spec)
+        }
+        (ReviewedObject::Apply(old), ReviewedObject::Apply(new)) => {
+            immutability::check_apply_update(&old.spec, &new.spec)
+        }
         _ => Vec::new(),
     }
 }
 
-/// What an account can have at the most.
-const RAISED: Limits = Limits {
+/// The limits of the schema, which no quota exceeds.
+const MAX_LIMITS: Limits = Limits {
     selectors_per_profile: MAX_SELECTORS,
     labels_per_selector: MAX_LABELS,
     profiles_per_cluster: MAX_PROFILES,
 };
 
-fn shared_pods(spec: &CaptControlPlaneSpec, home: &Namespace, findings: &mut Findings) {
-    if let Ok(valid) = control_plane::validate(spec, home, &RAISED) {
+fn warn_about_overlaps(spec: &CaptControlPlaneSpec, home: &Namespace, findings: &mut ReviewFindings) {
+    if let Ok(valid) = control_plane::validate(spec, home, &MAX_LIMITS) {
         let found = overlap::overlaps(&valid.profiles, valid.system_profile);
         findings.warnings.extend(found.iter().map(ToString::to_string));
     }
 }
 
-/// Fills the template with the object's variables. A template that is not there, or that nobody can ask for, stops nothing;
-/// one that may not be referred to is not looked at, because what is said of it would tell what stands in it.
-async fn through_template(
+/// Fills the template with the object's variables. A missing or unreadable template is no error. A template without a grant
+/// is not read, because messages would disclose its content.
+async fn check_filled_template(
     apply: &WorkspaceTemplateApply,
-    context: Context<'_>,
-    findings: &mut Findings,
+    context: ReviewContext<'_>,
+    findings: &mut ReviewFindings,
 ) -> Vec<references::Reference> {
-    let Context { home, name, lookup, .. } = context;
+    let ReviewContext { home, name, lookup, .. } = context;
     let Some(reference) = &apply.spec.template_ref else { return Vec::new() };
     if findings.problems.iter().any(|problem| problem.path == references::TEMPLATE_PATH) {
         return Vec::new();
@@ -155,12 +167,12 @@ async fn through_template(
         Ok(Some(template)) => template,
         Ok(None) => return Vec::new(),
         Err(error) => {
-            findings.warn(format!("spec.templateRef: {error}, so nobody looked at it"));
+            findings.warn(format!("spec.templateRef: {error}; the template was not validated"));
             return Vec::new();
         }
     };
-    let workspace = Key::new(home.as_str(), names::workspace(name));
-    let filled = of_apply(&workspace, (&key, &template.spec), &apply.spec.variables, findings);
+    let workspace = WorkspaceKey::new(home.as_str(), names::workspace_name(name));
+    let filled = fill_for_apply(&workspace, (&key, &template.spec), &apply.spec.variables, findings);
     let writes_own = apply.spec.write_connection_secret_to_ref.is_none();
-    filled.map(|template| references::of_filled(&template, writes_own)).unwrap_or_default()
+    filled.map(|template| references::filled_template_references(&template, writes_own)).unwrap_or_default()
 }

@@ -1,28 +1,28 @@
-//! What one controller measures.
+//! Metrics of one controller.
 
 use std::time::{Duration, Instant};
 
 use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram};
 
 use super::{
-    families::{Families, Two},
-    number,
+    families::{Families, TwoLabels},
+    gauge_value,
 };
 
-/// How a reconcile ended.
+/// Outcome of a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Nothing is left to do.
+pub enum ReconcileResult {
+    /// Completed.
     Completed,
-    /// It waits for something; that is no error.
+    /// Waiting for something; not an error.
     Waiting,
-    /// With an error.
+    /// Failed.
     Failed,
-    /// Nobody waited for its end.
+    /// Dropped before its end.
     Abandoned,
 }
 
-impl Outcome {
+impl ReconcileResult {
     const ALL: [Self; 4] = [Self::Completed, Self::Waiting, Self::Failed, Self::Abandoned];
 
     const fn label(self) -> &'static str {
@@ -39,8 +39,8 @@ impl Outcome {
 #[derive(Clone, Debug)]
 pub struct ControllerMetrics {
     name: &'static str,
-    reconciles: Family<Two, Counter>,
-    errors: Family<Two, Counter>,
+    reconciles: Family<TwoLabels, Counter>,
+    errors: Family<TwoLabels, Counter>,
     duration: Histogram,
     depth: Gauge,
     latency: Histogram,
@@ -49,7 +49,7 @@ pub struct ControllerMetrics {
 impl ControllerMetrics {
     pub(super) fn new(families: &Families, name: &'static str) -> Self {
         let label = [("controller", name)];
-        for outcome in Outcome::ALL {
+        for outcome in ReconcileResult::ALL {
             drop(
                 families
                     .reconciles
@@ -66,45 +66,45 @@ impl ControllerMetrics {
         }
     }
 
-    /// A reconcile begins. It ends when the timer is told how, or dropped.
+    /// Starts timing a reconcile, until the timer is completed or dropped.
     #[must_use = "a timer that is dropped counts an abandoned reconcile"]
     pub fn reconcile(&self) -> ReconcileTimer {
-        ReconcileTimer { metrics: self.clone(), started: Instant::now(), outcome: Outcome::Abandoned }
+        ReconcileTimer { metrics: self.clone(), started: Instant::now(), outcome: ReconcileResult::Abandoned }
     }
 
-    /// So many objects wait for a reconcile.
+    /// Sets the queue depth.
     pub fn set_queue_depth(&self, objects: usize) {
-        self.depth.set(number(objects));
+        self.depth.set(gauge_value(objects));
     }
 
-    /// An object waited so long for its reconcile.
+    /// Records the queue latency of an object.
     pub fn queue_waited(&self, time: Duration) {
         self.latency.observe(time.as_secs_f64());
     }
 }
 
-/// A reconcile that goes on. Dropped without a word it counts as abandoned: somebody cancelled its future, or it panicked.
+/// Timer of a running reconcile. Dropped without a result it counts as abandoned: cancelled or panicked.
 #[derive(Debug)]
 pub struct ReconcileTimer {
     metrics: ControllerMetrics,
     started: Instant,
-    outcome: Outcome,
+    outcome: ReconcileResult,
 }
 
 impl ReconcileTimer {
-    /// Nothing is left to do.
+    /// Completed.
     pub fn completed(mut self) {
-        self.outcome = Outcome::Completed;
+        self.outcome = ReconcileResult::Completed;
     }
 
-    /// It waits for something.
+    /// Waiting.
     pub fn waiting(mut self) {
-        self.outcome = Outcome::Waiting;
+        self.outcome = ReconcileResult::Waiting;
     }
 
-    /// It failed with an error of this class.
+    /// Failed with an error of this class.
     pub fn failed(mut self, class: &'static str) {
-        self.outcome = Outcome::Failed;
+        self.outcome = ReconcileResult::Failed;
         let labels = [("controller", self.metrics.name), ("class", class)];
         self.metrics.errors.get_or_create(&labels).inc();
     }

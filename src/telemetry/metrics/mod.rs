@@ -1,7 +1,7 @@
-//! Metrics, without globals: one [`Metrics`], cloned to whoever measures.
+//! Prometheus metrics without globals: one [`Metrics`] handle, cloned to its users.
 //!
-//! Every label value is a `&'static str` from the code, so a series is never made per object: names of objects have no
-//! lifetime that fits. Series that can exist from the start are made at the start, so that a rate has a zero to rise from.
+//! Label values are `&'static str`, so object names cannot become labels and cardinality stays bounded. Known series are
+//! created at start, so that rates begin at zero.
 //!
 //! | name | labels |
 //! |---|---|
@@ -20,45 +20,45 @@
 //! | `capt_api_calls_total` | result (ok, failed, timeout) |
 //! | `capt_leader`, `capt_build_info` (version) | |
 //!
-//! The counter of runs is not `capt_runs_total`: in `OpenMetrics` that is the counter `capt_runs`, and a gauge has the name.
+//! The counter of runs is not `capt_runs_total`, because in `OpenMetrics` that is the counter `capt_runs`, which is a gauge here.
 
 mod controller;
 mod families;
-mod runs;
+mod phase_timer;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-pub use controller::{ControllerMetrics, Outcome, ReconcileTimer};
+pub use controller::{ControllerMetrics, ReconcileResult, ReconcileTimer};
 use families::Families;
+pub use phase_timer::PhaseTimer;
 use prometheus_client::{
     encoding::text,
     metrics::{counter::Counter, gauge::Gauge},
     registry::Registry,
 };
-pub use runs::PhaseTimer;
 
 /// The content type of [`Metrics::encode`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// How a call to the API server ended.
+/// Result of an API server call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallResult {
-    /// With an answer that we wanted.
+    /// Successful.
     Ok,
-    /// With another.
+    /// Failed.
     Failed,
-    /// With none in time.
+    /// No response before the deadline.
     Timeout,
 }
 
-/// Everything that is measured. Cheap to clone; all clones are one.
+/// All metrics. Cheap to clone; clones share the registry.
 #[derive(Clone)]
 pub struct Metrics(Arc<Inner>);
 
 struct Inner {
     registry: Registry,
     families: Families,
-    calls: [Counter; 3],
+    api_calls: [Counter; 3],
     leader: Gauge,
     drifted: Gauge,
 }
@@ -70,95 +70,95 @@ impl fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// Metrics at zero, of a program of this version.
+    /// New metrics at zero.
     pub fn new(version: &'static str) -> Self {
         let (mut registry, families) = (Registry::default(), Families::default());
         families.register(&mut registry, version);
         let call = |result| families.api_calls.get_or_create_owned(&[("result", result)]);
         let calls = ["ok", "failed", "timeout"].map(call);
         let (leader, drifted) = (families.leader.clone(), families.drifted.clone());
-        Self(Arc::new(Inner { registry, families, calls, leader, drifted }))
+        Self(Arc::new(Inner { registry, families, api_calls: calls, leader, drifted }))
     }
 
-    /// The handle of one controller.
+    /// The metrics of one controller.
     pub fn controller(&self, name: &'static str) -> ControllerMetrics {
         ControllerMetrics::new(&self.0.families, name)
     }
 
-    /// A run enters a phase, which it leaves when the timer is dropped.
+    /// Starts a run phase, which ends when the timer is dropped.
     #[must_use = "the run leaves the phase when the timer is dropped"]
     pub fn run_phase(&self, operation: &'static str, phase: &'static str) -> PhaseTimer {
         PhaseTimer::start(&self.0.families, operation, phase)
     }
 
-    /// A run ended.
+    /// Records a finished run.
     pub fn run_finished(&self, operation: &'static str, result: &'static str) {
         self.0.families.runs_finished.get_or_create(&[("operation", operation), ("result", result)]).inc();
     }
 
-    /// A run waited so long for a slot of its lane.
+    /// Records the wait for a scheduler slot.
     pub fn run_waited(&self, lane: &'static str, time: Duration) {
         self.0.families.run_wait.get_or_create(&[("lane", lane)]).observe(time.as_secs_f64());
     }
 
-    /// A run waited so long for the lock of its EKS cluster.
+    /// Records the wait for an EKS cluster lock.
     pub fn lock_waited(&self, time: Duration) {
         self.0.families.lock_wait.observe(time.as_secs_f64());
     }
 
-    /// A run had to do without the gateway.
-    pub fn plain_run(&self) {
-        self.0.families.plain_runs.inc();
+    /// Records a run that bypassed the gateway.
+    pub fn record_gateway_bypass(&self) {
+        self.0.families.gateway_bypasses.inc();
     }
 
-    /// So many workspaces differ from reality.
+    /// Sets the number of drifted workspaces.
     pub fn set_drifted(&self, workspaces: usize) {
-        self.0.drifted.set(number(workspaces));
+        self.0.drifted.set(gauge_value(workspaces));
     }
 
-    /// A snapshot of a state was copied to the API server in this time.
+    /// Records the duration of a state save.
     pub fn state_replicated(&self, time: Duration) {
         self.0.families.state_replication.observe(time.as_secs_f64());
     }
 
-    /// So many Fargate profiles are in this state.
+    /// Sets the number of Fargate profiles in a state.
     pub fn set_profiles(&self, state: &'static str, profiles: usize) {
-        self.0.families.profiles.get_or_create(&[("state", state)]).set(number(profiles));
+        self.0.families.profiles.get_or_create(&[("state", state)]).set(gauge_value(profiles));
     }
 
-    /// So many Sandboxes are in this phase.
+    /// Sets the number of Sandboxes in a phase.
     pub fn set_sandboxes(&self, phase: &'static str, sandboxes: usize) {
-        self.0.families.sandboxes.get_or_create(&[("phase", phase)]).set(number(sandboxes));
+        self.0.families.sandboxes.get_or_create(&[("phase", phase)]).set(gauge_value(sandboxes));
     }
 
-    /// Routes were in all routers of a namespace after this time.
+    /// Records the route propagation time of a namespace.
     pub fn routes_propagated(&self, time: Duration) {
         self.0.families.route_propagation.observe(time.as_secs_f64());
     }
 
-    /// A Fargate profile was made in this time.
+    /// Records the creation time of a Fargate profile.
     pub fn profile_created(&self, time: Duration) {
         self.0.families.profile_creation.observe(time.as_secs_f64());
     }
 
-    /// A Fargate profile was deleted in this time.
+    /// Records the deletion time of a Fargate profile.
     pub fn profile_deleted(&self, time: Duration) {
         self.0.families.profile_deletion.observe(time.as_secs_f64());
     }
 
-    /// A cluster became ready in this time.
+    /// Records the creation time of a cluster.
     pub fn cluster_created(&self, time: Duration) {
         self.0.families.cluster_creation.observe(time.as_secs_f64());
     }
 
-    /// A cluster was gone after this time.
+    /// Records the deletion time of a cluster.
     pub fn cluster_deleted(&self, time: Duration) {
         self.0.families.cluster_deletion.observe(time.as_secs_f64());
     }
 
-    /// A call to the API server ended.
+    /// Records an API server call.
     pub fn api_call(&self, result: CallResult) {
-        let [ok, failed, timeout] = &self.0.calls;
+        let [ok, failed, timeout] = &self.0.api_calls;
         match result {
             CallResult::Ok => ok.inc(),
             CallResult::Failed => failed.inc(),
@@ -166,12 +166,12 @@ impl Metrics {
         };
     }
 
-    /// Whether this process leads.
+    /// Sets whether this process is the leader.
     pub fn set_leader(&self, leads: bool) {
         self.0.leader.set(i64::from(leads));
     }
 
-    /// Everything in the text format of `OpenMetrics`, whose content type is [`CONTENT_TYPE`].
+    /// Encodes all metrics as `OpenMetrics` text ([`CONTENT_TYPE`]).
     pub fn encode(&self) -> Result<String, fmt::Error> {
         let mut text = String::with_capacity(16 * 1024);
         text::encode(&mut text, &self.0.registry)?;
@@ -179,7 +179,7 @@ impl Metrics {
     }
 }
 
-fn number(count: usize) -> i64 {
+fn gauge_value(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 

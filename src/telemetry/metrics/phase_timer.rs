@@ -1,4 +1,4 @@
-//! What a run of terraform measures.
+//! Timer of a run phase.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use prometheus_client::metrics::{gauge::Gauge, histogram::Histogram};
 
 use super::families::Families;
 
-/// A run in a phase. Dropping it ends the phase, however that comes about, so the gauge never counts a run that is gone.
+/// Counts a run in a phase until it is dropped, so the gauge never counts finished runs.
 #[derive(Debug)]
 pub struct PhaseTimer {
     runs: Gauge,

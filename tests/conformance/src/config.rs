@@ -25,7 +25,7 @@ pub struct Settings {
     pub filters: Vec<String>,
     /// Print the names of the cases and stop.
     pub list: bool,
-    /// Write the recordings and the document with the table anew.
+    /// Rewrite the recordings and docs/conformance.md.
     pub record: bool,
     /// Which servers to ask.
     pub servers: Servers,
@@ -36,7 +36,7 @@ pub struct Settings {
     /// Where the binaries of the real server are, if they are.
     pub real_bin: Option<PathBuf>,
     /// Cases at the same time.
-    pub at_once: usize,
+    pub parallelism: usize,
 }
 
 impl Settings {
@@ -48,7 +48,7 @@ impl Settings {
             record: is_set("CONFORMANCE_RECORD"),
             require_real: is_set("CONFORMANCE_REQUIRE_REAL"),
             real_bin: real_bin(env::var_os("CAPT_REAL_KUBE"), env::var_os("CAPT_CACHE")),
-            at_once: 10,
+            parallelism: 10,
             ..Self::default()
         };
         for argument in env::args().skip(1) {
@@ -58,7 +58,7 @@ impl Settings {
                 "--real-only" => settings.servers = Servers::Real,
                 "--embedded-only" => settings.servers = Servers::Embedded,
                 "--in-process" => settings.in_process = true,
-                "--serial" => settings.at_once = 1,
+                "--serial" => settings.parallelism = 1,
                 flag if flag.starts_with('-') => {}
                 filter => settings.filters.push(filter.to_owned()),
             }
@@ -67,19 +67,19 @@ impl Settings {
     }
 
     /// Whether the filters let a case through.
-    pub fn wants(&self, id: &str) -> bool {
+    pub fn selects(&self, id: &str) -> bool {
         self.filters.is_empty() || self.filters.iter().any(|filter| id.contains(filter.as_str()))
     }
 }
 
 /// The directory of this crate, where the recordings are.
-pub fn home() -> &'static Path {
+pub fn crate_dir() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// The root of the repository.
-pub fn repository() -> &'static Path {
-    home().ancestors().nth(2).unwrap_or_else(home)
+pub fn repository_dir() -> &'static Path {
+    crate_dir().ancestors().nth(2).unwrap_or_else(crate_dir)
 }
 
 fn real_bin(named: Option<std::ffi::OsString>, cache: Option<std::ffi::OsString>) -> Option<PathBuf> {
@@ -87,7 +87,7 @@ fn real_bin(named: Option<std::ffi::OsString>, cache: Option<std::ffi::OsString>
     let candidates = [
         named.map(PathBuf::from),
         cache.map(PathBuf::from).map(in_cache),
-        Some(in_cache(repository().join(".cache"))),
+        Some(in_cache(repository_dir().join(".cache"))),
     ];
     candidates.into_iter().flatten().find(|bin| {
         ["etcd", "kube-apiserver", "kube-controller-manager"].iter().all(|tool| bin.join(tool).is_file())

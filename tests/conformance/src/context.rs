@@ -6,26 +6,28 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::{Map, Value, json};
 use tokio::{process::Child, time::Instant};
 
-use crate::{Answer, Patch, Req, Shell, Watch, exec::Kubectl, subject::Subject};
+use crate::{
+    ApiResponse, KubectlOutput, PatchType, Req, Watch, process::Kubectl, server_under_test::ServerUnderTest,
+};
 
 /// What a case saw, in order, by name.
 pub type Transcript = Map<String, Value>;
 
 /// How long a condition may take to come true: controllers of the real server retry after five seconds at times.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The world of one case.
 pub struct Context {
-    subject: Arc<Subject>,
+    subject: Arc<ServerUnderTest>,
     id: String,
     home: PathBuf,
-    seen: Transcript,
+    transcript: Transcript,
     keeps_managed_fields: bool,
 }
 
 impl Context {
-    pub(crate) fn new(subject: Arc<Subject>, id: String, home: PathBuf) -> Self {
-        Self { subject, id, home, seen: Transcript::new(), keeps_managed_fields: false }
+    pub(crate) fn new(subject: Arc<ServerUnderTest>, id: String, home: PathBuf) -> Self {
+        Self { subject, id, home, transcript: Transcript::new(), keeps_managed_fields: false }
     }
 
     /// The identity of the case: the same on every server, of no other case.
@@ -44,7 +46,7 @@ impl Context {
     }
 
     /// Puts the identity and the namespace for `{id}` and `{ns}`.
-    pub fn fill(&self, text: &str) -> String {
+    pub fn expand(&self, text: &str) -> String {
         text.replace("{ns}", &self.namespace()).replace("{id}", &self.id)
     }
 
@@ -54,74 +56,80 @@ impl Context {
     }
 
     pub(crate) fn finish(self) -> (Transcript, bool) {
-        (self.seen, self.keeps_managed_fields)
+        (self.transcript, self.keeps_managed_fields)
     }
 
     /// Notes an observation. The same name twice is a mistake of the case and is numbered.
-    pub fn saw(&mut self, name: &str, value: impl Into<Value>) {
+    pub fn record(&mut self, name: &str, value: impl Into<Value>) {
         let mut key = name.to_owned();
         let mut number = 1;
-        while self.seen.contains_key(&key) {
+        while self.transcript.contains_key(&key) {
             number += 1;
             key = format!("{name} ({number})");
         }
-        self.seen.insert(key, value.into());
+        self.transcript.insert(key, value.into());
     }
 
     /// Sends a request.
-    pub async fn send(&self, request: Req) -> Result<Answer> {
-        let told = format!("{} {}", request.method, self.fill(&request.path));
-        let request = request.build(|text| self.fill(text))?;
+    pub async fn send(&self, request: Req) -> Result<ApiResponse> {
+        let told = format!("{} {}", request.method, self.expand(&request.path));
+        let request = request.build(|text| self.expand(text))?;
         let response = self.client().send(request).await.with_context(|| told.clone())?;
-        Answer::read(response).await.context(told)
+        ApiResponse::read(response).await.context(told)
     }
 
     /// Sends a request and notes the answer.
-    pub async fn see(&mut self, name: &str, request: Req) -> Result<Answer> {
+    pub async fn send_and_record(&mut self, name: &str, request: Req) -> Result<ApiResponse> {
         let answer = self.send(request).await.with_context(|| format!("in \"{name}\""))?;
-        self.saw(name, answer.seen());
+        self.record(name, answer.to_transcript());
         Ok(answer)
     }
 
     /// GET, noted.
-    pub async fn get(&mut self, name: &str, path: &str) -> Result<Answer> {
-        self.see(name, Req::get(path)).await
+    pub async fn get(&mut self, name: &str, path: &str) -> Result<ApiResponse> {
+        self.send_and_record(name, Req::get(path)).await
     }
 
     /// POST, noted.
-    pub async fn post(&mut self, name: &str, path: &str, body: Value) -> Result<Answer> {
-        self.see(name, Req::post(path, body)).await
+    pub async fn post(&mut self, name: &str, path: &str, body: Value) -> Result<ApiResponse> {
+        self.send_and_record(name, Req::post(path, body)).await
     }
 
     /// PUT, noted.
-    pub async fn put(&mut self, name: &str, path: &str, body: Value) -> Result<Answer> {
-        self.see(name, Req::put(path, body)).await
+    pub async fn put(&mut self, name: &str, path: &str, body: Value) -> Result<ApiResponse> {
+        self.send_and_record(name, Req::put(path, body)).await
     }
 
     /// PATCH, noted.
-    pub async fn patch(&mut self, name: &str, kind: Patch, path: &str, body: Value) -> Result<Answer> {
-        self.see(name, Req::patch(kind, path, body)).await
+    pub async fn patch(
+        &mut self,
+        name: &str,
+        kind: PatchType,
+        path: &str,
+        body: Value,
+    ) -> Result<ApiResponse> {
+        self.send_and_record(name, Req::patch(kind, path, body)).await
     }
 
     /// Server-side apply by a manager, noted.
-    pub async fn apply(&mut self, name: &str, manager: &str, path: &str, body: Value) -> Result<Answer> {
+    pub async fn apply(&mut self, name: &str, manager: &str, path: &str, body: Value) -> Result<ApiResponse> {
         let separator = if path.contains('?') { '&' } else { '?' };
         let path = format!("{path}{separator}fieldManager={manager}");
-        self.see(name, Req::patch(Patch::Apply, path, body)).await
+        self.send_and_record(name, Req::patch(PatchType::Apply, path, body)).await
     }
 
     /// DELETE, noted.
-    pub async fn delete(&mut self, name: &str, path: &str) -> Result<Answer> {
-        self.see(name, Req::delete(path)).await
+    pub async fn delete(&mut self, name: &str, path: &str) -> Result<ApiResponse> {
+        self.send_and_record(name, Req::delete(path)).await
     }
 
     /// Creates an object that the case needs but is not about: not noted, must succeed.
-    pub async fn make(&self, path: &str, body: Value) -> Result<Answer> {
-        self.must(Req::post(path, body)).await
+    pub async fn create(&self, path: &str, body: Value) -> Result<ApiResponse> {
+        self.send_ok(Req::post(path, body)).await
     }
 
     /// A request that the case needs but is not about: not noted, must succeed.
-    pub async fn must(&self, request: Req) -> Result<Answer> {
+    pub async fn send_ok(&self, request: Req) -> Result<ApiResponse> {
         let told = format!("{} {}", request.method, request.path);
         let answer = self.send(request).await?;
         if !answer.is_ok() {
@@ -131,17 +139,17 @@ impl Context {
     }
 
     /// Reads until the answer is as wanted, and returns it; not noted.
-    pub async fn until(&self, path: &str, wanted: impl Fn(&Answer) -> bool) -> Result<Answer> {
-        self.until_within(PATIENCE, path, wanted).await
+    pub async fn wait_until(&self, path: &str, wanted: impl Fn(&ApiResponse) -> bool) -> Result<ApiResponse> {
+        self.wait_until_within(TIMEOUT, path, wanted).await
     }
 
     /// The same with another patience.
-    pub async fn until_within(
+    pub async fn wait_until_within(
         &self,
         patience: Duration,
         path: &str,
-        wanted: impl Fn(&Answer) -> bool,
-    ) -> Result<Answer> {
+        wanted: impl Fn(&ApiResponse) -> bool,
+    ) -> Result<ApiResponse> {
         let deadline = Instant::now() + patience;
         let mut pause = Duration::from_millis(10);
         loop {
@@ -152,7 +160,7 @@ impl Context {
             if Instant::now() > deadline {
                 bail!(
                     "{} is not as wanted after {patience:?}: {} {}",
-                    self.fill(path),
+                    self.expand(path),
                     answer.code,
                     answer.body
                 );
@@ -163,43 +171,47 @@ impl Context {
     }
 
     /// Waits until an object is gone.
-    pub async fn until_gone(&self, path: &str) -> Result<()> {
-        self.until(path, |answer| answer.code == 404).await.map(drop)
+    pub async fn wait_until_deleted(&self, path: &str) -> Result<()> {
+        self.wait_until(path, |answer| answer.code == 404).await.map(drop)
     }
 
     /// Opens a watch.
     pub async fn watch(&self, path: &str) -> Result<Watch> {
-        let request = Req::get(path).build(|text| self.fill(text))?;
+        let request = Req::get(path).build(|text| self.expand(text))?;
         let response = self.client().send(request).await.with_context(|| format!("watch {path}"))?;
         Ok(Watch::new(response))
     }
 
     /// Runs kubectl in the namespace of the case; not noted.
-    pub async fn kubectl(&self, arguments: &[&str], stdin: Option<&str>) -> Result<Shell> {
-        let arguments: Vec<String> = arguments.iter().map(|argument| self.fill(argument)).collect();
-        let stdin = stdin.map(|text| self.fill(text));
-        self.tool().run(&arguments, stdin.as_deref()).await
+    pub async fn run_kubectl(&self, arguments: &[&str], stdin: Option<&str>) -> Result<KubectlOutput> {
+        let arguments: Vec<String> = arguments.iter().map(|argument| self.expand(argument)).collect();
+        let stdin = stdin.map(|text| self.expand(text));
+        self.kubectl_command().run(&arguments, stdin.as_deref()).await
     }
 
     /// Runs kubectl and notes what it printed and how it ended.
-    pub async fn shell(&mut self, arguments: &[&str]) -> Result<Shell> {
-        self.shell_with(arguments, None).await
+    pub async fn record_kubectl(&mut self, arguments: &[&str]) -> Result<KubectlOutput> {
+        self.record_kubectl_with_stdin(arguments, None).await
     }
 
     /// Runs kubectl with an input and notes what it printed and how it ended.
-    pub async fn shell_with(&mut self, arguments: &[&str], stdin: Option<&str>) -> Result<Shell> {
-        let shell = self.kubectl(arguments, stdin).await?;
-        self.saw(&format!("kubectl {}", arguments.join(" ")), shell.seen());
+    pub async fn record_kubectl_with_stdin(
+        &mut self,
+        arguments: &[&str],
+        stdin: Option<&str>,
+    ) -> Result<KubectlOutput> {
+        let shell = self.run_kubectl(arguments, stdin).await?;
+        self.record(&format!("kubectl {}", arguments.join(" ")), shell.to_transcript());
         Ok(shell)
     }
 
     /// Starts kubectl without waiting for its end.
     pub fn start_kubectl(&self, arguments: &[&str]) -> Result<Child> {
-        let arguments: Vec<String> = arguments.iter().map(|argument| self.fill(argument)).collect();
-        self.tool().start(&arguments)
+        let arguments: Vec<String> = arguments.iter().map(|argument| self.expand(argument)).collect();
+        self.kubectl_command().start(&arguments)
     }
 
-    fn tool(&self) -> Kubectl {
+    fn kubectl_command(&self) -> Kubectl {
         Kubectl {
             program: self.subject.kubectl().to_owned(),
             kubeconfig: self.subject.kubeconfig().to_owned(),
@@ -210,25 +222,26 @@ impl Context {
 
     pub(crate) async fn prepare(&self) -> Result<()> {
         let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "{ns}" } });
-        self.make("/api/v1/namespaces", namespace).await.context("make the namespace of the case")?;
-        // What controllers put into every namespace comes a moment later; nobody should see it come.
+        self.create("/api/v1/namespaces", namespace).await.context("make the namespace of the case")?;
+        // Controllers create default objects in every namespace with a delay; wait for them.
         for given in ["serviceaccounts/default", "configmaps/kube-root-ca.crt"] {
-            self.until(&format!("/api/v1/namespaces/{{ns}}/{given}"), |answer| answer.code == 200).await?;
+            self.wait_until(&format!("/api/v1/namespaces/{{ns}}/{given}"), |answer| answer.code == 200)
+                .await?;
         }
         Ok(())
     }
 }
 
 /// Runs something until it says yes; for conditions that are not one answer.
-pub async fn eventually<F, Fut>(what: &str, mut attempt: F) -> Result<()>
+pub async fn wait_for<F, Fut>(what: &str, mut attempt: F) -> Result<()>
 where
     F: FnMut() -> Fut,
     Fut: Future<Output = Result<bool>>,
 {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !attempt().await? {
         if Instant::now() > deadline {
-            bail!("{what} did not come true within {PATIENCE:?}");
+            bail!("{what} did not come true within {TIMEOUT:?}");
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

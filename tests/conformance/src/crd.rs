@@ -14,7 +14,7 @@ pub struct Widgets(Value);
 impl Widgets {
     /// A namespaced kind `Widget` in one version with a schema.
     #[expect(clippy::needless_pass_by_value, reason = "cases hand over literals")]
-    pub fn with(schema: Value) -> Self {
+    pub fn from_schema(schema: Value) -> Self {
         Self(json!({
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
@@ -31,7 +31,7 @@ impl Widgets {
     /// With these properties of `spec`.
     #[expect(clippy::needless_pass_by_value, reason = "cases hand over literals")]
     pub fn spec(properties: Value) -> Self {
-        Self::with(json!({
+        Self::from_schema(json!({
             "type": "object",
             "properties": { "spec": { "type": "object", "properties": properties } },
         }))
@@ -40,7 +40,7 @@ impl Widgets {
     /// With a spec and a status that take anything, the status a subresource.
     pub fn open() -> Self {
         let anything = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
-        Self::with(json!({ "type": "object", "properties": { "spec": anything, "status": anything } }))
+        Self::from_schema(json!({ "type": "object", "properties": { "spec": anything, "status": anything } }))
             .status()
     }
 
@@ -77,17 +77,18 @@ impl Widgets {
     }
 
     /// Makes it and waits until the resource is served.
-    pub async fn serve(self, c: &Context) -> Result<()> {
-        c.make("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", self.0).await?;
-        let is_namespaced = c.until(DEFINITION, is_established).await?.text("/spec/scope") == "Namespaced";
+    pub async fn install(self, c: &Context) -> Result<()> {
+        c.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", self.0).await?;
+        let is_namespaced =
+            c.wait_until(DEFINITION, is_established).await?.str_at("/spec/scope") == "Namespaced";
         let collection = if is_namespaced { WIDGETS } else { "/apis/{id}.example.com/v1/widgets" };
-        c.until(collection, |answer| answer.code == 200).await.map(drop)
+        c.wait_until(collection, |answer| answer.code == 200).await.map(drop)
     }
 }
 
 const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.{id}.example.com";
 
-fn is_established(answer: &crate::Answer) -> bool {
+fn is_established(answer: &crate::ApiResponse) -> bool {
     let conditions = answer.body.pointer("/status/conditions").and_then(Value::as_array);
     conditions.is_some_and(|conditions| {
         conditions.iter().any(|condition| condition["type"] == "Established" && condition["status"] == "True")

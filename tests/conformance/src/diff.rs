@@ -4,24 +4,29 @@ use serde_json::Value;
 
 use crate::Transcript;
 
-const DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// One difference: where, what was expected, what came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Difference {
-    pub(crate) place: String,
+    pub(crate) path: String,
     pub(crate) expected: Option<Value>,
     pub(crate) actual: Option<Value>,
 }
 
 impl std::fmt::Display for Difference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { place, expected, actual } = self;
-        write!(f, "{place}\n      real: {}\n      here: {}", shown(expected.as_ref()), shown(actual.as_ref()))
+        let Self { path: place, expected, actual } = self;
+        write!(
+            f,
+            "{place}\n      real: {}\n      here: {}",
+            format_value(expected.as_ref()),
+            format_value(actual.as_ref())
+        )
     }
 }
 
-fn shown(value: Option<&Value>) -> String {
+fn format_value(value: Option<&Value>) -> String {
     let text = value.map_or_else(|| "(nothing)".to_owned(), Value::to_string);
     match text.char_indices().nth(600) {
         Some((end, _)) => format!("{}…", &text[..end]),
@@ -32,10 +37,10 @@ fn shown(value: Option<&Value>) -> String {
 /// All differences between two transcripts.
 pub(crate) fn differences(expected: &Transcript, actual: &Transcript) -> Vec<Difference> {
     let mut found = Vec::new();
-    compare("", &Value::Object(expected.clone()), &Value::Object(actual.clone()), DEPTH, &mut found);
+    compare("", &Value::Object(expected.clone()), &Value::Object(actual.clone()), MAX_DEPTH, &mut found);
     if found.is_empty() && !expected.keys().eq(actual.keys()) {
         let keys = |transcript: &Transcript| Some(transcript.keys().cloned().collect());
-        found.push(Difference { place: "(order)".into(), expected: keys(expected), actual: keys(actual) });
+        found.push(Difference { path: "(order)".into(), expected: keys(expected), actual: keys(actual) });
     }
     found
 }
@@ -47,12 +52,14 @@ fn compare(place: &str, expected: &Value, actual: &Value, depth: usize, found: &
                 let place = format!("{place}/{key}");
                 match right.get(key) {
                     Some(other) => compare(&place, value, other, depth - 1, found),
-                    None => found.push(Difference { place, expected: Some(value.clone()), actual: None }),
+                    None => {
+                        found.push(Difference { path: place, expected: Some(value.clone()), actual: None });
+                    }
                 }
             }
             for (key, value) in right.iter().filter(|(key, _)| !left.contains_key(*key)) {
                 let place = format!("{place}/{key}");
-                found.push(Difference { place, expected: None, actual: Some(value.clone()) });
+                found.push(Difference { path: place, expected: None, actual: Some(value.clone()) });
             }
         }
         (Value::Array(left), Value::Array(right)) if depth > 0 && left.len() == right.len() => {
@@ -62,7 +69,7 @@ fn compare(place: &str, expected: &Value, actual: &Value, depth: usize, found: &
         }
         (left, right) if left == right => {}
         (left, right) => found.push(Difference {
-            place: place.to_owned(),
+            path: place.to_owned(),
             expected: Some(left.clone()),
             actual: Some(right.clone()),
         }),
@@ -88,7 +95,7 @@ mod tests {
     fn a_difference_names_its_place() {
         let found =
             differences(&transcript(json!({ "a": [1, 2] })), &transcript(json!({ "a": [1, 3], "b": 0 })));
-        let places: Vec<&str> = found.iter().map(|difference| difference.place.as_str()).collect();
+        let places: Vec<&str> = found.iter().map(|difference| difference.path.as_str()).collect();
         assert_eq!(places, ["/seen/a/1", "/seen/b"]);
     }
 }

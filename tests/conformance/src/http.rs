@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 /// The four kinds of patches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patch {
+pub enum PatchType {
     /// RFC 6902
     Json,
     /// RFC 7386
@@ -19,7 +19,7 @@ pub enum Patch {
     Apply,
 }
 
-impl Patch {
+impl PatchType {
     fn content_type(self) -> &'static str {
         match self {
             Self::Json => "application/json-patch+json",
@@ -69,7 +69,7 @@ impl Req {
 
     /// PATCH
     #[expect(clippy::needless_pass_by_value, reason = "cases hand over literals")]
-    pub fn patch(kind: Patch, path: impl Into<String>, body: Value) -> Self {
+    pub fn patch(kind: PatchType, path: impl Into<String>, body: Value) -> Self {
         Self::new("PATCH", path).body(kind.content_type(), body.to_string())
     }
 
@@ -122,7 +122,7 @@ impl Req {
 
 /// An answer.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct ApiResponse {
     /// The status code.
     pub code: u16,
     /// The media type without parameters, except for those that name a form of answer.
@@ -133,7 +133,7 @@ pub struct Answer {
     pub body: Value,
 }
 
-impl Answer {
+impl ApiResponse {
     pub(crate) async fn read(response: http::Response<Body>) -> Result<Self> {
         let (head, body) = response.into_parts();
         let header = |value: &header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
@@ -148,27 +148,27 @@ impl Answer {
     }
 
     /// A part of the body; null where there is none.
-    pub fn at(&self, pointer: &str) -> Value {
+    pub fn value_at(&self, pointer: &str) -> Value {
         self.body.pointer(pointer).cloned().unwrap_or(Value::Null)
     }
 
     /// A text of the body; empty where there is none.
-    pub fn text(&self, pointer: &str) -> String {
+    pub fn str_at(&self, pointer: &str) -> String {
         self.body.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
     }
 
     /// The resource version of the object or list.
-    pub fn version(&self) -> String {
-        self.text("/metadata/resourceVersion")
+    pub fn resource_version(&self) -> String {
+        self.str_at("/metadata/resourceVersion")
     }
 
     /// The uid of the object.
     pub fn uid(&self) -> String {
-        self.text("/metadata/uid")
+        self.str_at("/metadata/uid")
     }
 
     /// The names of the items, in order.
-    pub fn names(&self) -> Value {
+    pub fn item_names(&self) -> Value {
         let items = self.body["items"].as_array().map(Vec::as_slice).unwrap_or_default();
         items.iter().map(|item| item["metadata"]["name"].clone()).collect()
     }
@@ -179,7 +179,7 @@ impl Answer {
     }
 
     /// As an observation. The media type is left out where it is JSON without more.
-    pub fn seen(&self) -> Value {
+    pub fn to_transcript(&self) -> Value {
         let mut seen = json!({ "code": self.code });
         if self.content_type != "application/json" {
             seen["contentType"] = json!(self.content_type);

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use tokio::{net::TcpStream, process::Child, time::Instant};
 
-use crate::{exec, real::RealKube};
+use crate::{process, real_kube::RealKube};
 
 const PROGRAM: &str = "kubelet-forward";
 
@@ -22,7 +22,7 @@ pub struct Kubelet {
 
 impl RealKube {
     /// Starts the kubelet of a node, at the port that it had before if it had one.
-    pub async fn kubelet(&self, bin: &Path, node: &str, before: Option<SocketAddr>) -> Result<Kubelet> {
+    pub async fn start_kubelet(&self, bin: &Path, node: &str, before: Option<SocketAddr>) -> Result<Kubelet> {
         let program = bin.join(PROGRAM);
         ensure!(program.is_file(), "there is no {}: `scripts/real-kube build` makes it", program.display());
         let address = match before {
@@ -41,7 +41,7 @@ impl RealKube {
             format!("--tls-private-key-file={}", file("kubelet.key")),
         ];
         let log = home.join(format!("kubelet-{node}.log"));
-        let process = exec::serve(&program, &arguments, &log)?;
+        let process = process::spawn_server(&program, &arguments, &log)?;
         let deadline = Instant::now() + Duration::from_mins(1);
         while let Err(error) = TcpStream::connect(address).await {
             let said = || std::fs::read_to_string(&log).unwrap_or_default();

@@ -8,18 +8,18 @@ use serde_json::{Map, Value};
 use crate::Transcript;
 
 /// How deep a body is looked into; none of the cases comes near.
-const DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// The comparable form of a transcript. Keys are sorted within observations, so that the order in which a server
 /// writes its fields does not matter; the order of observations and of lists does.
 pub fn normalise(transcript: &Transcript, keep_managed_fields: bool) -> Transcript {
-    let mut chosen = Chosen { keep_managed_fields, ..Chosen::default() };
+    let mut chosen = ServerChosenValues { keep_managed_fields, ..ServerChosenValues::default() };
     let sorted: Transcript =
-        transcript.iter().map(|(name, value)| (name.clone(), sorted(value, DEPTH))).collect();
+        transcript.iter().map(|(name, value)| (name.clone(), sorted(value, MAX_DEPTH))).collect();
     for value in sorted.values() {
-        chosen.collect(value, DEPTH);
+        chosen.collect(value, MAX_DEPTH);
     }
-    sorted.iter().map(|(name, value)| (name.clone(), chosen.rewrite("", value, DEPTH))).collect()
+    sorted.iter().map(|(name, value)| (name.clone(), chosen.rewrite("", value, MAX_DEPTH))).collect()
 }
 
 fn sorted(value: &Value, depth: usize) -> Value {
@@ -35,13 +35,13 @@ fn sorted(value: &Value, depth: usize) -> Value {
 
 /// What the server chose, and the names that stand for it.
 #[derive(Default)]
-struct Chosen {
+struct ServerChosenValues {
     keep_managed_fields: bool,
     names: Vec<(String, String)>,
     uids: BTreeMap<String, String>,
 }
 
-impl Chosen {
+impl ServerChosenValues {
     fn collect(&mut self, value: &Value, depth: usize) {
         match value {
             Value::Object(fields) if depth > 0 => {
@@ -54,18 +54,18 @@ impl Chosen {
     }
 
     fn collect_from(&mut self, fields: &Map<String, Value>) {
-        if let (Some(base), Some(name)) = (text(fields, "generateName"), text(fields, "name"))
+        if let (Some(base), Some(name)) = (str_field(fields, "generateName"), str_field(fields, "name"))
             && let Some(suffix) = name.strip_prefix(base)
             && !suffix.is_empty()
         {
-            self.name(name.to_owned(), &format!("{base}GEN"));
+            self.assign_name(name.to_owned(), &format!("{base}GEN"));
         }
-        if let Some(hash) = text(fields, "pod-template-hash") {
-            self.name(hash.to_owned(), "HASH");
+        if let Some(hash) = str_field(fields, "pod-template-hash") {
+            self.assign_name(hash.to_owned(), "HASH");
         }
     }
 
-    fn name(&mut self, chosen: String, prefix: &str) {
+    fn assign_name(&mut self, chosen: String, prefix: &str) {
         if self.names.iter().any(|(known, _)| *known == chosen) {
             return;
         }
@@ -81,8 +81,10 @@ impl Chosen {
                 let keeps = self.keep_managed_fields;
                 let kept = fields.iter().filter(|(key, _)| keeps || key.as_str() != "managedFields");
                 Value::Object(
-                    kept.map(|(key, value)| (self.text("", key), self.rewrite(key, value, depth - 1)))
-                        .collect(),
+                    kept.map(|(key, value)| {
+                        (self.rewrite_text("", key), self.rewrite(key, value, depth - 1))
+                    })
+                    .collect(),
                 )
             }
             // What a column is about is prose; that there is a description is not.
@@ -112,12 +114,12 @@ impl Chosen {
                 }
                 Value::Array(items)
             }
-            Value::String(text) => Value::String(self.text(key, text)),
+            Value::String(text) => Value::String(self.rewrite_text(key, text)),
             other => other.clone(),
         }
     }
 
-    fn text(&mut self, key: &str, text: &str) -> String {
+    fn rewrite_text(&mut self, key: &str, text: &str) -> String {
         match key {
             "resourceVersion" if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
                 return "RV".to_owned();
@@ -146,7 +148,7 @@ impl Chosen {
     }
 }
 
-fn text<'a>(fields: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
+fn str_field<'a>(fields: &'a Map<String, Value>, key: &str) -> Option<&'a str> {
     fields.get(key)?.as_str()
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Pki<'a> {
 }
 
 impl<'a> Pki<'a> {
-    pub(crate) fn make(directory: &'a Path) -> Result<Self> {
+    pub(crate) fn create(directory: &'a Path) -> Result<Self> {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];

@@ -12,11 +12,11 @@ use tokio::{
     process::{Child, Command},
 };
 
-use crate::context::PATIENCE;
+use crate::context::TIMEOUT;
 
 /// What a command printed and how it ended.
 #[derive(Debug, Clone)]
-pub struct Shell {
+pub struct KubectlOutput {
     /// The exit code; -1 where a signal ended it.
     pub code: i32,
     /// Standard output.
@@ -25,13 +25,13 @@ pub struct Shell {
     pub stderr: String,
 }
 
-impl Shell {
+impl KubectlOutput {
     /// As an observation: code, and the lines of both streams that are not empty.
-    pub fn seen(&self) -> Value {
+    pub fn to_transcript(&self) -> Value {
         let mut seen = json!({ "code": self.code });
         for (name, text) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
             if !text.is_empty() {
-                seen[name] = text.lines().map(tidy).collect();
+                seen[name] = text.lines().map(normalise_line).collect();
             }
         }
         seen
@@ -39,7 +39,7 @@ impl Shell {
 }
 
 /// Column widths depend on ages and generated names; the indentation of a line is kept.
-fn tidy(line: &str) -> String {
+fn normalise_line(line: &str) -> String {
     let indentation = line.len() - line.trim_start().len();
     let (start, rest) = line.split_at(indentation);
     let mut tidy = start.to_owned();
@@ -61,7 +61,7 @@ fn tidy(line: &str) -> String {
 }
 
 /// A server that is killed when it is dropped; its output goes into a file beside its data.
-pub(crate) fn serve(program: &Path, arguments: &[String], log: &Path) -> Result<Child> {
+pub(crate) fn spawn_server(program: &Path, arguments: &[String], log: &Path) -> Result<Child> {
     let output = std::fs::File::create(log).with_context(|| format!("create {}", log.display()))?;
     command(program)
         .args(arguments)
@@ -82,16 +82,16 @@ pub(crate) struct Kubectl {
 }
 
 impl Kubectl {
-    pub(crate) async fn run(&self, arguments: &[String], stdin: Option<&str>) -> Result<Shell> {
+    pub(crate) async fn run(&self, arguments: &[String], stdin: Option<&str>) -> Result<KubectlOutput> {
         let mut child = self.command(arguments).stdin(Stdio::piped()).spawn().context("start kubectl")?;
         if let Some(mut pipe) = child.stdin.take() {
             // A command that ends without reading its input closes the pipe; its answer says why.
             let _ = pipe.write_all(stdin.unwrap_or_default().as_bytes()).await;
         }
-        let output = tokio::time::timeout(PATIENCE, child.wait_with_output())
+        let output = tokio::time::timeout(TIMEOUT, child.wait_with_output())
             .await
             .with_context(|| format!("kubectl {} did not end", arguments.join(" ")))??;
-        Ok(Shell {
+        Ok(KubectlOutput {
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),

@@ -20,7 +20,7 @@ use tokio::{
     time::Instant,
 };
 
-use crate::{exec, pki::Pki};
+use crate::{pki::Pki, process};
 
 /// Controllers that the cases need.
 const CONTROLLERS: &str = "garbage-collector-controller,namespace-controller,serviceaccount-controller,\
@@ -47,17 +47,22 @@ impl RealKube {
     /// The same, with more flags for the API server.
     pub async fn start_with(bin: &Path, api_flags: &[String]) -> Result<Self> {
         let directory = tempfile::Builder::new().prefix("real-kube-").tempdir()?;
-        let ports = Ports::find()?;
-        let mut real = Self::serve(bin, directory, &ports, (&["--unsafe-no-fsync"], api_flags))?;
+        let ports = Ports::allocate()?;
+        let mut real = Self::spawn(bin, directory, &ports, (&["--unsafe-no-fsync"], api_flags))?;
         let home = real.directory().to_owned();
         let client = client(&real.kubeconfig).await?;
-        ready(&client, "/readyz", &home.join("api.log")).await?;
-        let controllers = exec::serve(
+        wait_until_ready(&client, "/readyz", &home.join("api.log")).await?;
+        let controllers = process::spawn_server(
             &bin.join("kube-controller-manager"),
             &kcm_arguments(&home, &ports),
             &home.join("kcm.log"),
         )?;
-        ready(&client, "/api/v1/namespaces/default/serviceaccounts/default", &home.join("kcm.log")).await?;
+        wait_until_ready(
+            &client,
+            "/api/v1/namespaces/default/serviceaccounts/default",
+            &home.join("kcm.log"),
+        )
+        .await?;
         compact(ports.etcd).await?;
         real.processes.insert(0, controllers);
         Ok(real)
@@ -66,17 +71,17 @@ impl RealKube {
     /// The server and its store alone, in a directory below `parent`: writes are synced, and nothing is waited for.
     pub fn start_bare(bin: &Path, parent: &Path) -> Result<Self> {
         let directory = tempfile::Builder::new().prefix("real-kube-").tempdir_in(parent)?;
-        Self::serve(bin, directory, &Ports::find()?, (&[], &[]))
+        Self::spawn(bin, directory, &Ports::allocate()?, (&[], &[]))
     }
 
-    fn serve(
+    fn spawn(
         bin: &Path,
         directory: TempDir,
         ports: &Ports,
         (etcd_flags, api_flags): (&[&str], &[String]),
     ) -> Result<Self> {
         let home = directory.path();
-        let pki = Pki::make(home)?;
+        let pki = Pki::create(home)?;
         let server = format!("https://127.0.0.1:{}", ports.api);
         let kubeconfig = home.join("admin.kubeconfig");
         fs::write(&kubeconfig, pki.kubeconfig("admin", &server)?)?;
@@ -85,10 +90,10 @@ impl RealKube {
         let mut etcd_arguments = etcd_arguments(home, ports);
         etcd_arguments.extend(etcd_flags.iter().map(ToString::to_string));
         let since = Instant::now();
-        let etcd = exec::serve(&bin.join("etcd"), &etcd_arguments, &home.join("etcd.log"))?;
+        let etcd = process::spawn_server(&bin.join("etcd"), &etcd_arguments, &home.join("etcd.log"))?;
         let mut api_arguments = api_arguments(home, ports);
         api_arguments.extend_from_slice(api_flags);
-        let api = exec::serve(&bin.join("kube-apiserver"), &api_arguments, &home.join("api.log"))?;
+        let api = process::spawn_server(&bin.join("kube-apiserver"), &api_arguments, &home.join("api.log"))?;
         Ok(Self { kubeconfig, since, processes: vec![api, etcd], directory })
     }
 
@@ -120,7 +125,7 @@ struct Ports {
 }
 
 impl Ports {
-    fn find() -> Result<Self> {
+    fn allocate() -> Result<Self> {
         // All held at once, so that they differ; let go together, just before they are taken.
         let held: Vec<TcpListener> =
             (0..4).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<std::io::Result<_>>()?;
@@ -187,8 +192,11 @@ fn kcm_arguments(home: &Path, ports: &Ports) -> Vec<String> {
     ]
 }
 
-async fn ready(client: &Client, path: &str, log: &Path) -> Result<()> {
-    let deadline = Instant::now() + Duration::from_mins(1);
+/// Only bounds a hang: on a machine that is compiling, an API server has taken more than a minute.
+const READY_TIMEOUT: Duration = Duration::from_mins(5);
+
+async fn wait_until_ready(client: &Client, path: &str, log: &Path) -> Result<()> {
+    let deadline = Instant::now() + READY_TIMEOUT;
     loop {
         let request = http::Request::get(path).body(kube::client::Body::empty())?;
         if client.send(request).await.is_ok_and(|answer| answer.status().is_success()) {
@@ -197,7 +205,7 @@ async fn ready(client: &Client, path: &str, log: &Path) -> Result<()> {
         if Instant::now() > deadline {
             let log = fs::read_to_string(log).unwrap_or_default();
             let end: Vec<&str> = log.lines().rev().take(15).collect();
-            bail!("{path} is not ready after a minute; the log ends with\n{}", end.join("\n"));
+            bail!("{path} is not ready after {READY_TIMEOUT:?}; the log ends with\n{}", end.join("\n"));
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

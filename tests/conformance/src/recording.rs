@@ -10,7 +10,7 @@ use crate::{Transcript, config};
 
 /// Where the recording of a case is.
 fn path(id: &str) -> PathBuf {
-    config::home().join("recorded").join(format!("{id}.json"))
+    config::crate_dir().join("recorded").join(format!("{id}.json"))
 }
 
 /// The recording of a case, if there is one. One that was made with another kubectl does not count where the case
@@ -46,14 +46,14 @@ pub(crate) fn write(id: &str, seen: &Transcript, kubectl: Option<&str>) -> Resul
 }
 
 #[derive(Deserialize)]
-struct Accepted {
+struct AcceptedDifference {
     case: String,
     reason: String,
 }
 
 /// The accepted differences: why, by the case.
-pub(crate) fn accepted() -> Result<BTreeMap<String, String>> {
-    let text = fs::read_to_string(config::home().join("accepted.json")).context("read accepted.json")?;
-    let accepted: Vec<Accepted> = serde_json::from_str(&text).context("read accepted.json")?;
-    Ok(accepted.into_iter().map(|Accepted { case, reason }| (case, reason)).collect())
+pub(crate) fn accepted_differences() -> Result<BTreeMap<String, String>> {
+    let text = fs::read_to_string(config::crate_dir().join("accepted.json")).context("read accepted.json")?;
+    let accepted: Vec<AcceptedDifference> = serde_json::from_str(&text).context("read accepted.json")?;
+    Ok(accepted.into_iter().map(|AcceptedDifference { case, reason }| (case, reason)).collect())
 }

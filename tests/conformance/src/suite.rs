@@ -11,18 +11,18 @@ use crate::{
     Context, Transcript,
     config::{Servers, Settings},
     diff::{Difference, differences},
-    exec, normalise, recording,
-    report::{self, Line},
-    subject::Subject,
+    normalise, process, recording,
+    report::{self, ReportLine},
+    server_under_test::ServerUnderTest,
 };
 
 /// The longest that a case may take.
-const LIMIT: Duration = Duration::from_mins(5);
+const CASE_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// What a case returns.
 pub type Outcome = Result<()>;
 
-type Body = Arc<dyn for<'a> Fn(&'a mut Context) -> BoxFuture<'a, Outcome> + Send + Sync>;
+type CaseFn = Arc<dyn for<'a> Fn(&'a mut Context) -> BoxFuture<'a, Outcome> + Send + Sync>;
 
 /// One case: something that is done to a server, and seen.
 #[derive(Clone)]
@@ -31,7 +31,7 @@ pub struct Case {
     pub area: &'static str,
     /// What it says, unique within the area.
     pub name: String,
-    run: Body,
+    run: CaseFn,
 }
 
 /// Makes a case.
@@ -66,21 +66,21 @@ impl Case {
         token
     }
 
-    async fn perform(&self, subject: Arc<Subject>) -> Result<Transcript> {
-        let home = subject.home_of(&self.token())?;
+    async fn run_on(&self, subject: Arc<ServerUnderTest>) -> Result<Transcript> {
+        let home = subject.scratch_dir_for(&self.token())?;
         let mut context = Context::new(subject, self.token(), home);
         let work = async {
             context.prepare().await?;
             (self.run)(&mut context).await
         };
-        tokio::time::timeout(LIMIT, work).await.context("the case took too long")??;
+        tokio::time::timeout(CASE_TIMEOUT, work).await.context("the case took too long")??;
         let (seen, keeps_managed_fields) = context.finish();
         Ok(normalise(&seen, keeps_managed_fields))
     }
 }
 
 /// What a run is made of.
-pub struct Plan {
+pub struct SuitePlan {
     /// All cases.
     pub cases: Vec<Case>,
     /// What was asked for.
@@ -88,28 +88,28 @@ pub struct Plan {
 }
 
 /// The servers of a run.
-struct Subjects {
-    real: Option<Arc<Subject>>,
-    embedded: Option<Arc<Subject>>,
+struct ServersUnderTest {
+    real: Option<Arc<ServerUnderTest>>,
+    embedded: Option<Arc<ServerUnderTest>>,
     kubectl_version: Option<String>,
 }
 
 /// Runs them and prints the table. False where a case failed.
-pub async fn run(plan: Plan) -> Result<bool> {
-    let Plan { cases, settings } = plan;
-    let cases = chosen(cases, &settings)?;
+pub async fn run(plan: SuitePlan) -> Result<bool> {
+    let SuitePlan { cases, settings } = plan;
+    let cases = select_cases(cases, &settings)?;
     if settings.list {
         for case in &cases {
-            report::say(&case.id());
+            report::print_line(&case.id());
         }
         return Ok(true);
     }
     let started = Instant::now();
-    let subjects = Subjects::start(&settings).await?;
-    let accepted = recording::accepted()?;
-    let mut lines: Vec<Line> = stream::iter(&cases)
-        .map(|case| judge(case, &subjects, &settings, &accepted))
-        .buffer_unordered(settings.at_once)
+    let subjects = ServersUnderTest::start(&settings).await?;
+    let accepted = recording::accepted_differences()?;
+    let mut lines: Vec<ReportLine> = stream::iter(&cases)
+        .map(|case| evaluate(case, &subjects, &settings, &accepted))
+        .buffer_unordered(settings.parallelism)
         .inspect(report::progress)
         .collect()
         .await;
@@ -120,25 +120,25 @@ pub async fn run(plan: Plan) -> Result<bool> {
         report::document(&lines)?;
     }
     if subjects.real.is_none() {
-        report::say(
+        report::print_line(
             "\n!!! (b) WAS SKIPPED: no real control plane was asked, so only the recordings were compared.",
         );
-        report::say("!!! `make conformance` builds one (Go is needed) and runs both.");
+        report::print_line("!!! `make conformance` builds one (Go is needed) and runs both.");
     }
-    Ok(lines.iter().all(Line::passes) && (subjects.real.is_some() || !settings.require_real))
+    Ok(lines.iter().all(ReportLine::passes) && (subjects.real.is_some() || !settings.require_real))
 }
 
-fn chosen(cases: Vec<Case>, settings: &Settings) -> Result<Vec<Case>> {
+fn select_cases(cases: Vec<Case>, settings: &Settings) -> Result<Vec<Case>> {
     let mut tokens = BTreeMap::new();
     for case in &cases {
         if let Some(other) = tokens.insert(case.token(), case.id()) {
             return Err(anyhow!("{} and {other} have the same identity; rename one", case.id()));
         }
     }
-    Ok(cases.into_iter().filter(|case| settings.wants(&case.id())).collect())
+    Ok(cases.into_iter().filter(|case| settings.selects(&case.id())).collect())
 }
 
-impl Subjects {
+impl ServersUnderTest {
     async fn start(settings: &Settings) -> Result<Self> {
         let kubectl = settings
             .real_bin
@@ -148,64 +148,71 @@ impl Subjects {
             .unwrap_or_else(|| PathBuf::from("kubectl"));
         let real = match &settings.real_bin {
             Some(bin) if settings.servers != Servers::Embedded => {
-                Some(Arc::new(Subject::real(bin, kubectl.clone()).await?))
+                Some(Arc::new(ServerUnderTest::real(bin, kubectl.clone()).await?))
             }
             _ => None,
         };
         let embedded = match settings.servers {
             Servers::Real => None,
-            _ => Some(Arc::new(Subject::embedded(kubectl.clone(), settings.in_process).await?)),
+            _ => Some(Arc::new(ServerUnderTest::embedded(kubectl.clone(), settings.in_process).await?)),
         };
-        let kubectl_version = exec::kubectl_version(&kubectl).await;
+        let kubectl_version = process::kubectl_version(&kubectl).await;
         Ok(Self { real, embedded, kubectl_version })
     }
 }
 
 /// Runs one case everywhere and says how it went.
-async fn judge(
+async fn evaluate(
     case: &Case,
-    subjects: &Subjects,
+    subjects: &ServersUnderTest,
     settings: &Settings,
     accepted: &BTreeMap<String, String>,
-) -> Line {
+) -> ReportLine {
     let id = case.id();
     let started = Instant::now();
-    let (real, embedded) =
-        futures::join!(perform(case, subjects.real.as_ref()), perform(case, subjects.embedded.as_ref()));
+    let (real, embedded) = futures::join!(
+        run_if_present(case, subjects.real.as_ref()),
+        run_if_present(case, subjects.embedded.as_ref())
+    );
     let kubectl = subjects.kubectl_version.as_deref();
-    let mut line = Line::new(case.area, id.clone(), started.elapsed(), accepted.get(&id).cloned());
+    let mut line = ReportLine::new(case.area, id.clone(), started.elapsed(), accepted.get(&id).cloned());
     let expected = match real {
         Some(Err(error)) => {
-            line.failure(format!("the real server: {error:#}"));
+            line.set_failed(format!("the real server: {error:#}"));
             return line;
         }
         Some(Ok(seen)) => {
-            line.note_recording(keep(&id, &seen, settings.record, kubectl));
+            line.note_recording(check_recording(&id, &seen, settings.record, kubectl));
             Some(seen)
         }
         None => match recording::read(&id, kubectl) {
             Ok(recorded) => recorded,
             Err(error) => {
-                line.failure(format!("{error:#}"));
+                line.set_failed(format!("{error:#}"));
                 return line;
             }
         },
     };
     match (expected, embedded) {
-        (_, None) => line.skipped("embedded-kube was left out"),
-        (None, Some(_)) => line.skipped("no recording that fits this kubectl"),
-        (Some(_), Some(Err(error))) => line.differs(&[], Some(format!("{error:#}"))),
-        (Some(expected), Some(Ok(actual))) => line.differs(&differences(&expected, &actual), None),
+        (_, None) => line.set_skipped("embedded-kube was left out"),
+        (None, Some(_)) => line.set_skipped("no recording that fits this kubectl"),
+        (Some(_), Some(Err(error))) => line.set_differs(&[], Some(format!("{error:#}"))),
+        (Some(expected), Some(Ok(actual))) => line.set_differs(&differences(&expected, &actual), None),
     }
     line
 }
 
-async fn perform(case: &Case, subject: Option<&Arc<Subject>>) -> Option<Result<Transcript>> {
-    Some(case.perform(Arc::clone(subject?)).await)
+async fn run_if_present(case: &Case, subject: Option<&Arc<ServerUnderTest>>) -> Option<Result<Transcript>> {
+    Some(case.run_on(Arc::clone(subject?)).await)
 }
 
 /// Compares the real server's answer with the recording, or makes it the recording.
-fn keep(id: &str, seen: &Transcript, record: bool, kubectl: Option<&str>) -> Result<Vec<Difference>> {
+fn check_recording(
+    id: &str,
+    seen: &Transcript,
+    record: bool,
+    kubectl: Option<&str>,
+) -> Result<Vec<Difference>> {
     if record {
         recording::write(id, seen, kubectl)?;
         return Ok(Vec::new());

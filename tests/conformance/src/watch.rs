@@ -5,7 +5,7 @@ use http_body_util::BodyExt as _;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use crate::context::PATIENCE;
+use crate::context::TIMEOUT;
 
 /// An open watch.
 pub struct Watch {
@@ -21,21 +21,21 @@ impl Watch {
     }
 
     /// The next event; an error where none comes or the watch ends.
-    pub async fn next(&mut self) -> Result<Value> {
-        match tokio::time::timeout(PATIENCE, self.read_line()).await {
+    pub async fn next_event(&mut self) -> Result<Value> {
+        match tokio::time::timeout(TIMEOUT, self.read_line()).await {
             Ok(Ok(Some(event))) => Ok(event),
             Ok(Ok(None)) => bail!("the watch ended where an event was due"),
             Ok(Err(error)) => Err(error),
-            Err(_) => bail!("no event within {PATIENCE:?}"),
+            Err(_) => bail!("no event within {TIMEOUT:?}"),
         }
     }
 
     /// So many events.
-    pub async fn take(&mut self, count: usize) -> Result<Vec<Value>> {
+    pub async fn take_events(&mut self, count: usize) -> Result<Vec<Value>> {
         let mut events = Vec::with_capacity(count);
         for number in 0..count {
             events.push(
-                self.next()
+                self.next_event()
                     .await
                     .with_context(|| format!("event {} of {count}, after {events:?}", number + 1))?,
             );
@@ -44,10 +44,10 @@ impl Watch {
     }
 
     /// All events until the server ends the watch.
-    pub async fn rest(&mut self) -> Result<Vec<Value>> {
+    pub async fn remaining_events(&mut self) -> Result<Vec<Value>> {
         let mut events = Vec::new();
         while let Some(event) =
-            tokio::time::timeout(PATIENCE, self.read_line()).await.context("the watch does not end")??
+            tokio::time::timeout(TIMEOUT, self.read_line()).await.context("the watch does not end")??
         {
             events.push(event);
         }
@@ -55,10 +55,10 @@ impl Watch {
     }
 
     /// Events up to and with the first that fits.
-    pub async fn through(&mut self, wanted: impl Fn(&Value) -> bool) -> Result<Vec<Value>> {
+    pub async fn events_through(&mut self, wanted: impl Fn(&Value) -> bool) -> Result<Vec<Value>> {
         let mut events = Vec::new();
         loop {
-            let event = self.next().await.with_context(|| format!("after {events:?}"))?;
+            let event = self.next_event().await.with_context(|| format!("after {events:?}"))?;
             let is_last = wanted(&event);
             events.push(event);
             if is_last {
@@ -87,11 +87,11 @@ impl Watch {
 }
 
 /// An event in short: its type and the name of the object.
-pub fn brief(event: &Value) -> Value {
+pub fn summarise_event(event: &Value) -> Value {
     json!([event["type"], event["object"]["metadata"]["name"]])
 }
 
 /// Events in short.
-pub fn briefly(events: &[Value]) -> Value {
-    events.iter().map(brief).collect()
+pub fn summarise_events(events: &[Value]) -> Value {
+    events.iter().map(summarise_event).collect()
 }

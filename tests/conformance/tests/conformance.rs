@@ -10,11 +10,11 @@ mod cases;
 
 use std::process::ExitCode;
 
-use conformance::{Plan, config::Settings, run};
+use conformance::{SuitePlan, config::Settings, run};
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let plan = Plan { cases: cases::all(), settings: Settings::read() };
+    let plan = SuitePlan { cases: cases::all(), settings: Settings::read() };
     match run(plan).await {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,

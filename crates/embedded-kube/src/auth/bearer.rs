@@ -1,51 +1,55 @@
-//! Bearer tokens: fixed ones, service accounts', EKS'.
+//! Bearer tokens: static tokens, service account tokens and EKS tokens.
 
 use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
 
-use super::{Objects, Signer, eks::Eks};
+use super::{ObjectReader, Signer, eks::EksAuthenticator};
 use crate::{clock, request::User};
 
-/// Tokens by their hash, so that looking one up takes the same time whatever it shares with a real one.
-type Fixed = BTreeMap<[u8; 32], User>;
+/// Tokens by hash, so that a lookup takes the same time whatever prefix it shares with a valid token.
+type StaticTokens = BTreeMap<[u8; 32], User>;
 
-/// Every kind of token that this cluster knows.
-pub struct Bearers {
-    fixed: Fixed,
+/// Authenticates all supported token types.
+pub struct TokenAuthenticator {
+    static_tokens: StaticTokens,
     signer: Signer,
-    eks: Option<Eks>,
+    eks: Option<EksAuthenticator>,
 }
 
-/// The token of an `Authorization` header, if it is one of ours to read.
-pub fn token(header: &str) -> Option<&str> {
+/// The bearer token of an `Authorization` header.
+pub fn bearer_token(header: &str) -> Option<&str> {
     let (scheme, token) = header.trim().split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-impl Bearers {
-    pub fn new(tokens: impl IntoIterator<Item = (String, User)>, signer: Signer, eks: Option<Eks>) -> Self {
-        let fixed = tokens.into_iter().map(|(token, user)| (hash(&token), user)).collect();
-        Self { fixed, signer, eks }
+impl TokenAuthenticator {
+    pub fn new(
+        tokens: impl IntoIterator<Item = (String, User)>,
+        signer: Signer,
+        eks: Option<EksAuthenticator>,
+    ) -> Self {
+        let static_tokens = tokens.into_iter().map(|(token, user)| (token_hash(&token), user)).collect();
+        Self { static_tokens, signer, eks }
     }
 
-    /// Signs tokens of service accounts.
+    /// Signs service account tokens.
     pub fn signer(&self) -> &Signer {
         &self.signer
     }
 
-    /// Whose token this is.
-    pub async fn user(&self, token: &str, objects: &dyn Objects) -> Option<User> {
-        if let Some(user) = self.fixed.get(&hash(token)) {
+    /// The user of a token.
+    pub async fn authenticate(&self, token: &str, objects: &dyn ObjectReader) -> Option<User> {
+        if let Some(user) = self.static_tokens.get(&token_hash(token)) {
             return Some(user.clone());
         }
         if token.starts_with("k8s-aws-v1.") {
-            return self.eks.as_ref()?.user(token).await;
+            return self.eks.as_ref()?.authenticate(token).await;
         }
-        self.signer.user(token, clock::now(), objects)
+        self.signer.authenticate(token, clock::now(), objects)
     }
 }
 
-pub fn hash(token: &str) -> [u8; 32] {
+pub fn token_hash(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }

@@ -1,4 +1,4 @@
-//! Roles and bindings that are there from the start, reduced to what is served.
+//! Default cluster roles and bindings, limited to the served resources.
 
 use serde_json::{Value, json};
 
@@ -10,15 +10,15 @@ const ADMIN_LABEL: &str = "rbac.authorization.k8s.io/aggregate-to-admin";
 const EDIT_LABEL: &str = "rbac.authorization.k8s.io/aggregate-to-edit";
 const VIEW_LABEL: &str = "rbac.authorization.k8s.io/aggregate-to-view";
 
-fn on(verbs: &[&str], groups: &[&str], resources: &[&str]) -> Value {
+fn resource_rule(verbs: &[&str], groups: &[&str], resources: &[&str]) -> Value {
     json!({ "verbs": sorted(verbs), "apiGroups": sorted(groups), "resources": sorted(resources) })
 }
 
-fn at(urls: &[&str]) -> Value {
+fn url_rule(urls: &[&str]) -> Value {
     json!({ "verbs": ["get"], "nonResourceURLs": sorted(urls) })
 }
 
-/// The real server's rules are sorted, whatever order says more to a reader.
+/// kube-apiserver sorts verbs in its default rules.
 fn sorted<'a>(words: &[&'a str]) -> Vec<&'a str> {
     let mut words = words.to_vec();
     words.sort_unstable();
@@ -37,7 +37,7 @@ fn metadata(name: &str, label: Option<&str>) -> Value {
     metadata
 }
 
-fn role(name: &str, label: Option<&str>, rules: impl Into<Value>) -> Value {
+fn cluster_role(name: &str, label: Option<&str>, rules: impl Into<Value>) -> Value {
     let rules: Value = rules.into();
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
@@ -45,7 +45,7 @@ fn role(name: &str, label: Option<&str>, rules: impl Into<Value>) -> Value {
     })
 }
 
-fn sum(name: &str, label: Option<&str>, of: &str) -> Value {
+fn aggregated_role(name: &str, label: Option<&str>, of: &str) -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": metadata(name, label),
@@ -54,7 +54,7 @@ fn sum(name: &str, label: Option<&str>, of: &str) -> Value {
     })
 }
 
-fn binding(name: &str, groups: &[&str]) -> Value {
+fn cluster_role_binding(name: &str, groups: &[&str]) -> Value {
     const RBAC: &str = "rbac.authorization.k8s.io";
     let subjects: Vec<Value> =
         groups.iter().map(|group| json!({ "apiGroup": RBAC, "kind": "Group", "name": group })).collect();
@@ -65,12 +65,13 @@ fn binding(name: &str, groups: &[&str]) -> Value {
     })
 }
 
-/// Cluster roles.
+/// The default cluster roles.
 pub fn cluster_roles() -> Vec<Value> {
     const AUTHENTICATION: &str = "authentication.k8s.io";
     const AUTHORIZATION: &str = "authorization.k8s.io";
-    let everything = vec![on(&["*"], &["*"], &["*"]), json!({ "verbs": ["*"], "nonResourceURLs": ["*"] })];
-    let discovery = at(&[
+    let everything =
+        vec![resource_rule(&["*"], &["*"], &["*"]), json!({ "verbs": ["*"], "nonResourceURLs": ["*"] })];
+    let discovery = url_rule(&[
         "/livez",
         "/readyz",
         "/healthz",
@@ -83,7 +84,7 @@ pub fn cluster_roles() -> Vec<Value> {
         "/apis",
         "/apis/*",
     ]);
-    let monitoring = at(&[
+    let monitoring = url_rule(&[
         "/metrics",
         "/flagz",
         "/statusz",
@@ -96,76 +97,92 @@ pub fn cluster_roles() -> Vec<Value> {
         "/healthz/*",
     ]);
     vec![
-        role("cluster-admin", None, everything),
-        role("system:discovery", None, vec![discovery]),
-        role("system:monitoring", None, vec![monitoring, on(&["get"], &[""], &["nodes/metrics"])]),
-        role(
+        cluster_role("cluster-admin", None, everything),
+        cluster_role("system:discovery", None, vec![discovery]),
+        cluster_role(
+            "system:monitoring",
+            None,
+            vec![monitoring, resource_rule(&["get"], &[""], &["nodes/metrics"])],
+        ),
+        cluster_role(
             "system:basic-user",
             None,
             vec![
-                on(&["create"], &[AUTHORIZATION], &["selfsubjectaccessreviews", "selfsubjectrulesreviews"]),
-                on(&["create"], &[AUTHENTICATION], &["selfsubjectreviews"]),
+                resource_rule(
+                    &["create"],
+                    &[AUTHORIZATION],
+                    &["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+                ),
+                resource_rule(&["create"], &[AUTHENTICATION], &["selfsubjectreviews"]),
             ],
         ),
-        role(
+        cluster_role(
             "system:public-info-viewer",
             None,
-            vec![at(&["/livez", "/readyz", "/healthz", "/version", "/version/"])],
+            vec![url_rule(&["/livez", "/readyz", "/healthz", "/version", "/version/"])],
         ),
-        sum("admin", None, ADMIN_LABEL),
-        sum("edit", Some(ADMIN_LABEL), EDIT_LABEL),
-        sum("view", Some(EDIT_LABEL), VIEW_LABEL),
-        role(
+        aggregated_role("admin", None, ADMIN_LABEL),
+        aggregated_role("edit", Some(ADMIN_LABEL), EDIT_LABEL),
+        aggregated_role("view", Some(EDIT_LABEL), VIEW_LABEL),
+        cluster_role(
             "system:aggregate-to-admin",
             Some(ADMIN_LABEL),
             vec![
-                on(&["create"], &[AUTHORIZATION], &["localsubjectaccessreviews"]),
-                on(READ_WRITE, &["rbac.authorization.k8s.io"], &["roles", "rolebindings"]),
+                resource_rule(&["create"], &[AUTHORIZATION], &["localsubjectaccessreviews"]),
+                resource_rule(READ_WRITE, &["rbac.authorization.k8s.io"], &["roles", "rolebindings"]),
             ],
         ),
-        role("system:aggregate-to-edit", Some(EDIT_LABEL), edit()),
-        role("system:aggregate-to-view", Some(VIEW_LABEL), view()),
-        role(
+        cluster_role("system:aggregate-to-edit", Some(EDIT_LABEL), edit_rules()),
+        cluster_role("system:aggregate-to-view", Some(VIEW_LABEL), view_rules()),
+        cluster_role(
             "system:auth-delegator",
             None,
             vec![
-                on(&["create"], &[AUTHENTICATION], &["tokenreviews"]),
-                on(&["create"], &[AUTHORIZATION], &["subjectaccessreviews"]),
+                resource_rule(&["create"], &[AUTHENTICATION], &["tokenreviews"]),
+                resource_rule(&["create"], &[AUTHORIZATION], &["subjectaccessreviews"]),
             ],
         ),
     ]
 }
 
-fn edit() -> Vec<Value> {
+fn edit_rules() -> Vec<Value> {
     vec![
-        on(
+        resource_rule(
             READ,
             &[""],
             &["pods/attach", "pods/proxy", "pods/exec", "pods/portforward", "secrets", "services/proxy"],
         ),
-        on(&["impersonate"], &[""], &["serviceaccounts"]),
-        on(WRITE, &[""], &["pods", "pods/attach", "pods/proxy", "pods/exec", "pods/portforward"]),
-        on(&["create"], &[""], &["pods/eviction"]),
-        on(WRITE, &[""], &["serviceaccounts", "services", "services/proxy", "configmaps", "secrets"]),
-        on(&["create"], &[""], &["serviceaccounts/token"]),
-        on(WRITE, &["", "events.k8s.io"], &["events"]),
-        on(WRITE, &["apps"], &["deployments", "deployments/scale", "replicasets", "replicasets/scale"]),
-        on(READ_WRITE, &["coordination.k8s.io"], &["leases"]),
+        resource_rule(&["impersonate"], &[""], &["serviceaccounts"]),
+        resource_rule(WRITE, &[""], &["pods", "pods/attach", "pods/proxy", "pods/exec", "pods/portforward"]),
+        resource_rule(&["create"], &[""], &["pods/eviction"]),
+        resource_rule(
+            WRITE,
+            &[""],
+            &["serviceaccounts", "services", "services/proxy", "configmaps", "secrets"],
+        ),
+        resource_rule(&["create"], &[""], &["serviceaccounts/token"]),
+        resource_rule(WRITE, &["", "events.k8s.io"], &["events"]),
+        resource_rule(
+            WRITE,
+            &["apps"],
+            &["deployments", "deployments/scale", "replicasets", "replicasets/scale"],
+        ),
+        resource_rule(READ_WRITE, &["coordination.k8s.io"], &["leases"]),
     ]
 }
 
-fn view() -> Vec<Value> {
+fn view_rules() -> Vec<Value> {
     vec![
-        on(
+        resource_rule(
             READ,
             &[""],
             &["pods", "serviceaccounts", "services", "services/status", "endpoints", "configmaps"],
         ),
-        on(READ, &[""], &["pods/status", "namespaces/status", "pods/log"]),
-        on(READ, &[""], &["namespaces"]),
-        on(READ, &["", "events.k8s.io"], &["events"]),
-        on(READ, &["discovery.k8s.io"], &["endpointslices"]),
-        on(
+        resource_rule(READ, &[""], &["pods/status", "namespaces/status", "pods/log"]),
+        resource_rule(READ, &[""], &["namespaces"]),
+        resource_rule(READ, &["", "events.k8s.io"], &["events"]),
+        resource_rule(READ, &["discovery.k8s.io"], &["endpointslices"]),
+        resource_rule(
             READ,
             &["apps"],
             &[
@@ -180,14 +197,14 @@ fn view() -> Vec<Value> {
     ]
 }
 
-/// Who has them from the start.
+/// The default cluster role bindings.
 pub fn cluster_role_bindings() -> Vec<Value> {
     const KNOWN: &str = "system:authenticated";
     vec![
-        binding("cluster-admin", &["system:masters"]),
-        binding("system:monitoring", &["system:monitoring"]),
-        binding("system:discovery", &[KNOWN]),
-        binding("system:basic-user", &[KNOWN]),
-        binding("system:public-info-viewer", &[KNOWN, "system:unauthenticated"]),
+        cluster_role_binding("cluster-admin", &["system:masters"]),
+        cluster_role_binding("system:monitoring", &["system:monitoring"]),
+        cluster_role_binding("system:discovery", &[KNOWN]),
+        cluster_role_binding("system:basic-user", &[KNOWN]),
+        cluster_role_binding("system:public-info-viewer", &[KNOWN, "system:unauthenticated"]),
     ]
 }

@@ -1,12 +1,12 @@
 //! EKS tokens: `k8s-aws-v1.` and a presigned `GetCallerIdentity` URL.
 //!
-//! The token is a URL chosen by the caller, so it is never fetched as it stands: only its query is taken, after every
-//! part of it was checked, and sent to the one STS endpoint that this cluster was given. That endpoint says who signed
-//! it. The name of the cluster goes along as the signed header `x-k8s-aws-id`, so a token for another cluster has a
-//! wrong signature. A local AWS may not check signatures; given the secrets of the access keys, we do.
+//! The caller chooses the URL, so it is never fetched as given: only its query is used, after every part has been
+//! checked, and sent to the configured STS endpoint. That endpoint returns the identity of the signer. The cluster name
+//! is the signed header `x-k8s-aws-id`, so a token for another cluster has an invalid signature. A local AWS may not
+//! check signatures; if the secret keys are configured, they are checked here.
 
-mod call;
 mod presigned;
+mod sts_client;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -16,123 +16,123 @@ use std::{
 
 use parking_lot::{Mutex, RwLock};
 
-use self::presigned::Presigned;
-use super::{AUTHENTICATED, bearer::hash};
+use self::presigned::PresignedUrl;
+use super::{SYSTEM_AUTHENTICATED, bearer::token_hash};
 use crate::{clock, request::User};
 
-/// Who an identity of AWS is in this cluster.
+/// Maps an AWS identity to a Kubernetes user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Access {
-    /// ARN of a user or role; `*` stands for any identity.
+pub struct AccessEntry {
+    /// ARN of a user or role; `*` matches any identity.
     pub arn: String,
-    /// The user's name here; empty for the ARN itself. `{{SessionName}}` stands for the session of a role.
+    /// Kubernetes user name; empty for the ARN itself. `{{SessionName}}` is replaced with the role session name.
     pub user: String,
-    /// The user's groups here, such as `system:masters`.
+    /// Kubernetes groups, such as `system:masters`.
     pub groups: Vec<String>,
 }
 
-impl Access {
-    /// An administrator, as the creator of a cluster is.
+impl AccessEntry {
+    /// An administrator, such as the creator of a cluster.
     pub fn admin(arn: impl Into<String>) -> Self {
-        Self { arn: arn.into(), user: String::new(), groups: vec![super::MASTERS.to_owned()] }
+        Self { arn: arn.into(), user: String::new(), groups: vec![super::SYSTEM_MASTERS.to_owned()] }
     }
 }
 
-/// Who is let in. Clones are one and the same list, so a cluster follows changes of it at once.
+/// Access entries of a cluster. Clones share the list, so changes apply immediately.
 #[derive(Debug, Clone, Default)]
-pub struct Accesses(Arc<RwLock<Vec<Access>>>);
+pub struct AccessEntries(Arc<RwLock<Vec<AccessEntry>>>);
 
-impl Accesses {
-    /// From now on these.
-    pub fn set(&self, access: Vec<Access>) {
+impl AccessEntries {
+    /// Replaces all entries.
+    pub fn set(&self, access: Vec<AccessEntry>) {
         *self.0.write() = access;
     }
 
-    fn user(&self, arn: &str) -> Option<User> {
-        mapped(&self.0.read(), arn)
+    fn user_for_arn(&self, arn: &str) -> Option<User> {
+        map_arn(&self.0.read(), arn)
     }
 }
 
-impl From<Vec<Access>> for Accesses {
-    fn from(access: Vec<Access>) -> Self {
+impl From<Vec<AccessEntry>> for AccessEntries {
+    fn from(access: Vec<AccessEntry>) -> Self {
         Self(Arc::new(RwLock::new(access)))
     }
 }
 
-/// Where EKS tokens are checked, and who their owners are.
+/// STS endpoint and access entries that EKS tokens are checked against.
 #[derive(Debug, Clone, Default)]
-pub struct Sts {
-    /// Endpoint as `http://host:port`. Whoever it says a token's owner is, is believed.
+pub struct StsConfig {
+    /// Endpoint as `http://host:port`. Its answers are trusted.
     pub endpoint: String,
-    /// The cluster's name, which every token must be signed for.
+    /// Cluster name that every token must be signed for.
     pub cluster: String,
-    /// Who is let in.
-    pub access: Accesses,
-    /// Secrets by access key. If there are any, a token must be signed with one of them: other keys are refused, and
-    /// signatures are checked here before STS is asked. If there are none, STS alone is trusted to check signatures; an
-    /// STS that checks none (most local ones) lets in everybody who can reach the cluster and knows its name.
+    /// Access entries.
+    pub access_entries: AccessEntries,
+    /// Secret keys by access key id. If any are given, a token must be signed with one of them: other keys are
+    /// rejected, and signatures are checked here before STS is called. If none are given, only STS checks signatures;
+    /// an STS that does not (most local ones) lets in everyone who can reach the cluster and knows its name.
     pub secrets: Vec<(String, String)>,
 }
 
-/// How long STS's answer for a token is good.
-const REMEMBERED: Duration = Duration::from_mins(1);
-const MOST_REMEMBERED: usize = 1024;
+/// How long the answer of STS for a token is cached.
+const IDENTITY_TTL: Duration = Duration::from_mins(1);
+const MAX_CACHED_IDENTITIES: usize = 1024;
 
-/// Checks EKS tokens.
-pub struct Eks {
-    sts: Sts,
-    /// ARNs by token.
-    known: Mutex<HashMap<[u8; 32], (Instant, String)>>,
+/// Authenticates EKS tokens.
+pub struct EksAuthenticator {
+    sts: StsConfig,
+    /// Cached ARNs by token hash.
+    identities: Mutex<HashMap<[u8; 32], (Instant, String)>>,
 }
 
-impl Eks {
-    pub fn new(sts: Sts) -> Self {
-        Self { sts, known: Mutex::default() }
+impl EksAuthenticator {
+    pub fn new(sts: StsConfig) -> Self {
+        Self { sts, identities: Mutex::default() }
     }
 
-    /// Whose token this is.
-    pub async fn user(&self, token: &str) -> Option<User> {
+    /// The user of a token.
+    pub async fn authenticate(&self, token: &str) -> Option<User> {
         let now = clock::now();
-        let presigned = match Presigned::read(token, &self.sts, now) {
+        let presigned = match PresignedUrl::parse(token, &self.sts, now) {
             Ok(presigned) => presigned,
             Err(why) => {
-                tracing::debug!(%why, "an EKS token was refused");
+                tracing::debug!(%why, "EKS token rejected");
                 return None;
             }
         };
-        let key = hash(token);
-        let known = self.known.lock().get(&key).filter(|(until, _)| Instant::now() < *until).cloned();
+        let key = token_hash(token);
+        let known = self.identities.lock().get(&key).filter(|(until, _)| Instant::now() < *until).cloned();
         if let Some((_, arn)) = known {
-            return self.sts.access.user(&arn);
+            return self.sts.access_entries.user_for_arn(&arn);
         }
-        let arn = match call::caller(&self.sts, &presigned).await {
+        let arn = match sts_client::get_caller_identity(&self.sts, &presigned).await {
             Ok(arn) => arn,
             Err(why) => {
-                tracing::debug!(%why, "STS refused an EKS token");
+                tracing::debug!(%why, "STS did not accept the EKS token");
                 return None;
             }
         };
-        let user = self.sts.access.user(&arn)?;
-        let mut known = self.known.lock();
-        if known.len() >= MOST_REMEMBERED {
+        let user = self.sts.access_entries.user_for_arn(&arn)?;
+        let mut known = self.identities.lock();
+        if known.len() >= MAX_CACHED_IDENTITIES {
             known.clear();
         }
-        known.insert(key, (Instant::now() + REMEMBERED, arn));
+        known.insert(key, (Instant::now() + IDENTITY_TTL, arn));
         Some(user)
     }
 }
 
-fn mapped(access: &[Access], arn: &str) -> Option<User> {
-    let who = canonical(arn);
-    let found = access.iter().find(|one| canonical(&one.arn) == who || one.arn == "*")?;
-    let session = session(arn);
+fn map_arn(access: &[AccessEntry], arn: &str) -> Option<User> {
+    let who = canonical_arn(arn);
+    let found = access.iter().find(|one| canonical_arn(&one.arn) == who || one.arn == "*")?;
+    let session = session_name(arn);
     let name = if found.user.is_empty() {
         who.clone()
     } else {
         found.user.replace("{{SessionName}}", &session.replace('@', "-"))
     };
     let mut groups = found.groups.clone();
-    groups.push(AUTHENTICATED.to_owned());
+    groups.push(SYSTEM_AUTHENTICATED.to_owned());
     let mut extra =
         BTreeMap::from([("arn".to_owned(), vec![arn.to_owned()]), ("canonicalArn".to_owned(), vec![who])]);
     if !session.is_empty() {
@@ -141,9 +141,9 @@ fn mapped(access: &[Access], arn: &str) -> Option<User> {
     Some(User { name, uid: String::new(), groups, extra })
 }
 
-/// One spelling for all ARNs of an identity: a session of a role stands for the role, a role goes without its path
-/// (sessions do not tell it), and a user is IAM's whoever names it.
-fn canonical(arn: &str) -> String {
+/// Canonical ARN of an identity: a role session maps to its role, the path of a role is dropped (sessions do not
+/// contain it), and users always use the IAM ARN.
+fn canonical_arn(arn: &str) -> String {
     let parts: Vec<&str> = arn.splitn(6, ':').collect();
     let [_, partition, "iam" | "sts", region, account, rest] = parts.as_slice() else {
         return arn.to_owned();
@@ -157,7 +157,7 @@ fn canonical(arn: &str) -> String {
     format!("arn:{partition}:iam:{region}:{account}:{resource}")
 }
 
-fn session(arn: &str) -> &str {
+fn session_name(arn: &str) -> &str {
     let rest = arn.split_once(":assumed-role/").and_then(|(_, rest)| rest.split_once('/'));
     rest.map_or("", |(_, session)| session)
 }

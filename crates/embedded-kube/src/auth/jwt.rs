@@ -1,6 +1,7 @@
-//! Tokens of service accounts: JSON web tokens signed by a key of this cluster (ES256).
+//! Service account tokens: JWTs signed with this cluster's key (ES256).
 //!
-//! A token holds as long as its time, its account, and the object it is bound to are there: each with the same uid.
+//! A token is valid until it expires, and while its service account and the object it is bound to exist with the same
+//! uid.
 
 use aws_lc_rs::{
     rand::SystemRandom,
@@ -12,18 +13,18 @@ use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{AUTHENTICATED, Objects};
+use super::{ObjectReader, SYSTEM_AUTHENTICATED};
 use crate::{
-    object::{Meta, at, text},
+    object::{MetaAccessor, get_path, str_at},
     request::User,
 };
 
-/// Who signs, and the audience that the server itself is.
+/// Issuer, and the audience of this server.
 pub const ISSUER: &str = "https://kubernetes.default.svc";
 
-/// The key could not be made or read.
+/// The key could not be generated or parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the signing key of service accounts is not usable")]
+#[error("the service account signing key is invalid")]
 pub struct KeyError;
 
 /// The signing key.
@@ -31,39 +32,39 @@ pub struct Signer {
     pair: EcdsaKeyPair,
 }
 
-/// What a token is to say.
-pub struct Claims<'a> {
+/// Claims of a new token.
+pub struct TokenClaims<'a> {
     /// The stored service account.
     pub account: &'a Value,
-    /// Whom it is for; none means this server.
+    /// Audiences; empty means this server.
     pub audiences: &'a [String],
-    /// Kind, name and uid of the object it is bound to.
+    /// Kind, name and uid of the bound object.
     pub bound: Option<(String, String, String)>,
-    /// From when.
+    /// Issue time.
     pub now: Timestamp,
-    /// For how long.
+    /// Lifetime in seconds.
     pub seconds: i64,
-    /// Unique name of the token.
+    /// Unique token id.
     pub id: String,
 }
 
 impl Signer {
-    /// A new key, as PKCS #8.
+    /// Generates a key, as PKCS #8.
     pub fn generate() -> Result<Vec<u8>, KeyError> {
         EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new())
             .map(|key| key.as_ref().to_vec())
             .map_err(|_| KeyError)
     }
 
-    /// From a key that [`Signer::generate`] gave.
-    pub fn of(key: &[u8]) -> Result<Self, KeyError> {
+    /// Loads a key that [`Signer::generate`] returned.
+    pub fn from_pkcs8(key: &[u8]) -> Result<Self, KeyError> {
         EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key)
             .map(|pair| Self { pair })
             .map_err(|_| KeyError)
     }
 
-    /// A signed token.
-    pub fn sign(&self, claims: &Claims<'_>) -> Result<String, KeyError> {
+    /// Signs a token.
+    pub fn sign(&self, claims: &TokenClaims<'_>) -> Result<String, KeyError> {
         let head = BASE64_URL_SAFE_NO_PAD.encode(json!({"alg": "ES256", "kid": "embedded-kube"}).to_string());
         let body = BASE64_URL_SAFE_NO_PAD.encode(claims.json().to_string());
         let signed = format!("{head}.{body}");
@@ -71,8 +72,8 @@ impl Signer {
         Ok(format!("{signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature.as_ref())))
     }
 
-    /// The claims of a token that this key has signed and that holds now.
-    fn claims(&self, token: &str, now: Timestamp) -> Option<Value> {
+    /// The claims of a token, if this key signed it and it is valid now.
+    fn verified_claims(&self, token: &str, now: Timestamp) -> Option<Value> {
         let (signed, signature) = token.rsplit_once('.')?;
         let (_, body) = signed.split_once('.')?;
         let signature = BASE64_URL_SAFE_NO_PAD.decode(signature).ok()?;
@@ -81,26 +82,26 @@ impl Signer {
             .ok()?;
         let claims: Value = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(body).ok()?).ok()?;
         let now = now.as_second();
-        let holds = text(&claims, &["iss"]) == ISSUER
+        let holds = str_at(&claims, &["iss"]) == ISSUER
             && claims.get("exp").and_then(Value::as_i64).is_some_and(|end| now < end)
             && claims.get("nbf").and_then(Value::as_i64).is_none_or(|start| now + 60 >= start);
         holds.then_some(claims)
     }
 
-    /// The user of a token that is meant for this server.
-    pub fn user(&self, token: &str, now: Timestamp, objects: &dyn Objects) -> Option<User> {
-        self.user_for(token, &[ISSUER.to_owned()], now, objects).map(|(user, _)| user)
+    /// The user of a token for this server.
+    pub fn authenticate(&self, token: &str, now: Timestamp, objects: &dyn ObjectReader) -> Option<User> {
+        self.authenticate_for(token, &[ISSUER.to_owned()], now, objects).map(|(user, _)| user)
     }
 
-    /// The user of a token, and for which of these audiences it is.
-    pub fn user_for(
+    /// The user of a token, and which of these audiences it is for.
+    pub fn authenticate_for(
         &self,
         token: &str,
         audiences: &[String],
         now: Timestamp,
-        objects: &dyn Objects,
+        objects: &dyn ObjectReader,
     ) -> Option<(User, Vec<String>)> {
-        let claims = self.claims(token, now)?;
+        let claims = self.verified_claims(token, now)?;
         let named = claims.get("aud").and_then(Value::as_array)?;
         let common: Vec<String> =
             audiences.iter().filter(|one| named.iter().any(|name| name == *one)).cloned().collect();
@@ -108,14 +109,15 @@ impl Signer {
             return None;
         }
         let facts = claims.get("kubernetes.io")?;
-        let namespace = text(facts, &["namespace"]);
-        let name = text(facts, &["serviceaccount", "name"]);
-        let uid = text(facts, &["serviceaccount", "uid"]);
+        let namespace = str_at(facts, &["namespace"]);
+        let name = str_at(facts, &["serviceaccount", "name"]);
+        let uid = str_at(facts, &["serviceaccount", "uid"]);
         let lives = |plural: &str, name: &str, uid: &str| {
             objects.get(&format!("/{plural}/{namespace}/{name}")).is_some_and(|found| found.uid() == uid)
         };
         let bound = [("pod", "pods"), ("secret", "secrets")].iter().all(|(kind, plural)| {
-            at(facts, &[kind]).is_none_or(|to| lives(plural, text(to, &["name"]), text(to, &["uid"])))
+            get_path(facts, &[kind])
+                .is_none_or(|to| lives(plural, str_at(to, &["name"]), str_at(to, &["uid"])))
         });
         if !lives("serviceaccounts", name, uid) || !bound {
             return None;
@@ -126,30 +128,30 @@ impl Signer {
             groups: vec![
                 "system:serviceaccounts".to_owned(),
                 format!("system:serviceaccounts:{namespace}"),
-                AUTHENTICATED.to_owned(),
+                SYSTEM_AUTHENTICATED.to_owned(),
             ],
-            extra: extra(&claims, facts),
+            extra: user_extra(&claims, facts),
         };
         Some((user, common))
     }
 }
 
-fn extra(claims: &Value, facts: &Value) -> std::collections::BTreeMap<String, Vec<String>> {
-    let id = format!("JTI={}", text(claims, &["jti"]));
+fn user_extra(claims: &Value, facts: &Value) -> std::collections::BTreeMap<String, Vec<String>> {
+    let id = format!("JTI={}", str_at(claims, &["jti"]));
     let mut extra = std::collections::BTreeMap::from([(
         "authentication.kubernetes.io/credential-id".to_owned(),
         vec![id],
     )]);
     if let Some(pod) = facts.get("pod") {
         for key in ["name", "uid"] {
-            let value = text(pod, &[key]).to_owned();
+            let value = str_at(pod, &[key]).to_owned();
             extra.insert(format!("authentication.kubernetes.io/pod-{key}"), vec![value]);
         }
     }
     extra
 }
 
-impl Claims<'_> {
+impl TokenClaims<'_> {
     fn json(&self) -> Value {
         let namespace = self.account.namespace();
         let name = self.account.name();
@@ -178,7 +180,7 @@ mod tests {
 
     struct Fixed(Vec<(&'static str, Value)>);
 
-    impl Objects for Fixed {
+    impl ObjectReader for Fixed {
         fn get(&self, key: &str) -> Option<Value> {
             self.0.iter().find(|(name, _)| *name == key).map(|(_, value)| value.clone())
         }
@@ -204,7 +206,7 @@ mod tests {
 
     fn token(signer: &Signer, audiences: &[String]) -> String {
         let account = account("u1");
-        let claims = Claims {
+        let claims = TokenClaims {
             account: &account,
             audiences,
             bound: None,
@@ -217,30 +219,30 @@ mod tests {
 
     #[test]
     fn a_token_holds_while_its_account_lives_and_its_time_lasts() {
-        let signer = Signer::of(&Signer::generate().unwrap()).unwrap();
+        let signer = Signer::from_pkcs8(&Signer::generate().unwrap()).unwrap();
         let token = token(&signer, &[]);
         let there = Fixed(vec![(ACCOUNT, account("u1"))]);
-        let user = signer.user(&token, now(), &there).unwrap();
+        let user = signer.authenticate(&token, now(), &there).unwrap();
         assert_eq!(user.name, "system:serviceaccount:shop:bot");
         assert!(user.groups.contains(&"system:serviceaccounts:shop".to_owned()));
         let late = Timestamp::from_second(1_800_000_600).unwrap();
-        assert_eq!(signer.user(&token, late, &there), None);
-        assert_eq!(signer.user(&token, now(), &Fixed(vec![(ACCOUNT, account("u2"))])), None);
-        assert_eq!(signer.user(&token, now(), &Fixed(Vec::new())), None);
+        assert_eq!(signer.authenticate(&token, late, &there), None);
+        assert_eq!(signer.authenticate(&token, now(), &Fixed(vec![(ACCOUNT, account("u2"))])), None);
+        assert_eq!(signer.authenticate(&token, now(), &Fixed(Vec::new())), None);
     }
 
     #[test]
     fn a_token_of_another_key_or_audience_or_a_changed_one_is_refused() {
-        let signer = Signer::of(&Signer::generate().unwrap()).unwrap();
-        let other = Signer::of(&Signer::generate().unwrap()).unwrap();
+        let signer = Signer::from_pkcs8(&Signer::generate().unwrap()).unwrap();
+        let other = Signer::from_pkcs8(&Signer::generate().unwrap()).unwrap();
         let there = Fixed(vec![(ACCOUNT, account("u1"))]);
-        assert_eq!(signer.user(&token(&other, &[]), now(), &there), None);
-        assert_eq!(signer.user(&token(&signer, &["vault".to_owned()]), now(), &there), None);
+        assert_eq!(signer.authenticate(&token(&other, &[]), now(), &there), None);
+        assert_eq!(signer.authenticate(&token(&signer, &["vault".to_owned()]), now(), &there), None);
         let mut changed = token(&signer, &[]);
         changed.insert(60, 'A');
-        assert_eq!(signer.user(&changed, now(), &there), None);
+        assert_eq!(signer.authenticate(&changed, now(), &there), None);
         for nonsense in ["", ".", "..", "a.b.c", "🦀.🦀.🦀"] {
-            assert_eq!(signer.user(nonsense, now(), &there), None, "{nonsense}");
+            assert_eq!(signer.authenticate(nonsense, now(), &there), None, "{nonsense}");
         }
     }
 }

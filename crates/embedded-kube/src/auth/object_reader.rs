@@ -1,4 +1,4 @@
-//! The few stored objects that decisions rest on, read without a verb.
+//! Read access to the stored objects that authentication and authorization depend on.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use crate::object::Document;
 
-/// Where service accounts and RBAC objects come from.
-pub trait Objects: Send + Sync {
-    /// One object by its key in the store.
+/// Source of service accounts and RBAC objects.
+pub trait ObjectReader: Send + Sync {
+    /// Reads one object by its storage key.
     fn get(&self, key: &str) -> Option<Value>;
-    /// Every object under a prefix: key, revision, bytes.
+    /// Lists the objects under a prefix: key, revision, bytes.
     fn list(&self, prefix: &str) -> Vec<(Arc<str>, u64, Document)>;
-    /// Newest revision: while it stands still, nothing has changed.
+    /// Newest revision: unchanged means that no object has changed.
     fn revision(&self) -> u64;
 }

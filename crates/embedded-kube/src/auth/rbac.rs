@@ -1,7 +1,7 @@
-//! Role-based access control over the stored roles and bindings.
+//! Role-based access control (RBAC) over the stored roles and bindings.
 //!
-//! The policy is parsed once and kept; a request looks at the store's revision, and only if that has moved are the
-//! revisions of the RBAC objects compared with those the policy was made of.
+//! The parsed policy is cached. A request compares the store's revision; only if that has changed are the revisions of
+//! the RBAC objects compared with those the policy was built from.
 
 mod policy;
 
@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-pub use self::policy::{Policy, Rule, Source};
-use super::{MASTERS, Objects};
+pub use self::policy::{BindingSource, Policy, PolicyRule};
+use super::{ObjectReader, SYSTEM_MASTERS};
 use crate::{
-    failure::{Failure, GroupResource, quoted},
     request::User,
+    status_error::{GroupResource, StatusError, go_quote},
 };
 
-/// What somebody wants to do, in the words of authorization.
+/// Attributes of a request for authorization.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Attributes {
     /// Verb; for a path the method in lower case.
@@ -31,21 +31,21 @@ pub struct Attributes {
     pub namespace: String,
     /// Name.
     pub name: String,
-    /// Path, if this is not about a resource.
+    /// Path of a non-resource request.
     pub path: Option<String>,
 }
 
 impl Attributes {
-    /// A request for a path that is no resource.
-    pub fn of_path(method: &str, path: &str) -> Self {
+    /// Attributes of a non-resource request.
+    pub fn for_path(method: &str, path: &str) -> Self {
         Self { verb: method.to_ascii_lowercase(), path: Some(path.to_owned()), ..Self::default() }
     }
 
-    /// The real server's refusal.
-    pub fn forbidden(&self, user: &User, reason: &str) -> Failure {
-        let who = quoted(&user.name);
+    /// The 403 error of kube-apiserver.
+    pub fn forbidden(&self, user: &User, reason: &str) -> StatusError {
+        let who = go_quote(&user.name);
         let text = match &self.path {
-            Some(path) => format!("User {who} cannot {} path {}", self.verb, quoted(path)),
+            Some(path) => format!("User {who} cannot {} path {}", self.verb, go_quote(path)),
             None => {
                 let resource = match self.subresource.as_str() {
                     "" => self.resource.clone(),
@@ -53,46 +53,46 @@ impl Attributes {
                 };
                 let place = match self.namespace.as_str() {
                     "" => "at the cluster scope".to_owned(),
-                    namespace => format!("in the namespace {}", quoted(namespace)),
+                    namespace => format!("in the namespace {}", go_quote(namespace)),
                 };
-                let (resource, group) = (quoted(&resource), quoted(&self.group));
+                let (resource, group) = (go_quote(&resource), go_quote(&self.group));
                 format!("User {who} cannot {} resource {resource} in API group {group} {place}", self.verb)
             }
         };
         let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
         let text = if reason.is_empty() { text } else { format!("{text}: {reason}") };
-        Failure::forbidden(&GroupResource::new(&self.group, &self.resource), &self.name, &text)
+        StatusError::forbidden(&GroupResource::new(&self.group, &self.resource), &self.name, &text)
     }
 }
 
-/// The answer of the authorizer.
+/// Decision of the authorizer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// Yes, and why.
+pub enum AuthorizationDecision {
+    /// Allowed, with the reason.
     Allowed(String),
-    /// Nobody said yes; what went wrong on the way, if anything.
+    /// No rule allows it; contains the errors found on the way, if any.
     NoOpinion(String),
 }
 
-/// Rules of one user in one place, with faults met on the way.
+/// Rules of one user in one namespace, and the errors found on the way.
 #[derive(Debug, Default)]
-pub struct Granted {
+pub struct ResolvedRules {
     /// The rules.
-    pub rules: Vec<Rule>,
-    /// Bindings to roles that are not there.
-    pub faults: Vec<String>,
+    pub rules: Vec<PolicyRule>,
+    /// Bindings to missing roles.
+    pub errors: Vec<String>,
 }
 
-/// Decides from what is stored.
+/// Authorizes requests with the stored policy.
 pub struct Authorizer {
-    objects: Arc<dyn Objects>,
-    kept: RwLock<Kept>,
+    objects: Arc<dyn ObjectReader>,
+    cache: RwLock<CachedPolicy>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct CachedPolicy {
     revision: u64,
-    made_of: Vec<(Arc<str>, u64)>,
+    source_revisions: Vec<(Arc<str>, u64)>,
     policy: Arc<Policy>,
 }
 
@@ -104,74 +104,74 @@ const PREFIXES: [&str; 4] = [
 ];
 
 impl Authorizer {
-    pub fn new(objects: Arc<dyn Objects>) -> Self {
-        Self { objects, kept: RwLock::default() }
+    pub fn new(objects: Arc<dyn ObjectReader>) -> Self {
+        Self { objects, cache: RwLock::default() }
     }
 
-    /// May the user do it?
-    pub fn decide(&self, user: &User, attributes: &Attributes) -> Verdict {
-        if user.groups.iter().any(|group| group == MASTERS) {
-            return Verdict::Allowed(String::new());
+    /// Decides whether the user is allowed to perform the request.
+    pub fn decide(&self, user: &User, attributes: &Attributes) -> AuthorizationDecision {
+        if user.groups.iter().any(|group| group == SYSTEM_MASTERS) {
+            return AuthorizationDecision::Allowed(String::new());
         }
-        let policy = self.policy();
+        let policy = self.current_policy();
         let mut faults = Vec::new();
         let mut allowed = None;
-        policy.visit(user, &attributes.namespace, |source| match source {
-            Source::Rules(rules, why) => {
+        policy.visit_bindings(user, &attributes.namespace, |source| match source {
+            BindingSource::Rules(rules, why) => {
                 if rules.iter().any(|rule| rule.allows(attributes)) {
                     allowed = Some(format!("RBAC: allowed by {why}"));
                     return false;
                 }
                 true
             }
-            Source::Missing(fault) => {
+            BindingSource::MissingRole(fault) => {
                 faults.push(fault);
                 true
             }
         });
         match allowed {
-            Some(why) => Verdict::Allowed(why),
-            None => Verdict::NoOpinion(aggregate(faults)),
+            Some(why) => AuthorizationDecision::Allowed(why),
+            None => AuthorizationDecision::NoOpinion(aggregate_errors(faults)),
         }
     }
 
-    /// Every rule that holds for the user in a namespace.
-    pub fn granted(&self, user: &User, namespace: &str) -> Granted {
-        let mut granted = Granted::default();
-        self.policy().visit(user, namespace, |source| {
+    /// All rules that apply to the user in a namespace.
+    pub fn resolve_rules(&self, user: &User, namespace: &str) -> ResolvedRules {
+        let mut granted = ResolvedRules::default();
+        self.current_policy().visit_bindings(user, namespace, |source| {
             match source {
-                Source::Rules(rules, _) => granted.rules.extend(rules.iter().cloned()),
-                Source::Missing(fault) => granted.faults.push(fault),
+                BindingSource::Rules(rules, _) => granted.rules.extend(rules.iter().cloned()),
+                BindingSource::MissingRole(fault) => granted.errors.push(fault),
             }
             true
         });
         granted
     }
 
-    fn policy(&self) -> Arc<Policy> {
+    fn current_policy(&self) -> Arc<Policy> {
         let revision = self.objects.revision();
         {
-            let kept = self.kept.read();
+            let kept = self.cache.read();
             if kept.revision == revision {
                 return Arc::clone(&kept.policy);
             }
         }
         let found: Vec<_> = PREFIXES.iter().flat_map(|prefix| self.objects.list(prefix)).collect();
-        let mut kept = self.kept.write();
-        let same = found.len() == kept.made_of.len()
-            && found.iter().zip(&kept.made_of).all(|(new, old)| new.0 == old.0 && new.1 == old.1);
+        let mut kept = self.cache.write();
+        let same = found.len() == kept.source_revisions.len()
+            && found.iter().zip(&kept.source_revisions).all(|(new, old)| new.0 == old.0 && new.1 == old.1);
         if !same {
             let parsed = found.iter().map(|(key, _, document)| (key.as_ref(), document.value()));
-            kept.policy = Arc::new(Policy::of(parsed));
-            kept.made_of = found.into_iter().map(|(key, revision, _)| (key, revision)).collect();
+            kept.policy = Arc::new(Policy::from_objects(parsed));
+            kept.source_revisions = found.into_iter().map(|(key, revision, _)| (key, revision)).collect();
         }
         kept.revision = revision;
         Arc::clone(&kept.policy)
     }
 }
 
-/// Several faults as the real server joins them.
-fn aggregate(mut faults: Vec<String>) -> String {
+/// Joins several errors as kube-apiserver does.
+fn aggregate_errors(mut faults: Vec<String>) -> String {
     faults.dedup();
     match faults.as_slice() {
         [] => String::new(),

@@ -1,4 +1,4 @@
-//! The store and the verbs, as `front` and `auth` want to see them.
+//! Implements the interfaces of `http_server` and `auth` on the request handler and the store.
 
 use std::sync::Arc;
 
@@ -6,18 +6,18 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 
 use crate::{
-    auth::Objects,
-    failure::Answer,
-    front::Backend,
+    auth::ObjectReader,
+    handlers::RequestHandler,
+    http_server::Backend,
     object::Document,
     registry::Registry,
     request::{Reply, Request},
-    store::{Page, Store},
-    verbs::Server,
+    status_error::ApiResult,
+    store::{ListOptions, Store},
 };
 
-impl Backend for Server {
-    fn handle(&self, request: Request) -> BoxFuture<'_, Answer<Reply>> {
+impl Backend for RequestHandler {
+    fn handle(&self, request: Request) -> BoxFuture<'_, ApiResult<Reply>> {
         Box::pin(Self::handle(self, request))
     }
 
@@ -26,14 +26,14 @@ impl Backend for Server {
     }
 }
 
-impl Objects for Store {
+impl ObjectReader for Store {
     fn get(&self, key: &str) -> Option<Value> {
         Self::get(self, key).map(|entry| entry.document.value())
     }
 
     fn list(&self, prefix: &str) -> Vec<(Arc<str>, u64, Document)> {
-        // Without an older revision to ask for, nothing can have expired.
-        let snapshot = Self::list(self, prefix, &Page::default());
+        // A list of the current state cannot expire.
+        let snapshot = Self::list(self, prefix, &ListOptions::default());
         let entries = snapshot.map(|snapshot| snapshot.entries).unwrap_or_default();
         entries.into_iter().map(|(key, entry)| (key, entry.revision, entry.document)).collect()
     }

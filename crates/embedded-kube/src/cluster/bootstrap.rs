@@ -1,34 +1,34 @@
-//! Objects that every cluster has from the start. What is there already is left as it is.
+//! Objects that every cluster has. Existing objects are not modified.
 
 use bytes::Bytes;
 use futures::future::join_all;
 use serde_json::{Value, json};
 
 use crate::{
-    auth::{self, roles},
-    failure::{Answer, Failure},
-    object::{Meta, text},
-    request::{Options, Request, Verb},
-    verbs::Server,
+    auth::{self, bootstrap_policy},
+    handlers::RequestHandler,
+    object::{MetaAccessor, str_at},
+    request::{Request, RequestOptions, Verb},
+    status_error::{ApiResult, StatusError},
 };
 
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
-/// Creates what is missing.
-pub async fn bootstrap(server: &Server) -> Answer<()> {
+/// Creates the missing objects.
+pub async fn bootstrap(server: &RequestHandler) -> ApiResult<()> {
     let namespaces = NAMESPACES
         .iter()
         .map(|name| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } }));
     create_all(server, namespaces).await?;
-    let others = roles::cluster_roles()
+    let others = bootstrap_policy::cluster_roles()
         .into_iter()
-        .chain(roles::cluster_role_bindings())
-        .chain(std::iter::once(service()));
+        .chain(bootstrap_policy::cluster_role_bindings())
+        .chain(std::iter::once(kubernetes_service()));
     create_all(server, others).await
 }
 
-/// The Service by which Pods would reach this server.
-fn service() -> Value {
+/// The Service at which Pods reach the API server.
+fn kubernetes_service() -> Value {
     json!({
         "apiVersion": "v1", "kind": "Service",
         "metadata": {
@@ -43,19 +43,19 @@ fn service() -> Value {
     })
 }
 
-/// All at once, so that they share a commit.
-async fn create_all(server: &Server, objects: impl Iterator<Item = Value>) -> Answer<()> {
+/// Creates all objects concurrently, so that they share a commit.
+async fn create_all(server: &RequestHandler, objects: impl Iterator<Item = Value>) -> ApiResult<()> {
     let created = join_all(objects.map(|object| create(server, object))).await;
     created.into_iter().collect()
 }
 
-async fn create(server: &Server, object: Value) -> Answer<()> {
-    let version = text(&object, &["apiVersion"]);
+async fn create(server: &RequestHandler, object: Value) -> ApiResult<()> {
+    let version = str_at(&object, &["apiVersion"]);
     let (group, version) = version.split_once('/').unwrap_or(("", version));
-    let Some(resource) = server.registry().find_kind(group, version, text(&object, &["kind"])) else {
+    let Some(resource) = server.registry().find_kind(group, version, str_at(&object, &["kind"])) else {
         return Ok(());
     };
-    let key = format!("{}/{}/{}", resource.storage, object.namespace(), object.name());
+    let key = format!("{}/{}/{}", resource.storage_prefix, object.namespace(), object.name());
     if server.store().get(&key).is_some() {
         return Ok(());
     }
@@ -67,10 +67,10 @@ async fn create(server: &Server, object: Value) -> Answer<()> {
         namespace: object.namespace().to_owned(),
         name: String::new(),
         subresource: String::new(),
-        options: Options::default(),
-        body: Bytes::from(serde_json::to_vec(&object).map_err(Failure::internal)?),
+        options: RequestOptions::default(),
+        body: Bytes::from(serde_json::to_vec(&object).map_err(StatusError::internal)?),
         content_type: "application/json".to_owned(),
-        create_refused: None,
+        create_denied: None,
     };
     match server.handle(request).await {
         Err(failure) if failure.reason() != "AlreadyExists" => Err(failure),

@@ -1,4 +1,4 @@
-//! From wishes to a running cluster.
+//! Configuration and startup of a cluster.
 
 use std::{
     io,
@@ -10,52 +10,51 @@ use std::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    EmbeddedKube, bootstrap,
-    files::{self, FileError},
-    kubeconfig,
+    EmbeddedKube, bootstrap, kubeconfig,
+    private_files::{self, FileError},
 };
 use crate::{
-    auth::{self, Auth, Bearers, Eks, KeyError, Signer, Sts},
+    auth::{self, Auth, EksAuthenticator, KeyError, Signer, StsConfig, TokenAuthenticator},
     clock, controllers, crd,
-    failure::Failure,
-    faults::{Faults, Requests},
-    front::{
-        Front,
+    fault_injection::{FaultInjector, RequestLog},
+    handlers::RequestHandler,
+    http_server::{
+        HttpServer,
         listen::Listener,
-        tls::{Authority, TlsError},
+        tls::{CertificateAuthority, TlsError},
     },
     kinds,
     registry::Registry,
     request::User,
-    store::{Place, Settings, Store, StoreError},
-    verbs::Server,
+    status_error::StatusError,
+    store::{HistoryLimits, Store, StoreError, StoreLocation},
 };
 
-/// A cluster did not start.
+/// Why a cluster did not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The store did not open.
-    #[error("the store did not open")]
+    /// The store could not be opened.
+    #[error("failed to open the store")]
     Store(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// A file in the data directory.
-    #[error("a file in the data directory is not usable")]
+    /// A file in the data directory could not be read or written.
+    #[error("failed to read or write a file in the data directory")]
     File(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// Certificates.
-    #[error("TLS could not be set up")]
+    /// TLS setup failed.
+    #[error("failed to set up TLS")]
     Tls(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The address.
-    #[error("cannot listen at {address}")]
+    /// The address could not be bound.
+    #[error("cannot listen on {address}")]
     Listen {
-        /// Which.
+        /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The objects that every cluster has.
-    #[error("the first objects could not be made")]
-    Bootstrap(#[source] Failure),
+    /// The bootstrap objects could not be created.
+    #[error("failed to create the bootstrap objects")]
+    Bootstrap(#[source] StatusError),
 }
 
 impl From<FileError> for StartError {
@@ -82,27 +81,27 @@ impl From<KeyError> for StartError {
     }
 }
 
-/// Where a cluster listens.
+/// Listen address and certificate names of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listen {
+pub struct ListenConfig {
     address: SocketAddr,
     names: Vec<String>,
 }
 
-impl Listen {
-    /// At a free port of this machine's own interface.
+impl ListenConfig {
+    /// Listens on a free loopback port.
     pub fn loopback() -> Self {
         Self::at(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0))
     }
 
-    /// At this address; port 0 stands for a free one.
+    /// Listens on this address; port 0 means a free port.
     pub fn at(address: SocketAddr) -> Self {
         Self { address, names: Vec::new() }
     }
 
-    /// A further name or address that the certificate is good for.
+    /// Adds a name or address to the server certificate.
     #[must_use]
-    pub fn named(mut self, name: impl Into<String>) -> Self {
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
         self.names.push(name.into());
         self
     }
@@ -123,15 +122,15 @@ impl Listen {
     }
 }
 
-/// What a cluster is to be like.
+/// Configuration of a cluster.
 #[derive(Debug)]
 #[must_use]
 pub struct Builder {
-    data: Option<PathBuf>,
-    listen: Option<Listen>,
+    data_dir: Option<PathBuf>,
+    listen: Option<ListenConfig>,
     name: String,
     tokens: Vec<(String, User)>,
-    sts: Option<Sts>,
+    sts: Option<StsConfig>,
     controllers: bool,
     history: Option<usize>,
     request_log: bool,
@@ -140,7 +139,7 @@ pub struct Builder {
 impl Default for Builder {
     fn default() -> Self {
         Self {
-            data: None,
+            data_dir: None,
             listen: None,
             name: "embedded-kube".to_owned(),
             tokens: Vec::new(),
@@ -153,88 +152,89 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Keeps nothing; gone when it stops.
+    /// Keeps all data in memory; it is lost when the cluster stops.
     pub fn in_memory(mut self) -> Self {
-        self.data = None;
+        self.data_dir = None;
         self
     }
 
-    /// Keeps everything in this directory, which is made if it is missing. One cluster per directory.
+    /// Stores all data in this directory, which is created if missing. One cluster per directory.
     pub fn data(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.data = Some(directory.into());
+        self.data_dir = Some(directory.into());
         self
     }
 
-    /// Serves HTTPS too, beside the clients in this process.
-    pub fn listen(mut self, listen: Listen) -> Self {
+    /// Serves HTTPS in addition to in-process clients.
+    pub fn listen(mut self, listen: ListenConfig) -> Self {
         self.listen = Some(listen);
         self
     }
 
-    /// The cluster's name, as the kubeconfig has it.
+    /// Cluster name, as used in the kubeconfig.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// A bearer token of this user's, beside the administrator's.
+    /// Adds a static bearer token for this user.
     pub fn token(mut self, token: impl Into<String>, user: User) -> Self {
         self.tokens.push((token.into(), user));
         self
     }
 
-    /// Takes EKS tokens, checked against this STS.
-    pub fn sts(mut self, sts: Sts) -> Self {
+    /// Accepts EKS tokens, verified with this STS.
+    pub fn sts(mut self, sts: StsConfig) -> Self {
         self.sts = Some(sts);
         self
     }
 
-    /// Whether the garbage collector, namespaces, Deployments and so on are looked after; they are unless told not to.
+    /// Whether the built-in controllers run (garbage collector, namespaces, Deployments, …); true by default.
     pub fn controllers(mut self, run: bool) -> Self {
         self.controllers = run;
         self
     }
 
-    /// How many past events watches may begin at.
+    /// Number of past events that are kept for watches.
     pub fn history(mut self, events: usize) -> Self {
         self.history = Some(events);
         self
     }
 
-    /// Whether requests are logged for [`EmbeddedKube::requests`]; they are unless told not to. A full log takes some
-    /// megabytes, and tens of them if callers send long names: turn it off where nobody reads it.
+    /// Whether requests are logged for [`EmbeddedKube::requests`]; true by default. A full log takes a few megabytes,
+    /// tens of megabytes if callers send long names: disable it where it is not read.
     pub fn request_log(mut self, keep: bool) -> Self {
         self.request_log = keep;
         self
     }
 
-    /// Starts it. When this returns, it is ready.
+    /// Starts the cluster. It is ready when this returns.
     pub async fn start(self) -> Result<EmbeddedKube, StartError> {
-        if let Some(data) = &self.data {
-            files::directory(data)?;
+        if let Some(data) = &self.data_dir {
+            private_files::create_dir(data)?;
         }
-        // The store first: whoever has its lock, and nobody else, makes the credentials.
+        // The store comes first: only the holder of its lock creates the credentials.
         let store = self.open().await?;
-        let credentials = Credentials::load(self.data.as_deref())?;
-        let registry = Arc::new(Registry::with(kinds::resources()));
-        let server = Server::new(store.clone(), Arc::clone(&registry));
-        let mut keeper = crd::Keeper::new(store.clone(), Arc::clone(&registry), Arc::new(server.clone()));
-        // What was defined before is served from the first request on.
+        let credentials = Credentials::load(self.data_dir.as_deref())?;
+        let registry = Arc::new(Registry::new(kinds::resources()));
+        let server = RequestHandler::new(store.clone(), Arc::clone(&registry));
+        let mut keeper =
+            crd::CrdController::new(store.clone(), Arc::clone(&registry), Arc::new(server.clone()));
+        // Existing CRDs are served from the first request on.
         keeper.load();
         bootstrap::bootstrap(&server).await.map_err(StartError::Bootstrap)?;
         let cancel = CancellationToken::new();
-        let requests = if self.request_log { Requests::default() } else { Requests::off() };
-        let faults = faults(&store);
+        let requests = if self.request_log { RequestLog::default() } else { RequestLog::disabled() };
+        let faults = fault_injector(&store);
         let tokens = self.tokens.iter().cloned().chain([(credentials.token.clone(), auth::admin())]);
-        let signer = Signer::of(&credentials.signing_key)?;
-        let bearers = Bearers::new(tokens, signer, self.sts.clone().map(Eks::new));
+        let signer = Signer::from_pkcs8(&credentials.signing_key)?;
+        let bearers = TokenAuthenticator::new(tokens, signer, self.sts.clone().map(EksAuthenticator::new));
         let auth = Auth::new(bearers, Arc::new(store.clone()));
-        let front = Front::new(Arc::new(server), auth, faults.clone(), requests.clone(), cancel.clone());
+        let front = HttpServer::new(Arc::new(server), auth, faults.clone(), requests.clone(), cancel.clone());
         let mut kube = EmbeddedKube {
             name: self.name.clone(),
-            front,
+            http: front,
             faults,
-            requests,
+            request_log: requests,
             listener: None,
             certificate_authority: credentials.authority.certificate.clone(),
             kubeconfig: None,
@@ -246,7 +246,7 @@ impl Builder {
         kube.tasks.spawn(keeper.run(kube.cancel.clone()));
         self.listen_with(&credentials, &mut kube).await?;
         if self.controllers {
-            let settings = controllers::Settings { ca: Some(credentials.authority.certificate) };
+            let settings = controllers::ControllerSettings { ca: Some(credentials.authority.certificate) };
             let running = controllers::start(&kube.client(), &kube.store, &registry, settings, &kube.cancel);
             kube.tasks.spawn(async move { running.wait().await });
         }
@@ -254,10 +254,13 @@ impl Builder {
     }
 
     async fn open(&self) -> Result<Store, StoreError> {
-        let place = self.data.as_ref().map_or(Place::Memory, |data| Place::Dir(data.join("store")));
-        let mut settings = Settings::default();
+        let place = self
+            .data_dir
+            .as_ref()
+            .map_or(StoreLocation::Memory, |data| StoreLocation::Dir(data.join("store")));
+        let mut settings = HistoryLimits::default();
         if let Some(history) = self.history {
-            settings.history = history;
+            settings.events = history;
         }
         Store::open(place, settings).await
     }
@@ -269,23 +272,23 @@ impl Builder {
     ) -> Result<(), StartError> {
         let Some(listen) = &self.listen else { return Ok(()) };
         let address = listen.address;
-        let tls = credentials.authority.server(&listen.all_names(), clock::now())?;
-        let listener = Listener::start(kube.front.clone(), address, tls)
+        let tls = credentials.authority.server_config(&listen.all_names(), clock::now())?;
+        let listener = Listener::start(kube.http.clone(), address, tls)
             .await
             .map_err(|source| StartError::Listen { address, source })?;
         let mut shown = listener.address();
         if shown.ip().is_unspecified() {
             shown.set_ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
         }
-        let text = kubeconfig::kubeconfig(
+        let text = kubeconfig::render_kubeconfig(
             &self.name,
             &format!("https://{shown}"),
             &credentials.authority.certificate,
             &credentials.token,
         );
-        if let Some(data) = &self.data {
+        if let Some(data) = &self.data_dir {
             let path = data.join("kubeconfig");
-            files::write(&path, text.as_bytes())?;
+            private_files::write_private(&path, text.as_bytes())?;
             kube.kubeconfig_path = Some(path);
         }
         kube.kubeconfig = Some(text);
@@ -294,14 +297,14 @@ impl Builder {
     }
 }
 
-fn faults(store: &Store) -> Faults {
+fn fault_injector(store: &Store) -> FaultInjector {
     let (expiring, reading) = (store.clone(), store.clone());
-    Faults::new(move || expiring.expire_history(), move || reading.revision())
+    FaultInjector::new(move || expiring.expire_history(), move || reading.revision())
 }
 
-/// What must stay the same from one start to the next.
+/// Credentials that persist across restarts.
 struct Credentials {
-    authority: Authority,
+    authority: CertificateAuthority,
     signing_key: Vec<u8>,
     token: String,
 }
@@ -311,35 +314,37 @@ impl Credentials {
         let make_token = || format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
         let Some(data) = data else {
             return Ok(Self {
-                authority: Authority::generate(clock::now())?,
+                authority: CertificateAuthority::generate(clock::now())?,
                 signing_key: Signer::generate()?,
                 token: make_token(),
             });
         };
         let pki = data.join("pki");
-        files::directory(&pki)?;
+        private_files::create_dir(&pki)?;
         Ok(Self {
-            authority: authority(&pki)?,
-            signing_key: files::kept(&pki.join("sa.key"), || Ok::<_, StartError>(Signer::generate()?))?,
-            token: text(&files::kept(&data.join("token"), || {
+            authority: load_authority(&pki)?,
+            signing_key: private_files::load_or_create(&pki.join("sa.key"), || {
+                Ok::<_, StartError>(Signer::generate()?)
+            })?,
+            token: lossy_text(&private_files::load_or_create(&data.join("token"), || {
                 Ok::<_, StartError>(make_token().into_bytes())
             })?),
         })
     }
 }
 
-/// Both halves are in one file, so that they cannot fall apart.
-fn authority(pki: &Path) -> Result<Authority, StartError> {
-    const MARK: &str = "-----BEGIN PRIVATE KEY-----";
-    let both = text(&files::kept(&pki.join("ca.pem"), || {
-        let made = Authority::generate(clock::now())?;
+/// Certificate and key share one file, so they cannot get out of sync.
+fn load_authority(pki: &Path) -> Result<CertificateAuthority, StartError> {
+    const KEY_PEM_HEADER: &str = "-----BEGIN PRIVATE KEY-----";
+    let both = lossy_text(&private_files::load_or_create(&pki.join("ca.pem"), || {
+        let made = CertificateAuthority::generate(clock::now())?;
         Ok::<_, StartError>(format!("{}{}", made.certificate, made.key).into_bytes())
     })?);
-    let (certificate, key) = both.split_at(both.find(MARK).unwrap_or(both.len()));
-    Ok(Authority { certificate: certificate.to_owned(), key: key.to_owned() })
+    let (certificate, key) = both.split_at(both.find(KEY_PEM_HEADER).unwrap_or(both.len()));
+    Ok(CertificateAuthority { certificate: certificate.to_owned(), key: key.to_owned() })
 }
 
-fn text(bytes: &[u8]) -> String {
+fn lossy_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim().to_owned()
 }
 

@@ -1,9 +1,9 @@
-//! The kubeconfig of the administrator.
+//! The administrator's kubeconfig.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 
 /// A kubeconfig with one cluster, one user and one context, all of the same name.
-pub fn kubeconfig(name: &str, server: &str, certificate: &str, token: &str) -> String {
+pub fn render_kubeconfig(name: &str, server: &str, certificate: &str, token: &str) -> String {
     let authority = BASE64_STANDARD.encode(certificate);
     let name = serde_json::Value::from(name);
     format!(

@@ -1,5 +1,5 @@
-//! Files beside the store: keys, the token, the kubeconfig. Only the owner may read them; each is written whole or not
-//! at all.
+//! Private files next to the store: keys, the token, the kubeconfig. They are readable by the owner only and written
+//! atomically.
 
 use std::{
     fs, io,
@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::durable;
+use crate::fsync;
 
 /// A file or directory could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -19,17 +19,17 @@ pub struct FileError {
     source: io::Error,
 }
 
-fn at(path: &Path) -> impl FnOnce(io::Error) -> FileError + '_ {
+fn with_path(path: &Path) -> impl FnOnce(io::Error) -> FileError + '_ {
     move |source| FileError { path: path.to_owned(), source }
 }
 
-/// Makes the directory and those above it; new ones are for the owner alone.
-pub fn directory(path: &Path) -> Result<(), FileError> {
-    durable::make_dir(path).map_err(at(path))
+/// Creates the directory and its parents; new ones have mode 0700.
+pub fn create_dir(path: &Path) -> Result<(), FileError> {
+    fsync::create_dir_durable(path).map_err(with_path(path))
 }
 
-/// What the file holds; if there is none it is made first.
-pub fn kept<E: From<FileError>>(
+/// Reads the file; creates it first if it does not exist.
+pub fn load_or_create<E: From<FileError>>(
     path: &Path,
     make: impl FnOnce() -> Result<Vec<u8>, E>,
 ) -> Result<Vec<u8>, E> {
@@ -37,15 +37,15 @@ pub fn kept<E: From<FileError>>(
         Ok(bytes) => Ok(bytes),
         Err(why) if why.kind() == io::ErrorKind::NotFound => {
             let bytes = make()?;
-            write(path, &bytes)?;
+            write_private(path, &bytes)?;
             Ok(bytes)
         }
-        Err(why) => Err(at(path)(why).into()),
+        Err(why) => Err(with_path(path)(why).into()),
     }
 }
 
-/// Writes a file that only the owner may read.
-pub fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+/// Writes a file with mode 0600.
+pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", uuid::Uuid::new_v4()));
     let part = path.with_file_name(name);
@@ -54,11 +54,11 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&part, path)?;
-        durable::sync_name(path)
+        fsync::sync_parent_dir(path)
     })();
     if written.is_err() {
-        // The error that is told is the first one.
+        // The first error is reported.
         fs::remove_file(&part).ok();
     }
-    written.map_err(at(path))
+    written.map_err(with_path(path))
 }

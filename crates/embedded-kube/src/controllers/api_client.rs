@@ -1,6 +1,6 @@
-//! How controllers write: requests to the API, each in the name of the controller's own account.
+//! API client of the controllers: each request impersonates the controller's own service account.
 //!
-//! The only module here that talks to the API. Every call has a deadline.
+//! The only module of `controllers` that calls the API. Every call has a timeout.
 
 use std::time::Duration;
 
@@ -11,84 +11,85 @@ use serde_json::Value;
 
 use crate::registry::Resource;
 
-const DEADLINE: Duration = Duration::from_secs(30);
-/// The part before the slash is the field manager of whatever the controllers write.
-const AGENT: &str = "kube-controller-manager/v1.36.3 (linux/amd64) kubernetes/embedded";
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// The part before the slash becomes the field manager of the controllers.
+const USER_AGENT: &str = "kube-controller-manager/v1.36.3 (linux/amd64) kubernetes/embedded";
+const PATH_SEGMENT_ESCAPES: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
 
-/// Why something could not be done now.
+/// Why a controller could not complete an operation.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
-    /// The API said no.
+pub enum ControllerError {
+    /// The API returned an error.
     #[error("{}", .0.message)]
-    Refused(Box<Status>),
-    /// There was no answer.
-    #[error("the API did not answer: {0}")]
-    NoAnswer(String),
-    /// A reference to something that is not served, now at least.
+    Status(Box<Status>),
+    /// The API did not respond.
+    #[error("no response from the API server: {0}")]
+    NoResponse(String),
+    /// A reference to a kind that is not served at the moment.
     #[error("no resource is served for {kind} in {api_version}")]
     UnknownKind {
-        /// As the reference has it.
+        /// As in the reference.
         api_version: String,
-        /// As the reference has it.
+        /// As in the reference.
         kind: String,
     },
-    /// Several things went wrong.
+    /// Several errors.
     #[error("{0}")]
-    Several(String),
+    Aggregate(String),
 }
 
-impl Trouble {
-    fn is(&self, code: u16, reason: &str) -> bool {
-        matches!(self, Self::Refused(status) if status.code == code && (reason.is_empty() || status.reason == reason))
+impl ControllerError {
+    fn is_status(&self, code: u16, reason: &str) -> bool {
+        matches!(self, Self::Status(status) if status.code == code && (reason.is_empty() || status.reason == reason))
     }
 
-    /// There is no such object.
+    /// 404: the object does not exist.
     pub fn is_not_found(&self) -> bool {
-        self.is(404, "")
+        self.is_status(404, "")
     }
 
-    /// Somebody else was faster.
+    /// 409: another writer changed the object.
     pub fn is_conflict(&self) -> bool {
-        self.is(409, "Conflict")
+        self.is_status(409, "Conflict")
     }
 
-    /// The name is taken.
+    /// 409: the name is in use.
     pub fn is_already_exists(&self) -> bool {
-        self.is(409, "AlreadyExists")
+        self.is_status(409, "AlreadyExists")
     }
 
-    /// The object breaks a rule.
+    /// 422: validation failed.
     pub fn is_invalid(&self) -> bool {
-        self.is(422, "")
+        self.is_status(422, "")
     }
 
-    /// The verb is not for this resource.
+    /// 405: the resource does not support the verb.
     pub fn is_not_supported(&self) -> bool {
-        self.is(405, "")
+        self.is_status(405, "")
     }
 
-    /// Nothing is created in this namespace any more.
+    /// 403: the namespace is terminating.
     pub fn is_namespace_terminating(&self) -> bool {
-        let Self::Refused(status) = self else { return false };
+        let Self::Status(status) = self else { return false };
         let causes = status.details.iter().flat_map(|details| &details.causes);
         causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
     }
 }
 
-/// What became of the dependents of a deleted object.
+/// Propagation policy of a delete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Propagation {
-    /// Deleted first.
+    /// Dependents are deleted first.
     Foreground,
-    /// Deleted after.
+    /// Dependents are deleted afterwards.
     Background,
-    /// Kept.
+    /// Dependents are kept.
     Orphan,
 }
 
 impl Propagation {
-    /// As the API names it.
+    /// Name in the API.
     pub fn name(self) -> &'static str {
         match self {
             Self::Foreground => "Foreground",
@@ -98,47 +99,47 @@ impl Propagation {
     }
 }
 
-/// Kind of a patch, by its media type.
+/// Patch type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatchKind {
-    /// RFC 7386.
+    /// JSON merge patch (RFC 7386).
     Merge,
-    /// With lists merged by key; not for custom resources.
+    /// Strategic merge patch; not for custom resources.
     Strategic,
     /// Server-side apply.
     Apply,
 }
 
-/// The API as one account sees it.
+/// API client of one service account.
 #[derive(Clone)]
-pub struct Api {
+pub struct ApiClient {
     client: Client,
     user: String,
 }
 
-impl Api {
-    /// For an account of the namespace `kube-system`.
-    pub fn of(client: &Client, account: &str) -> Self {
+impl ApiClient {
+    /// A client for a service account in `kube-system`.
+    pub fn for_account(client: &Client, account: &str) -> Self {
         Self { client: client.clone(), user: format!("system:serviceaccount:kube-system:{account}") }
     }
 
-    /// One object.
-    pub async fn get(&self, path: &str) -> Result<Value, Trouble> {
+    /// Reads an object.
+    pub async fn get(&self, path: &str) -> Result<Value, ControllerError> {
         self.call(Method::GET, path, "", None).await
     }
 
-    /// A new object, in a collection.
-    pub async fn create(&self, path: &str, object: &Value) -> Result<Value, Trouble> {
+    /// Creates an object in a collection.
+    pub async fn create(&self, path: &str, object: &Value) -> Result<Value, ControllerError> {
         self.call(Method::POST, path, "application/json", Some(object)).await
     }
 
-    /// A whole object anew.
-    pub async fn update(&self, path: &str, object: &Value) -> Result<Value, Trouble> {
+    /// Replaces an object.
+    pub async fn update(&self, path: &str, object: &Value) -> Result<Value, ControllerError> {
         self.call(Method::PUT, path, "application/json", Some(object)).await
     }
 
-    /// Parts of an object.
-    pub async fn patch(&self, path: &str, kind: PatchKind, change: &Value) -> Result<Value, Trouble> {
+    /// Patches an object.
+    pub async fn patch(&self, path: &str, kind: PatchKind, change: &Value) -> Result<Value, ControllerError> {
         let media = match kind {
             PatchKind::Merge => "application/merge-patch+json",
             PatchKind::Strategic => "application/strategic-merge-patch+json",
@@ -147,8 +148,8 @@ impl Api {
         self.call(Method::PATCH, path, media, Some(change)).await
     }
 
-    /// One object, or a collection, gone. `options` is a `DeleteOptions`.
-    pub async fn delete(&self, path: &str, options: &Value) -> Result<(), Trouble> {
+    /// Deletes an object or a collection. `options` is a `DeleteOptions`.
+    pub async fn delete(&self, path: &str, options: &Value) -> Result<(), ControllerError> {
         self.call(Method::DELETE, path, "application/json", Some(options)).await.map(drop)
     }
 
@@ -158,51 +159,51 @@ impl Api {
         path: &str,
         media: &str,
         body: Option<&Value>,
-    ) -> Result<Value, Trouble> {
+    ) -> Result<Value, ControllerError> {
         let mut request = Request::builder()
             .method(method)
             .uri(path)
             .header(http::header::ACCEPT, "application/json")
-            .header(http::header::USER_AGENT, AGENT)
+            .header(http::header::USER_AGENT, USER_AGENT)
             .header("Impersonate-User", &self.user)
             .header("Impersonate-Group", "system:masters");
         if !media.is_empty() {
             request = request.header(http::header::CONTENT_TYPE, media);
         }
         let body = body.map(Value::to_string).unwrap_or_default().into_bytes();
-        let request = request.body(body).map_err(|error| Trouble::NoAnswer(error.to_string()))?;
-        match tokio::time::timeout(DEADLINE, self.client.request::<Value>(request)).await {
+        let request = request.body(body).map_err(|error| ControllerError::NoResponse(error.to_string()))?;
+        match tokio::time::timeout(CALL_TIMEOUT, self.client.request::<Value>(request)).await {
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(kube::Error::Api(status))) => Err(Trouble::Refused(status)),
-            Ok(Err(error)) => Err(Trouble::NoAnswer(error.to_string())),
-            Err(_) => Err(Trouble::NoAnswer("deadline exceeded".to_owned())),
+            Ok(Err(kube::Error::Api(status))) => Err(ControllerError::Status(status)),
+            Ok(Err(error)) => Err(ControllerError::NoResponse(error.to_string())),
+            Err(_) => Err(ControllerError::NoResponse("deadline exceeded".to_owned())),
         }
     }
 }
 
-/// Path of a collection; an empty namespace is left out.
-pub fn collection(api_version: &str, namespace: &str, plural: &str) -> String {
+/// Path of a collection; an empty namespace is omitted.
+pub fn collection_path(api_version: &str, namespace: &str, plural: &str) -> String {
     let root = if api_version.contains('/') { "/apis" } else { "/api" };
     if namespace.is_empty() {
         format!("{root}/{api_version}/{plural}")
     } else {
-        format!("{root}/{api_version}/namespaces/{}/{plural}", segment(namespace))
+        format!("{root}/{api_version}/namespaces/{}/{plural}", escape_segment(namespace))
     }
 }
 
 /// Path of an object.
-pub fn object(api_version: &str, namespace: &str, plural: &str, name: &str) -> String {
-    format!("{}/{}", collection(api_version, namespace, plural), segment(name))
+pub fn object_path(api_version: &str, namespace: &str, plural: &str, name: &str) -> String {
+    format!("{}/{}", collection_path(api_version, namespace, plural), escape_segment(name))
 }
 
-/// Path of an object of a resource; the namespace is left out where the resource has none.
-pub fn object_of(resource: &Resource, namespace: &str, name: &str) -> String {
+/// Path of an object of a resource; the namespace is omitted for cluster-scoped resources.
+pub fn resource_object_path(resource: &Resource, namespace: &str, name: &str) -> String {
     let namespace = if resource.namespaced { namespace } else { "" };
-    object(&resource.api_version(), namespace, &resource.id.plural, name)
+    object_path(&resource.api_version(), namespace, &resource.id.plural, name)
 }
 
-fn segment(name: &str) -> String {
-    utf8_percent_encode(name, SEGMENT).to_string()
+fn escape_segment(name: &str) -> String {
+    utf8_percent_encode(name, PATH_SEGMENT_ESCAPES).to_string()
 }
 
 #[cfg(test)]
@@ -211,10 +212,13 @@ mod tests {
 
     #[test]
     fn paths_are_those_of_the_api_and_odd_names_are_escaped() {
-        assert_eq!(object("v1", "a", "pods", "x"), "/api/v1/namespaces/a/pods/x");
-        assert_eq!(object("apps/v1", "a", "replicasets", "x"), "/apis/apps/v1/namespaces/a/replicasets/x");
+        assert_eq!(object_path("v1", "a", "pods", "x"), "/api/v1/namespaces/a/pods/x");
         assert_eq!(
-            object("rbac.authorization.k8s.io/v1", "", "clusterroles", "system:a b"),
+            object_path("apps/v1", "a", "replicasets", "x"),
+            "/apis/apps/v1/namespaces/a/replicasets/x"
+        );
+        assert_eq!(
+            object_path("rbac.authorization.k8s.io/v1", "", "clusterroles", "system:a b"),
             "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:a%20b"
         );
     }

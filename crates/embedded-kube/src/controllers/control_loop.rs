@@ -1,7 +1,7 @@
-//! The loop that every controller runs in: a snapshot, then changes, and as many runs at a time as are allowed.
+//! The control loop of every controller: a snapshot, then watch events, with bounded concurrency.
 //!
-//! A controller reads the present state from the store when its key's turn comes, so what it decides is never older
-//! than the change that woke it, and a change that is missed between two subscriptions is found in the next snapshot.
+//! A controller reads the current state from the store when its key is processed, so a decision is never older than the
+//! change that triggered it, and a change missed between two subscriptions is part of the next snapshot.
 
 use std::{fmt::Debug, future::Future, hash::Hash, pin::Pin, sync::Arc, time::Duration};
 
@@ -10,175 +10,188 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    api::Trouble,
-    queue::{Ending, Queue},
+    api_client::ControllerError,
+    work_queue::{RunOutcome, WorkQueue},
 };
-use crate::store::{Entry, Page, Store, StoreEvent, Watch};
+use crate::store::{Entry, ListOptions, Store, StoreEvent, Watch};
 
-const AT_ONCE: usize = 16;
-const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const MAX_CONCURRENT_RECONCILES: usize = 16;
+const MIN_RESUBSCRIBE_DELAY: Duration = Duration::from_millis(20);
+const MAX_RESUBSCRIBE_DELAY: Duration = Duration::from_secs(1);
 
-/// What a run leaves to be done.
+/// Result of a reconcile.
 #[derive(Debug)]
-pub struct Next<K> {
-    /// Look at the same key again after this time.
-    pub again: Option<Duration>,
-    /// Keys that want a run now.
-    pub also: Vec<K>,
+pub struct ReconcileResult<K> {
+    /// Reconcile the same key again after this time.
+    pub requeue_after: Option<Duration>,
+    /// Keys to reconcile now.
+    pub enqueue: Vec<K>,
 }
 
-impl<K> Default for Next<K> {
+impl<K> Default for ReconcileResult<K> {
     fn default() -> Self {
-        Self { again: None, also: Vec::new() }
+        Self { requeue_after: None, enqueue: Vec::new() }
     }
 }
 
-/// One controller.
+/// A controller.
 pub trait Controller: Send + Sync + 'static {
-    /// What is reconciled: a name, a uid.
+    /// The unit of reconciliation: a name, a uid.
     type Key: Clone + Ord + Hash + Debug + Send + Sync + 'static;
 
-    /// For logs.
+    /// Name for logs.
     const NAME: &'static str;
 
-    /// Which parts of the store are watched.
+    /// Watched key prefixes.
     const PREFIXES: &'static [&'static str];
 
-    /// Whom a change concerns.
-    fn wake(&self, change: &Change<'_>) -> Vec<Self::Key>;
+    /// Keys that a change affects.
+    fn keys_for_change(&self, change: &ObjectChange<'_>) -> Vec<Self::Key>;
 
-    /// A fresh snapshot follows: everything that was known before is void.
-    fn forget(&self) {}
+    /// A new snapshot follows: cached state is invalid.
+    fn reset(&self) {}
 
-    /// Whom a fresh snapshot concerns.
-    fn begin(&self, snapshot: &[(Arc<str>, Entry)]) -> Vec<Self::Key> {
-        self.forget();
+    /// Keys that a new snapshot affects.
+    fn keys_for_snapshot(&self, snapshot: &[(Arc<str>, Entry)]) -> Vec<Self::Key> {
+        self.reset();
         snapshot
             .iter()
-            .flat_map(|(key, entry)| self.wake(&Change { key, now: Some(entry), before: None }))
+            .flat_map(|(key, entry)| {
+                self.keys_for_change(&ObjectChange { key, current: Some(entry), previous: None })
+            })
             .collect()
     }
 
-    /// Brings one key to where it should be.
-    fn reconcile(&self, key: &Self::Key) -> impl Future<Output = Result<Next<Self::Key>, Trouble>> + Send;
+    /// Reconciles one key.
+    fn reconcile(
+        &self,
+        key: &Self::Key,
+    ) -> impl Future<Output = Result<ReconcileResult<Self::Key>, ControllerError>> + Send;
 }
 
-/// A change of the store, or an object of a snapshot.
+/// A change in the store, or an object of a snapshot.
 #[derive(Debug, Clone, Copy)]
-pub struct Change<'a> {
-    /// Place of the object.
+pub struct ObjectChange<'a> {
+    /// Storage key of the object.
     pub key: &'a str,
-    /// What is there now.
-    pub now: Option<&'a Entry>,
-    /// What was there.
-    pub before: Option<&'a Entry>,
+    /// Current state.
+    pub current: Option<&'a Entry>,
+    /// Previous state.
+    pub previous: Option<&'a Entry>,
 }
 
-impl<'a> Change<'a> {
-    /// Namespace of the object by its place; empty if it is cluster-scoped.
+impl<'a> ObjectChange<'a> {
+    /// Namespace from the storage key; empty if cluster-scoped.
     pub fn namespace(&self) -> &'a str {
         self.key.split('/').nth(2).unwrap_or_default()
     }
 
-    /// Name of the object by its place.
+    /// Name from the storage key.
     pub fn name(&self) -> &'a str {
         self.key.splitn(4, '/').nth(3).unwrap_or_default()
     }
 
     /// Namespace and name.
-    pub fn whose(&self) -> (String, String) {
+    pub fn namespaced_name(&self) -> (String, String) {
         (self.namespace().to_owned(), self.name().to_owned())
     }
 
-    /// `group/plural`.
-    pub fn is_in(&self, prefix: &str) -> bool {
+    /// Whether the key starts with this `group/plural/` prefix.
+    pub fn has_prefix(&self, prefix: &str) -> bool {
         self.key.starts_with(prefix)
     }
 }
 
-impl<'a> From<&'a StoreEvent> for Change<'a> {
+impl<'a> From<&'a StoreEvent> for ObjectChange<'a> {
     fn from(event: &'a StoreEvent) -> Self {
-        Self { key: &event.key, now: event.now.as_ref(), before: event.before.as_ref() }
+        Self { key: &event.key, current: event.current.as_ref(), previous: event.previous.as_ref() }
     }
 }
 
-enum Ended {
+enum LoopEnd {
     Cancelled,
-    /// The watch has expired, or the store is closed; in the latter case it has nothing more to tell.
-    Lost {
+    /// The watch has expired or the store is closed; a closed store has no further events.
+    WatchLost {
         has_lived: bool,
     },
 }
 
-type Run<K> = BoxFuture<'static, (K, Result<Next<K>, Trouble>)>;
+type ReconcileRun<K> = BoxFuture<'static, (K, Result<ReconcileResult<K>, ControllerError>)>;
 
-struct Loop<C: Controller> {
+struct ControlLoop<C: Controller> {
     controller: Arc<C>,
-    queue: Queue<C::Key>,
-    running: FuturesUnordered<Run<C::Key>>,
+    queue: WorkQueue<C::Key>,
+    running: FuturesUnordered<ReconcileRun<C::Key>>,
 }
 
-/// Runs a controller until it is cancelled.
-pub async fn run<C: Controller>(controller: C, store: Store, cancel: CancellationToken) {
-    let mut this =
-        Loop { controller: Arc::new(controller), queue: Queue::default(), running: FuturesUnordered::new() };
-    let mut pause = SHORTEST_PAUSE;
+/// Runs a controller until cancelled.
+pub async fn run_controller<C: Controller>(controller: C, store: Store, cancel: CancellationToken) {
+    let mut this = ControlLoop {
+        controller: Arc::new(controller),
+        queue: WorkQueue::default(),
+        running: FuturesUnordered::new(),
+    };
+    let mut pause = MIN_RESUBSCRIBE_DELAY;
     loop {
         if let Some(changes) = this.subscribe(&store) {
-            match this.follow(changes, &cancel).await {
-                Ended::Cancelled => return,
-                Ended::Lost { has_lived: true } => pause = SHORTEST_PAUSE,
-                Ended::Lost { has_lived: false } => {}
+            match this.run_until_lost(changes, &cancel).await {
+                LoopEnd::Cancelled => return,
+                LoopEnd::WatchLost { has_lived: true } => pause = MIN_RESUBSCRIBE_DELAY,
+                LoopEnd::WatchLost { has_lived: false } => {}
             }
         }
-        tracing::debug!(controller = C::NAME, "the watch has ended; starting from a fresh snapshot");
+        tracing::debug!(controller = C::NAME, "watch ended, resyncing from a new snapshot");
         tokio::select! {
             () = cancel.cancelled() => return,
-            () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
+            () = tokio::time::sleep(pause) => pause = (pause * 2).min(MAX_RESUBSCRIBE_DELAY),
         }
     }
 }
 
-impl<C: Controller> Loop<C> {
+impl<C: Controller> ControlLoop<C> {
     fn subscribe(&mut self, store: &Store) -> Option<SelectAll<Pin<Box<Watch>>>> {
         let mut snapshot = Vec::new();
         let mut changes = SelectAll::new();
         for prefix in C::PREFIXES {
-            let part = store.list(prefix, &Page::default()).ok()?;
+            let part = store.list(prefix, &ListOptions::default()).ok()?;
             changes.push(Box::pin(store.watch(prefix, part.revision).ok()?));
             snapshot.extend(part.entries);
         }
         let now = Instant::now();
-        for key in self.controller.begin(&snapshot) {
+        for key in self.controller.keys_for_snapshot(&snapshot) {
             self.queue.add(key, now);
         }
         Some(changes)
     }
 
-    async fn follow(&mut self, mut changes: SelectAll<Pin<Box<Watch>>>, cancel: &CancellationToken) -> Ended {
+    async fn run_until_lost(
+        &mut self,
+        mut changes: SelectAll<Pin<Box<Watch>>>,
+        cancel: &CancellationToken,
+    ) -> LoopEnd {
         let mut has_lived = false;
         loop {
             self.start_due();
-            let due = if self.running.len() < AT_ONCE { self.queue.next_due() } else { None };
+            let due =
+                if self.running.len() < MAX_CONCURRENT_RECONCILES { self.queue.next_due() } else { None };
             tokio::select! {
-                () = cancel.cancelled() => return Ended::Cancelled,
+                () = cancel.cancelled() => return LoopEnd::Cancelled,
                 change = changes.next() => match change {
                     Some(Ok(event)) => {
                         has_lived = true;
-                        self.woken(&event);
+                        self.enqueue_change(&event);
                     }
-                    Some(Err(_)) | None => return Ended::Lost { has_lived },
+                    Some(Err(_)) | None => return LoopEnd::WatchLost { has_lived },
                 },
-                Some((key, outcome)) = self.running.next(), if !self.running.is_empty() => self.finished(key, outcome),
-                () = until(due), if due.is_some() => {}
+                Some((key, outcome)) = self.running.next(), if !self.running.is_empty() => self.finish_run(key, outcome),
+                () = sleep_until(due), if due.is_some() => {}
             }
         }
     }
 
     fn start_due(&mut self) {
         let now = Instant::now();
-        while self.running.len() < AT_ONCE {
+        while self.running.len() < MAX_CONCURRENT_RECONCILES {
             let Some(key) = self.queue.start(now) else { return };
             let controller = Arc::clone(&self.controller);
             self.running.push(Box::pin(async move {
@@ -188,32 +201,32 @@ impl<C: Controller> Loop<C> {
         }
     }
 
-    fn woken(&mut self, event: &StoreEvent) {
+    fn enqueue_change(&mut self, event: &StoreEvent) {
         let now = Instant::now();
-        for key in self.controller.wake(&event.into()) {
+        for key in self.controller.keys_for_change(&event.into()) {
             self.queue.add(key, now);
         }
     }
 
-    fn finished(&mut self, key: C::Key, outcome: Result<Next<C::Key>, Trouble>) {
+    fn finish_run(&mut self, key: C::Key, outcome: Result<ReconcileResult<C::Key>, ControllerError>) {
         let now = Instant::now();
         let ending = match outcome {
             Ok(next) => {
-                for other in next.also {
+                for other in next.enqueue {
                     self.queue.add(other, now);
                 }
-                next.again.map_or(Ending::Done, Ending::Again)
+                next.requeue_after.map_or(RunOutcome::Done, RunOutcome::RequeueAfter)
             }
             Err(trouble) => {
-                tracing::debug!(controller = C::NAME, ?key, %trouble, "trying again later");
-                Ending::Failed
+                tracing::debug!(controller = C::NAME, ?key, %trouble, "reconcile failed, requeued with backoff");
+                RunOutcome::Failed
             }
         };
         self.queue.finish(key, ending, now);
     }
 }
 
-async fn until(due: Option<Instant>) {
+async fn sleep_until(due: Option<Instant>) {
     match due {
         Some(due) => tokio::time::sleep_until(due).await,
         None => std::future::pending().await,

@@ -1,10 +1,10 @@
-//! Deployments: one replica set per template, and the way from one template to the next.
+//! Deployment controller: one `ReplicaSet` per pod template, and rollouts between templates.
 
 mod conditions;
-mod limits;
 mod plan;
-mod scale;
-mod set;
+mod proportional_scaling;
+mod replica_set;
+mod rollout_limits;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -13,65 +13,74 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use self::{
-    plan::{Plan, plan},
-    set::same_template,
+    plan::{DeploymentPlan, plan},
+    replica_set::same_template,
 };
 use super::{
-    api::{Api, PatchKind, Trouble, collection, object},
-    pods::{controller_of, controller_ref, number},
-    recorder::{Kind, Recorder},
-    run::{Change, Controller, Next},
-    selecting::{Key, Selecting, selector_in},
+    api_client::{ApiClient, ControllerError, PatchKind, collection_path, object_path},
+    control_loop::{Controller, ObjectChange, ReconcileResult},
+    event_recorder::{EventRecorder, EventType},
+    pod_state::{controller_of, controller_ref, int_at},
     selector::Selector,
-    view,
+    selector_index::{NamespacedName, SelectorIndex, workload_selector},
+    store_query,
 };
 use crate::{
     clock,
-    object::{Marks, Meta, at},
+    object::{IndexedMeta, MetaAccessor, get_path},
     store::Store,
 };
 
 const DEPLOYMENTS: &str = "apps/deployments/";
-const SETS: &str = "apps/replicasets/";
+const REPLICA_SETS: &str = "apps/replicasets/";
 const PODS: &str = "/pods/";
 
-/// See the module.
-pub struct Deployments {
-    api: Api,
+/// The deployment controller.
+pub struct DeploymentController {
+    api: ApiClient,
     store: Store,
-    recorder: Recorder,
-    selecting: Mutex<Selecting>,
+    recorder: EventRecorder,
+    selector_index: Mutex<SelectorIndex>,
 }
 
 fn selector_of(object: &Value) -> Option<Selector> {
-    at(object, &["spec", "selector"]).and_then(Selector::of).filter(|selector| !selector.is_empty())
+    get_path(object, &["spec", "selector"])
+        .and_then(Selector::from_value)
+        .filter(|selector| !selector.is_empty())
 }
 
-impl Deployments {
-    /// `api` writes, `store` is read, `recorder` tells people.
-    pub fn new(api: Api, store: Store, recorder: Recorder) -> Self {
-        Self { api, store, recorder, selecting: Mutex::default() }
+impl DeploymentController {
+    /// Writes through `api`, reads from `store`, records events with `recorder`.
+    pub fn new(api: ApiClient, store: Store, recorder: EventRecorder) -> Self {
+        Self { api, store, recorder, selector_index: Mutex::default() }
     }
 
-    /// Deployments that a set belongs to, or that may take it in.
-    fn deployments_of(&self, namespace: &str, set: &Marks) -> Vec<Key> {
-        let Some(owner) = set.controller() else { return self.selecting.lock().of(namespace, set) };
+    /// Deployments that control a `ReplicaSet` or may adopt it.
+    fn deployments_of_set(&self, namespace: &str, set: &IndexedMeta) -> Vec<NamespacedName> {
+        let Some(owner) = set.controller() else {
+            return self.selector_index.lock().selecting(namespace, set);
+        };
         let is_ours = &*owner.kind == "Deployment" && &*owner.api_version == "apps/v1";
         is_ours.then(|| (namespace.to_owned(), owner.name.to_string())).into_iter().collect()
     }
 
-    fn deployments_of_pod(&self, namespace: &str, pod: &Marks) -> Vec<Key> {
+    fn deployments_of_pod(&self, namespace: &str, pod: &IndexedMeta) -> Vec<NamespacedName> {
         let owner = pod.controller().filter(|owner| &*owner.kind == "ReplicaSet");
-        let set = owner.and_then(|owner| self.store.get(&format!("{SETS}{namespace}/{}", owner.name)));
-        set.map(|set| self.deployments_of(namespace, set.document.marks())).unwrap_or_default()
+        let set =
+            owner.and_then(|owner| self.store.get(&format!("{REPLICA_SETS}{namespace}/{}", owner.name)));
+        set.map(|set| self.deployments_of_set(namespace, set.document.indexed_meta())).unwrap_or_default()
     }
 
-    /// Takes in sets that fit and lets go of those that do not any more.
-    async fn claim(&self, deployment: &Value, selector: &Selector) -> Result<Vec<Value>, Trouble> {
+    /// Adopts matching `ReplicaSets` and releases those that no longer match.
+    async fn claim_sets(
+        &self,
+        deployment: &Value,
+        selector: &Selector,
+    ) -> Result<Vec<Value>, ControllerError> {
         let is_own = |set: &Value| controller_of(set).is_some_and(|owner| owner.uid == deployment.uid());
-        let prefix = format!("{SETS}{}/", deployment.namespace());
+        let prefix = format!("{REPLICA_SETS}{}/", deployment.namespace());
         let mut has_written = false;
-        for set in view::claimable(&self.store, &prefix, deployment.uid(), selector) {
+        for set in store_query::list_claimable(&self.store, &prefix, deployment.uid(), selector) {
             let fits = selector.matches(&set);
             let owner = if is_own(&set) && !fits {
                 json!({"$patch": "delete", "uid": deployment.uid()})
@@ -82,7 +91,7 @@ impl Deployments {
             };
             if !deployment.is_terminating() {
                 has_written = true;
-                let path = object("apps/v1", set.namespace(), "replicasets", set.name());
+                let path = object_path("apps/v1", set.namespace(), "replicasets", set.name());
                 let change = json!({"metadata": {"uid": set.uid(), "ownerReferences": [owner]}});
                 match self.api.patch(&path, PatchKind::Strategic, &change).await {
                     Err(trouble) if !trouble.is_not_found() && !trouble.is_invalid() => return Err(trouble),
@@ -90,24 +99,28 @@ impl Deployments {
                 }
             }
         }
-        tracing::trace!(has_written, deployment = deployment.name(), "sets are claimed");
-        let mut own = view::managed(&self.store, &prefix, [deployment.uid()]);
+        tracing::trace!(has_written, deployment = deployment.name(), "replica sets claimed");
+        let mut own = store_query::list_controlled(&self.store, &prefix, [deployment.uid()]);
         own.retain(|set| selector.matches(set));
         Ok(own)
     }
 
     fn pods(&self, deployment: &Value, sets: &[Value]) -> Vec<Value> {
         let prefix = format!("{PODS}{}/", deployment.namespace());
-        view::managed(&self.store, &prefix, sets.iter().map(Meta::uid))
+        store_query::list_controlled(&self.store, &prefix, sets.iter().map(MetaAccessor::uid))
     }
 
-    async fn carry_out(&self, deployment: &Value, plan: Plan) -> Result<Next<Key>, Trouble> {
-        let Plan { create, update, delete, status, told, again } = plan;
-        let sets = collection("apps/v1", deployment.namespace(), "replicasets");
+    async fn apply_plan(
+        &self,
+        deployment: &Value,
+        plan: DeploymentPlan,
+    ) -> Result<ReconcileResult<NamespacedName>, ControllerError> {
+        let DeploymentPlan { create, update, delete, status, events: told, requeue_after: again } = plan;
+        let sets = collection_path("apps/v1", deployment.namespace(), "replicasets");
         if let Some(set) = create {
             match self.api.create(&sets, &set).await {
-                Err(trouble) if trouble.is_namespace_terminating() => return Ok(Next::default()),
-                Err(trouble) => return self.not_created(deployment, &set, trouble).await,
+                Err(trouble) if trouble.is_namespace_terminating() => return Ok(ReconcileResult::default()),
+                Err(trouble) => return self.handle_create_error(deployment, &set, trouble).await,
                 Ok(_) => {}
             }
         }
@@ -125,30 +138,33 @@ impl Deployments {
             }
         }
         for text in told {
-            self.recorder.record(deployment, Kind::Normal, "ScalingReplicaSet", &text).await;
+            self.recorder.record(deployment, EventType::Normal, "ScalingReplicaSet", &text).await;
         }
         if let Some(changed) = status {
             self.write_status(&changed).await?;
         }
-        Ok(Next { again, also: Vec::new() })
+        Ok(ReconcileResult { requeue_after: again, enqueue: Vec::new() })
     }
 
-    /// The name may be taken by a set of another template: then the next one is made with another number.
-    async fn not_created(
+    /// On a hash collision with another template, `collisionCount` is incremented and the next name is tried.
+    async fn handle_create_error(
         &self,
         deployment: &Value,
         set: &Value,
-        trouble: Trouble,
-    ) -> Result<Next<Key>, Trouble> {
+        trouble: ControllerError,
+    ) -> Result<ReconcileResult<NamespacedName>, ControllerError> {
         let mut changed = deployment.clone();
         if trouble.is_already_exists() {
-            let present = view::get(&self.store, &format!("{SETS}{}/{}", set.namespace(), set.name()));
+            let present = store_query::get_object(
+                &self.store,
+                &format!("{REPLICA_SETS}{}/{}", set.namespace(), set.name()),
+            );
             let is_own = present.is_some_and(|present| {
                 controller_of(&present).is_some_and(|owner| owner.uid == deployment.uid())
                     && same_template(&present, deployment)
             });
             if !is_own {
-                let count = number(deployment, &["status", "collisionCount"]) + 1;
+                let count = int_at(deployment, &["status", "collisionCount"]) + 1;
                 changed["status"]["collisionCount"] = count.into();
                 self.write_status(&changed).await?;
             }
@@ -156,20 +172,22 @@ impl Deployments {
         }
         let text = format!("Failed to create new replica set \"{}\": {trouble}", set.name());
         if status::has_deadline(deployment) {
-            let mut conditions =
-                conditions::Conditions::of(changed.get("status").unwrap_or(&Value::Null), clock::now());
+            let mut conditions = conditions::DeploymentConditions::from_status(
+                changed.get("status").unwrap_or(&Value::Null),
+                clock::now(),
+            );
             conditions.set("Progressing", "False", "ReplicaSetCreateError", &text);
             conditions.write_into(&mut changed["status"]);
             if changed != *deployment {
                 self.write_status(&changed).await.ok();
             }
         }
-        self.recorder.record(deployment, Kind::Warning, "ReplicaSetCreateError", &text).await;
+        self.recorder.record(deployment, EventType::Warning, "ReplicaSetCreateError", &text).await;
         Err(trouble)
     }
 
-    async fn write_status(&self, deployment: &Value) -> Result<(), Trouble> {
-        let path = object("apps/v1", deployment.namespace(), "deployments", deployment.name());
+    async fn write_status(&self, deployment: &Value) -> Result<(), ControllerError> {
+        let path = object_path("apps/v1", deployment.namespace(), "deployments", deployment.name());
         match self.api.update(&format!("{path}/status"), deployment).await {
             Err(trouble) if !trouble.is_not_found() => Err(trouble),
             _ => Ok(()),
@@ -177,45 +195,54 @@ impl Deployments {
     }
 }
 
-impl Controller for Deployments {
-    type Key = Key;
+impl Controller for DeploymentController {
+    type Key = NamespacedName;
     const NAME: &'static str = "deployment-controller";
-    const PREFIXES: &'static [&'static str] = &[DEPLOYMENTS, SETS, PODS];
+    const PREFIXES: &'static [&'static str] = &[DEPLOYMENTS, REPLICA_SETS, PODS];
 
-    fn wake(&self, change: &Change<'_>) -> Vec<Key> {
-        if change.is_in(DEPLOYMENTS) {
-            let key = change.whose();
-            self.selecting.lock().set(&key, change.now.and_then(|entry| selector_in(&entry.document)));
+    fn keys_for_change(&self, change: &ObjectChange<'_>) -> Vec<NamespacedName> {
+        if change.has_prefix(DEPLOYMENTS) {
+            let key = change.namespaced_name();
+            self.selector_index
+                .lock()
+                .set(&key, change.current.and_then(|entry| workload_selector(&entry.document)));
             return vec![key];
         }
         let namespace = change.namespace();
-        if change.is_in(SETS) {
-            let states = [change.now, change.before].into_iter().flatten();
-            return states.flat_map(|set| self.deployments_of(namespace, set.document.marks())).collect();
+        if change.has_prefix(REPLICA_SETS) {
+            let states = [change.current, change.previous].into_iter().flatten();
+            return states
+                .flat_map(|set| self.deployments_of_set(namespace, set.document.indexed_meta()))
+                .collect();
         }
-        // What else happens to a pod is told by the status of its set; a vanished one may be waited for.
-        match (change.now, change.before) {
-            (None, Some(pod)) => self.deployments_of_pod(namespace, pod.document.marks()),
+        // Other pod changes show in the status of the ReplicaSet; a rollout may wait for a deleted pod.
+        match (change.current, change.previous) {
+            (None, Some(pod)) => self.deployments_of_pod(namespace, pod.document.indexed_meta()),
             _ => Vec::new(),
         }
     }
 
-    fn forget(&self) {
-        self.selecting.lock().clear();
+    fn reset(&self) {
+        self.selector_index.lock().clear();
     }
 
-    async fn reconcile(&self, (namespace, name): &Key) -> Result<Next<Key>, Trouble> {
-        let Some(deployment) = view::get(&self.store, &format!("{DEPLOYMENTS}{namespace}/{name}")) else {
-            return Ok(Next::default());
+    async fn reconcile(
+        &self,
+        (namespace, name): &NamespacedName,
+    ) -> Result<ReconcileResult<NamespacedName>, ControllerError> {
+        let Some(deployment) =
+            store_query::get_object(&self.store, &format!("{DEPLOYMENTS}{namespace}/{name}"))
+        else {
+            return Ok(ReconcileResult::default());
         };
         let Some(selector) = selector_of(&deployment) else {
             let text = "This deployment is selecting all pods. A non-empty selector is required.";
-            self.recorder.record(&deployment, Kind::Warning, "SelectingAll", text).await;
-            return Ok(Next::default());
+            self.recorder.record(&deployment, EventType::Warning, "SelectingAll", text).await;
+            return Ok(ReconcileResult::default());
         };
-        let sets = self.claim(&deployment, &selector).await?;
+        let sets = self.claim_sets(&deployment, &selector).await?;
         let pods = self.pods(&deployment, &sets);
         let plan = plan(deployment.clone(), sets, &pods, clock::now());
-        self.carry_out(&deployment, plan).await
+        self.apply_plan(&deployment, plan).await
     }
 }

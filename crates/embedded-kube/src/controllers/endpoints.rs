@@ -1,7 +1,7 @@
-//! Where the pods of a service are: endpoint slices, and the older `Endpoints` beside them.
+//! Endpoints controller: `EndpointSlices` and the legacy Endpoints of each Service.
 
-mod facts;
-mod plain;
+mod legacy_endpoints;
+mod pod_endpoint;
 mod slices;
 #[cfg(test)]
 mod tests;
@@ -12,16 +12,16 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use self::{facts::Triggers, slices::Changes};
+use self::{pod_endpoint::TriggerTimes, slices::SliceChanges};
 use super::{
-    api::{Api, Trouble, collection, object},
-    run::{Change, Controller, Next},
-    selecting::{Key, Selecting},
+    api_client::{ApiClient, ControllerError, collection_path, object_path},
+    control_loop::{Controller, ObjectChange, ReconcileResult},
     selector::Selector,
-    view,
+    selector_index::{NamespacedName, SelectorIndex},
+    store_query,
 };
 use crate::{
-    object::{Marks, Meta, MetaMut, at, at_mut, text},
+    object::{IndexedMeta, MetaAccessor, MetaAccessorMut, get_path, get_path_mut, str_at},
     store::{Entry, Store},
 };
 
@@ -30,35 +30,46 @@ const PODS: &str = "/pods/";
 const NODES: &str = "/nodes/";
 const ENDPOINTS: &str = "/endpoints/";
 const SLICES: &str = "discovery.k8s.io/endpointslices/";
-const TRIGGERED: &str = "endpoints.kubernetes.io/last-change-trigger-time";
+const TRIGGER_TIME_ANNOTATION: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 
-/// See the module.
-pub struct Endpoints {
-    slices: Api,
-    plain: Api,
+/// The endpoints controller.
+pub struct EndpointsController {
+    slices_api: ApiClient,
+    endpoints_api: ApiClient,
     store: Store,
-    triggers: Mutex<Triggers>,
-    selecting: Mutex<Selecting>,
+    triggers: Mutex<TriggerTimes>,
+    selector_index: Mutex<SelectorIndex>,
 }
 
 fn selector_of(service: &Value) -> Option<Selector> {
-    let selector = at(service, &["spec", "selector"]).filter(|selector| selector.is_object())?;
-    if text(service, &["spec", "type"]) == "ExternalName" { None } else { Selector::of_labels(selector) }
+    let selector = get_path(service, &["spec", "selector"]).filter(|selector| selector.is_object())?;
+    if str_at(service, &["spec", "type"]) == "ExternalName" {
+        None
+    } else {
+        Selector::from_match_labels(selector)
+    }
 }
 
-impl Endpoints {
-    /// `slices` writes slices, `plain` writes `Endpoints`.
-    pub fn new(slices: Api, plain: Api, store: Store) -> Self {
-        Self { slices, plain, store, triggers: Mutex::default(), selecting: Mutex::default() }
+impl EndpointsController {
+    /// `slices` writes `EndpointSlices`, `plain` writes Endpoints.
+    pub fn new(slices_api: ApiClient, endpoints_api: ApiClient, store: Store) -> Self {
+        Self {
+            slices_api,
+            endpoints_api,
+            store,
+            triggers: Mutex::default(),
+            selector_index: Mutex::default(),
+        }
     }
 
-    /// The nodes of these pods, as far as they are known, each with its zone.
+    /// Zones of the nodes that these pods run on, for nodes that exist.
     fn zones(&self, pods: &[Value]) -> HashMap<String, String> {
-        let names: HashSet<&str> = pods.iter().map(|pod| text(pod, &["spec", "nodeName"])).collect();
-        let zone = |node: &Marks| node.label("topology.kubernetes.io/zone").unwrap_or_default().to_owned();
+        let names: HashSet<&str> = pods.iter().map(|pod| str_at(pod, &["spec", "nodeName"])).collect();
+        let zone =
+            |node: &IndexedMeta| node.label("topology.kubernetes.io/zone").unwrap_or_default().to_owned();
         let nodes = names.into_iter().filter_map(|name| {
             let node = self.store.get(&format!("{NODES}/{name}"))?;
-            Some((name.to_owned(), zone(node.document.marks())))
+            Some((name.to_owned(), zone(node.document.indexed_meta())))
         });
         nodes.collect()
     }
@@ -68,26 +79,29 @@ impl Endpoints {
         service: &Value,
         pods: &[Value],
         triggered: Option<Timestamp>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ControllerError> {
         let (namespace, name) = (service.namespace(), service.name());
-        let own = Selector::having(&[(slices::SERVICE, name), (slices::MANAGED_BY, slices::MANAGER)]);
-        let present = view::selected(&self.store, &format!("{SLICES}{namespace}/"), &own);
-        let changes = slices::plan(service, pods, present, &self.zones(pods));
-        let Changes { create, update, delete, without_node } = changes;
-        let path = collection("discovery.k8s.io/v1", namespace, "endpointslices");
+        let own = Selector::with_labels(&[
+            (slices::SERVICE_NAME_LABEL, name),
+            (slices::MANAGED_BY, slices::MANAGER),
+        ]);
+        let present = store_query::list_selected(&self.store, &format!("{SLICES}{namespace}/"), &own);
+        let changes = slices::plan_slices(service, pods, present, &self.zones(pods));
+        let SliceChanges { create, update, delete, without_node } = changes;
+        let path = collection_path("discovery.k8s.io/v1", namespace, "endpointslices");
         for mut slice in create {
-            annotate(&mut slice, triggered);
-            ignore_terminating(self.slices.create(&path, &slice).await)?;
+            set_trigger_time(&mut slice, triggered);
+            ignore_terminating(self.slices_api.create(&path, &slice).await)?;
         }
         for mut slice in update {
-            annotate(&mut slice, triggered);
-            self.slices.update(&format!("{path}/{}", slice.name()), &slice).await?;
+            set_trigger_time(&mut slice, triggered);
+            self.slices_api.update(&format!("{path}/{}", slice.name()), &slice).await?;
         }
         for name in delete {
-            gone(self.slices.delete(&format!("{path}/{name}"), &json!({})).await)?;
+            ignore_not_found(self.slices_api.delete(&format!("{path}/{name}"), &json!({})).await)?;
         }
         match without_node.first() {
-            Some(pod) => Err(Trouble::Several(format!("the node of pod {pod} is not known"))),
+            Some(pod) => Err(ControllerError::Aggregate(format!("the node of pod {pod} is not known"))),
             None => Ok(()),
         }
     }
@@ -97,97 +111,113 @@ impl Endpoints {
         service: &Value,
         pods: &[Value],
         triggered: Option<Timestamp>,
-    ) -> Result<(), Trouble> {
-        let present =
-            view::get(&self.store, &format!("{ENDPOINTS}{}/{}", service.namespace(), service.name()));
+    ) -> Result<(), ControllerError> {
+        let present = store_query::get_object(
+            &self.store,
+            &format!("{ENDPOINTS}{}/{}", service.namespace(), service.name()),
+        );
         let is_new = present.is_none();
-        let Some(mut endpoints) = plain::plan(service, pods, present.as_ref()) else { return Ok(()) };
-        annotate(&mut endpoints, triggered);
-        let path = collection("v1", service.namespace(), "endpoints");
+        let Some(mut endpoints) = legacy_endpoints::plan_endpoints(service, pods, present.as_ref()) else {
+            return Ok(());
+        };
+        set_trigger_time(&mut endpoints, triggered);
+        let path = collection_path("v1", service.namespace(), "endpoints");
         if is_new {
-            ignore_terminating(self.plain.create(&path, &endpoints).await)
+            ignore_terminating(self.endpoints_api.create(&path, &endpoints).await)
         } else {
-            self.plain.update(&format!("{path}/{}", service.name()), &endpoints).await.map(drop)
+            self.endpoints_api.update(&format!("{path}/{}", service.name()), &endpoints).await.map(drop)
         }
     }
 }
 
-fn annotate(object: &mut Value, triggered: Option<Timestamp>) {
+fn set_trigger_time(object: &mut Value, triggered: Option<Timestamp>) {
     if let Some(time) = triggered {
-        if let Some(place) = at_mut(object, &["metadata", "annotations", TRIGGERED]) {
+        if let Some(place) = get_path_mut(object, &["metadata", "annotations", TRIGGER_TIME_ANNOTATION]) {
             *place = time.to_string().into();
         }
     } else if let Some(notes) = object.get_mut("metadata").and_then(|meta| meta.get_mut("annotations")) {
-        notes.drop_field(TRIGGERED);
+        notes.drop_field(TRIGGER_TIME_ANNOTATION);
     }
 }
 
-fn ignore_terminating(outcome: Result<Value, Trouble>) -> Result<(), Trouble> {
+fn ignore_terminating(outcome: Result<Value, ControllerError>) -> Result<(), ControllerError> {
     match outcome {
         Err(trouble) if trouble.is_namespace_terminating() => Ok(()),
         other => other.map(drop),
     }
 }
 
-fn gone(outcome: Result<(), Trouble>) -> Result<(), Trouble> {
+fn ignore_not_found(outcome: Result<(), ControllerError>) -> Result<(), ControllerError> {
     match outcome {
         Err(trouble) if trouble.is_not_found() => Ok(()),
         other => other,
     }
 }
 
-impl Controller for Endpoints {
-    type Key = Key;
+impl Controller for EndpointsController {
+    type Key = NamespacedName;
     const NAME: &'static str = "endpointslice-controller";
     const PREFIXES: &'static [&'static str] = &[SERVICES, PODS, NODES, ENDPOINTS, SLICES];
 
-    fn wake(&self, change: &Change<'_>) -> Vec<Key> {
+    fn keys_for_change(&self, change: &ObjectChange<'_>) -> Vec<NamespacedName> {
         let namespace = change.namespace();
-        let states =
-            || [change.now, change.before].into_iter().flatten().map(|entry: &Entry| entry.document.marks());
-        if change.is_in(PODS) {
-            let selecting = self.selecting.lock();
-            return states().flat_map(|pod| selecting.of(namespace, pod)).collect();
+        let states = || {
+            [change.current, change.previous]
+                .into_iter()
+                .flatten()
+                .map(|entry: &Entry| entry.document.indexed_meta())
+        };
+        if change.has_prefix(PODS) {
+            let selecting = self.selector_index.lock();
+            return states().flat_map(|pod| selecting.selecting(namespace, pod)).collect();
         }
-        if change.is_in(NODES) {
-            // What a node says of itself does not matter, only that it is there.
-            let is_news = change.before.is_none() || change.now.is_none();
-            return if is_news { self.selecting.lock().all() } else { Vec::new() };
+        if change.has_prefix(NODES) {
+            // Only the existence of a node matters, not its status.
+            let is_news = change.previous.is_none() || change.current.is_none();
+            return if is_news { self.selector_index.lock().all_keys() } else { Vec::new() };
         }
-        if change.is_in(SLICES) {
-            let is_ours = |slice: &&Marks| slice.label(slices::MANAGED_BY) == Some(slices::MANAGER);
-            let names = states().filter(is_ours).filter_map(|slice| slice.label(slices::SERVICE));
+        if change.has_prefix(SLICES) {
+            let is_ours = |slice: &&IndexedMeta| slice.label(slices::MANAGED_BY) == Some(slices::MANAGER);
+            let names = states().filter(is_ours).filter_map(|slice| slice.label(slices::SERVICE_NAME_LABEL));
             return names.map(|name| (namespace.to_owned(), name.to_owned())).collect();
         }
-        let key = change.whose();
-        if change.is_in(SERVICES) {
-            let service = change.now.map(|entry| entry.document.value());
-            self.selecting.lock().set(&key, service.as_ref().and_then(selector_of));
+        let key = change.namespaced_name();
+        if change.has_prefix(SERVICES) {
+            let service = change.current.map(|entry| entry.document.value());
+            self.selector_index.lock().set(&key, service.as_ref().and_then(selector_of));
         }
         vec![key]
     }
 
-    fn forget(&self) {
-        self.selecting.lock().clear();
+    fn reset(&self) {
+        self.selector_index.lock().clear();
     }
 
-    async fn reconcile(&self, key: &Key) -> Result<Next<Key>, Trouble> {
+    async fn reconcile(
+        &self,
+        key: &NamespacedName,
+    ) -> Result<ReconcileResult<NamespacedName>, ControllerError> {
         let (namespace, name) = key;
-        let Some(service) = view::get(&self.store, &format!("{SERVICES}{namespace}/{name}")) else {
+        let Some(service) = store_query::get_object(&self.store, &format!("{SERVICES}{namespace}/{name}"))
+        else {
             self.triggers.lock().forget(key);
             if self.store.get(&format!("{ENDPOINTS}{namespace}/{name}")).is_some() {
-                gone(self.plain.delete(&object("v1", namespace, "endpoints", name), &json!({})).await)?;
+                ignore_not_found(
+                    self.endpoints_api
+                        .delete(&object_path("v1", namespace, "endpoints", name), &json!({}))
+                        .await,
+                )?;
             }
-            return Ok(Next::default());
+            return Ok(ReconcileResult::default());
         };
-        let Some(selector) = selector_of(&service) else { return Ok(Next::default()) };
-        let pods = view::selected(&self.store, &format!("{PODS}{namespace}/"), &selector);
-        let triggered = self.triggers.lock().look(&service, &pods);
+        let Some(selector) = selector_of(&service) else { return Ok(ReconcileResult::default()) };
+        let pods = store_query::list_selected(&self.store, &format!("{PODS}{namespace}/"), &selector);
+        let triggered = self.triggers.lock().observe(&service, &pods);
         let (slices, endpoints) = futures::join!(
             self.write_slices(&service, &pods, triggered),
             self.write_endpoints(&service, &pods, triggered)
         );
         slices.and(endpoints)?;
-        Ok(Next::default())
+        Ok(ReconcileResult::default())
     }
 }

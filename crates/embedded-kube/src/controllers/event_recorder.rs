@@ -1,51 +1,51 @@
-//! Events about objects, as the controllers of a real cluster leave them. Best effort: a lost event is no trouble.
+//! Records Events as the controllers of a real cluster do. Best effort: a lost Event is not an error.
 
 use std::{collections::HashMap, sync::Arc};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::api::{Api, PatchKind, collection, object};
+use super::api_client::{ApiClient, PatchKind, collection_path, object_path};
 use crate::{
     clock,
-    object::{Meta, text},
+    object::{MetaAccessor, str_at},
 };
 
-const REMEMBERED: usize = 1024;
+const MAX_RECENT_EVENTS: usize = 1024;
 
-/// Kind of an event.
+/// Type of an Event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// As it should be.
+pub enum EventType {
+    /// Expected operation.
     Normal,
-    /// Somebody should look at it.
+    /// A problem.
     Warning,
 }
 
-type Seen = HashMap<[String; 3], (String, u64)>;
+type RecentEvents = HashMap<[String; 3], (String, u64)>;
 
-/// See the module.
+/// Records Events of one controller.
 #[derive(Clone)]
-pub struct Recorder {
-    api: Api,
+pub struct EventRecorder {
+    api: ApiClient,
     component: &'static str,
-    seen: Arc<Mutex<Seen>>,
+    recent: Arc<Mutex<RecentEvents>>,
 }
 
-impl Recorder {
-    /// For the controller of this name.
-    pub fn new(api: Api, component: &'static str) -> Self {
-        Self { api, component, seen: Arc::default() }
+impl EventRecorder {
+    /// A recorder for the controller of this name.
+    pub fn new(api: ApiClient, component: &'static str) -> Self {
+        Self { api, component, recent: Arc::default() }
     }
 
-    /// Writes an event about an object; the same event again only counts up.
-    pub async fn record(&self, about: &Value, kind: Kind, reason: &str, message: &str) {
+    /// Records an Event about an object; a repeated Event increments its count.
+    pub async fn record(&self, about: &Value, kind: EventType, reason: &str, message: &str) {
         let namespace = if about.namespace().is_empty() { "default" } else { about.namespace() };
         let now = clock::now();
         let same = [about.uid().to_owned(), reason.to_owned(), message.to_owned()];
-        if let Some((name, count)) = self.count(&same) {
-            let path = object("v1", namespace, "events", &name);
-            let change = json!({"count": count, "lastTimestamp": clock::seconds(now)});
+        if let Some((name, count)) = self.increment_count(&same) {
+            let path = object_path("v1", namespace, "events", &name);
+            let change = json!({"count": count, "lastTimestamp": clock::format_time(now)});
             if self.api.patch(&path, PatchKind::Merge, &change).await.is_ok() {
                 return;
             }
@@ -55,32 +55,32 @@ impl Recorder {
             "kind": "Event", "apiVersion": "v1",
             "metadata": {"name": name, "namespace": namespace},
             "involvedObject": {
-                "kind": text(about, &["kind"]), "apiVersion": text(about, &["apiVersion"]),
+                "kind": str_at(about, &["kind"]), "apiVersion": str_at(about, &["apiVersion"]),
                 "namespace": about.namespace(), "name": about.name(), "uid": about.uid(),
                 "resourceVersion": about.resource_version(),
             },
             "reason": reason, "message": message,
             "source": {"component": self.component},
-            "firstTimestamp": clock::seconds(now), "lastTimestamp": clock::seconds(now), "count": 1,
-            "type": match kind { Kind::Normal => "Normal", Kind::Warning => "Warning" },
+            "firstTimestamp": clock::format_time(now), "lastTimestamp": clock::format_time(now), "count": 1,
+            "type": match kind { EventType::Normal => "Normal", EventType::Warning => "Warning" },
             "eventTime": null, "reportingComponent": self.component, "reportingInstance": "",
         });
-        match self.api.create(&collection("v1", namespace, "events"), &event).await {
+        match self.api.create(&collection_path("v1", namespace, "events"), &event).await {
             Ok(_) => self.remember(same, name),
-            Err(trouble) => tracing::debug!(%trouble, reason, "an event was lost"),
+            Err(trouble) => tracing::debug!(%trouble, reason, "failed to record event"),
         }
     }
 
-    fn count(&self, same: &[String; 3]) -> Option<(String, u64)> {
-        let mut seen = self.seen.lock();
+    fn increment_count(&self, same: &[String; 3]) -> Option<(String, u64)> {
+        let mut seen = self.recent.lock();
         let (name, count) = seen.get_mut(same)?;
         *count += 1;
         Some((name.clone(), *count))
     }
 
     fn remember(&self, same: [String; 3], name: String) {
-        let mut seen = self.seen.lock();
-        if seen.len() >= REMEMBERED {
+        let mut seen = self.recent.lock();
+        if seen.len() >= MAX_RECENT_EVENTS {
             seen.clear();
         }
         seen.insert(same, (name, 1));

@@ -1,19 +1,19 @@
-//! What controllers ask of a pod. No I/O.
+//! Pod state as the controllers see it. No I/O.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::collector::OwnerRef;
-use crate::object::{Meta, at, text};
+use super::garbage_collector::OwnerRef;
+use crate::object::{MetaAccessor, get_path, str_at};
 
-/// The owner that manages an object.
+/// The controlling owner reference of an object.
 pub fn controller_of(object: &Value) -> Option<OwnerRef> {
-    let owners = at(object, &["metadata", "ownerReferences"])?.as_array()?;
+    let owners = get_path(object, &["metadata", "ownerReferences"])?.as_array()?;
     owners.iter().filter_map(|owner| OwnerRef::deserialize(owner).ok()).find(|owner| owner.is_controller)
 }
 
-/// A reference to the object that manages another.
+/// Builds a controller owner reference.
 pub fn controller_ref(owner: &Value, api_version: &str, kind: &str) -> Value {
     json!({
         "apiVersion": api_version, "kind": kind, "name": owner.name(), "uid": owner.uid(),
@@ -21,33 +21,33 @@ pub fn controller_ref(owner: &Value, api_version: &str, kind: &str) -> Value {
     })
 }
 
-/// Has run to its end.
+/// Whether the pod has succeeded or failed.
 pub fn is_terminal(pod: &Value) -> bool {
-    matches!(text(pod, &["status", "phase"]), "Succeeded" | "Failed")
+    matches!(str_at(pod, &["status", "phase"]), "Succeeded" | "Failed")
 }
 
-/// Counts as a replica.
+/// Whether the pod counts as a replica.
 pub fn is_active(pod: &Value) -> bool {
     !is_terminal(pod) && !pod.is_terminating()
 }
 
 fn ready_condition(pod: &Value) -> Option<&Value> {
-    let conditions = at(pod, &["status", "conditions"])?.as_array()?;
-    conditions.iter().find(|condition| text(condition, &["type"]) == "Ready")
+    let conditions = get_path(pod, &["status", "conditions"])?.as_array()?;
+    conditions.iter().find(|condition| str_at(condition, &["type"]) == "Ready")
 }
 
-/// Serves.
+/// Whether the pod is ready.
 pub fn is_ready(pod: &Value) -> bool {
-    ready_condition(pod).is_some_and(|condition| text(condition, &["status"]) == "True")
+    ready_condition(pod).is_some_and(|condition| str_at(condition, &["status"]) == "True")
 }
 
-/// Since when it serves, if it does and says so.
+/// When the pod became ready, if it is ready and the condition has a time.
 pub fn ready_since(pod: &Value) -> Option<Timestamp> {
     let condition = ready_condition(pod).filter(|_| is_ready(pod))?;
-    text(condition, &["lastTransitionTime"]).parse().ok()
+    str_at(condition, &["lastTransitionTime"]).parse().ok()
 }
 
-/// How long until a pod that serves counts as available; zero if it does now, `None` if it does not serve.
+/// Time until a ready pod counts as available: zero if it is available, `None` if it is not ready.
 pub fn available_in(pod: &Value, min_ready_seconds: i64, now: Timestamp) -> Option<SignedDuration> {
     if !is_ready(pod) {
         return None;
@@ -59,9 +59,9 @@ pub fn available_in(pod: &Value, min_ready_seconds: i64, now: Timestamp) -> Opti
     Some((SignedDuration::from_secs(min_ready_seconds) - since).max(SignedDuration::ZERO))
 }
 
-/// A whole number by path; 0 where there is none.
-pub fn number(object: &Value, path: &[&str]) -> i64 {
-    at(object, path).and_then(Value::as_i64).unwrap_or_default()
+/// Reads an integer by path; 0 if missing.
+pub fn int_at(object: &Value, path: &[&str]) -> i64 {
+    get_path(object, path).and_then(Value::as_i64).unwrap_or_default()
 }
 
 #[cfg(test)]

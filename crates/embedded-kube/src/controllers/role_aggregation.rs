@@ -1,15 +1,15 @@
-//! Cluster roles that are made of others: their rules are those of all roles that the aggregation rule selects.
+//! `ClusterRole` aggregation: sets the rules of a role to those of all roles that its aggregation rule selects.
 
 use serde_json::{Value, json};
 
 use super::{
-    api::{Api, PatchKind, Trouble, object},
-    run::{Change, Controller, Next},
+    api_client::{ApiClient, ControllerError, PatchKind, object_path},
+    control_loop::{Controller, ObjectChange, ReconcileResult},
     selector::Selector,
-    view,
+    store_query,
 };
 use crate::{
-    object::{Meta, at},
+    object::{MetaAccessor, get_path},
     store::Store,
 };
 
@@ -17,35 +17,37 @@ const API_VERSION: &str = "rbac.authorization.k8s.io/v1";
 const PREFIX: &str = "rbac.authorization.k8s.io/clusterroles/";
 const MANAGER: &str = "clusterrole-aggregation-controller";
 
-/// See the module.
-pub struct Roles {
-    /// For writing.
-    pub api: Api,
-    /// For reading.
+/// The cluster role aggregation controller.
+pub struct RoleAggregation {
+    /// API client for writes.
+    pub api: ApiClient,
+    /// Store to read from.
     pub store: Store,
 }
 
-impl Controller for Roles {
-    /// There is one key: any role may be part of any other.
+impl Controller for RoleAggregation {
+    /// A single key: any role may be part of any other.
     type Key = ();
     const NAME: &'static str = MANAGER;
     const PREFIXES: &'static [&'static str] = &[PREFIX];
 
-    fn wake(&self, _: &Change<'_>) -> Vec<()> {
+    fn keys_for_change(&self, _: &ObjectChange<'_>) -> Vec<()> {
         vec![()]
     }
 
-    async fn reconcile(&self, (): &()) -> Result<Next<()>, Trouble> {
-        let all = view::list(&self.store, PREFIX);
-        let mut outcome = Ok(Next::default());
-        for role in all.iter().filter(|role| at(role, &["aggregationRule"]).is_some_and(Value::is_object)) {
-            let rules = aggregated(role, &all);
+    async fn reconcile(&self, (): &()) -> Result<ReconcileResult<()>, ControllerError> {
+        let all = store_query::list_objects(&self.store, PREFIX);
+        let mut outcome = Ok(ReconcileResult::default());
+        for role in
+            all.iter().filter(|role| get_path(role, &["aggregationRule"]).is_some_and(Value::is_object))
+        {
+            let rules = aggregated_rules(role, &all);
             let present =
-                at(role, &["rules"]).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+                get_path(role, &["rules"]).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
             if present == rules.as_slice() {
                 continue;
             }
-            let path = object(API_VERSION, "", "clusterroles", role.name());
+            let path = object_path(API_VERSION, "", "clusterroles", role.name());
             let path = format!("{path}?fieldManager={MANAGER}&force=true");
             let wished = json!({
                 "apiVersion": API_VERSION, "kind": "ClusterRole", "metadata": {"name": role.name()}, "rules": rules,
@@ -59,14 +61,14 @@ impl Controller for Roles {
     }
 }
 
-/// The rules of all selected roles, by the order of selectors and then of names, each once.
-fn aggregated(role: &Value, all: &[Value]) -> Vec<Value> {
-    let selectors = at(role, &["aggregationRule", "clusterRoleSelectors"]).and_then(Value::as_array);
+/// Rules of all selected roles, ordered by selector and then by name, without duplicates.
+fn aggregated_rules(role: &Value, all: &[Value]) -> Vec<Value> {
+    let selectors = get_path(role, &["aggregationRule", "clusterRoleSelectors"]).and_then(Value::as_array);
     let mut rules = Vec::new();
     for selector in selectors.into_iter().flatten() {
-        let Some(selector) = Selector::of(selector) else { continue };
+        let Some(selector) = Selector::from_value(selector) else { continue };
         let parts = all.iter().filter(|part| part.name() != role.name() && selector.matches(part));
-        for rule in parts.filter_map(|part| at(part, &["rules"])?.as_array()).flatten() {
+        for rule in parts.filter_map(|part| get_path(part, &["rules"])?.as_array()).flatten() {
             if !rules.contains(rule) {
                 rules.push(rule.clone());
             }
@@ -96,6 +98,6 @@ mod tests {
             part("d", "z", "watch"),
             whole.clone(),
         ];
-        assert_eq!(aggregated(&whole, &roles), [json!({"verbs": ["list"]}), json!({"verbs": ["get"]})]);
+        assert_eq!(aggregated_rules(&whole, &roles), [json!({"verbs": ["list"]}), json!({"verbs": ["get"]})]);
     }
 }

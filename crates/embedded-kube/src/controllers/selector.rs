@@ -5,11 +5,11 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 use crate::{
-    object::{Marks, Meta},
-    store::Mark,
+    object::{IndexedMeta, MetaAccessor},
+    store::IndexTerm,
 };
 
-/// See the module.
+/// A parsed `LabelSelector`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Selector {
@@ -34,45 +34,45 @@ enum Operator {
 }
 
 impl Selector {
-    /// `None` if it is not a selector.
-    pub fn of(selector: &Value) -> Option<Self> {
+    /// `None` if the value is not a selector.
+    pub fn from_value(selector: &Value) -> Option<Self> {
         Self::deserialize(selector).ok()
     }
 
-    /// From plain labels, as services have them.
-    pub fn of_labels(labels: &Value) -> Option<Self> {
+    /// From plain labels, as Services have them.
+    pub fn from_match_labels(labels: &Value) -> Option<Self> {
         let match_labels = BTreeMap::deserialize(labels).ok()?;
         Some(Self { match_labels, match_expressions: Vec::new() })
     }
 
-    /// Everything that has these labels.
-    pub fn having(labels: &[(&str, &str)]) -> Self {
+    /// Requires these labels.
+    pub fn with_labels(labels: &[(&str, &str)]) -> Self {
         let owned = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         Self { match_labels: owned.collect(), match_expressions: Vec::new() }
     }
 
-    /// Selects everything, which for a controller means that somebody made a mistake.
+    /// Whether it matches everything, which controllers treat as a mistake.
     pub fn is_empty(&self) -> bool {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }
 
-    /// Whether an object's labels are selected.
+    /// Whether the labels of an object match.
     pub fn matches(&self, object: &Value) -> bool {
-        self.holds(|key| object.label(key))
+        self.matches_labels(|key| object.label(key))
     }
 
-    /// The same for what is kept beside a stored object.
-    pub fn selects(&self, marks: &Marks) -> bool {
-        self.holds(|key| marks.label(key))
+    /// As `matches`, for the indexed metadata of a stored object.
+    pub fn matches_meta(&self, marks: &IndexedMeta) -> bool {
+        self.matches_labels(|key| marks.label(key))
     }
 
-    fn holds<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+    fn matches_labels<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         self.match_labels.iter().all(|(key, value)| label(key) == Some(value))
-            && self.match_expressions.iter().all(|expression| expression.holds(label(&expression.key)))
+            && self.match_expressions.iter().all(|expression| expression.matches(label(&expression.key)))
     }
 
-    /// Labels that everything selected has.
-    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+    /// Labels that every matching object has.
+    pub fn required_labels(&self) -> impl Iterator<Item = (&str, &str)> {
         let named = self.match_labels.iter().map(|(key, value)| (key.as_str(), value.as_str()));
         let listed = self.match_expressions.iter().filter_map(|expression| {
             match (expression.operator, expression.values.as_slice()) {
@@ -83,14 +83,14 @@ impl Selector {
         named.chain(listed)
     }
 
-    /// What the store finds all that is selected by.
-    pub fn marks(&self) -> Vec<Mark<'_>> {
-        self.labels().map(|(key, value)| Mark::Label(key, value)).collect()
+    /// Index terms that every matching object has.
+    pub fn index_terms(&self) -> Vec<IndexTerm<'_>> {
+        self.required_labels().map(|(key, value)| IndexTerm::Label(key, value)).collect()
     }
 }
 
 impl Expression {
-    fn holds(&self, value: Option<&str>) -> bool {
+    fn matches(&self, value: Option<&str>) -> bool {
         let is_listed = value.is_some_and(|value| self.values.iter().any(|one| one == value));
         match self.operator {
             Operator::In => is_listed,
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn labels_and_expressions_must_all_hold() {
-        let selector = Selector::of(&json!({
+        let selector = Selector::from_value(&json!({
             "matchLabels": {"app": "web"},
             "matchExpressions": [
                 {"key": "tier", "operator": "In", "values": ["a", "b"]},
@@ -124,13 +124,15 @@ mod tests {
         assert!(!selector.matches(&object(json!({"app": "web"}))));
         assert!(!selector.matches(&object(json!({"app": "web", "tier": "b", "zone": "z"}))));
         assert!(!selector.matches(&object(json!({"app": "web", "tier": "b", "old": ""}))));
-        assert!(Selector::of(&json!({"matchExpressions": [{"key": "a", "operator": "Near"}]})).is_none());
-        assert!(Selector::of(&json!({})).unwrap().is_empty());
+        assert!(
+            Selector::from_value(&json!({"matchExpressions": [{"key": "a", "operator": "Near"}]})).is_none()
+        );
+        assert!(Selector::from_value(&json!({})).unwrap().is_empty());
     }
 
     #[test]
     fn what_everything_selected_must_have_is_told() {
-        let selector = Selector::of(&json!({
+        let selector = Selector::from_value(&json!({
             "matchLabels": {"app": "web"},
             "matchExpressions": [
                 {"key": "tier", "operator": "In", "values": ["a"]},
@@ -139,6 +141,6 @@ mod tests {
             ],
         }))
         .unwrap();
-        assert_eq!(selector.labels().collect::<Vec<_>>(), [("app", "web"), ("tier", "a")]);
+        assert_eq!(selector.required_labels().collect::<Vec<_>>(), [("app", "web"), ("tier", "a")]);
     }
 }

@@ -1,6 +1,6 @@
-//! Whose selectors mean an object: a selector the other way round. No I/O.
+//! Reverse selector index: finds the objects whose selectors match a given object. No I/O.
 //!
-//! A pod changes many times, and each time it has to be known which of a thousand services it belongs to.
+//! A pod changes many times, and each change must be mapped to the few of possibly a thousand services that select it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,33 +8,33 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::selector::Selector;
-use crate::object::{Document, Marks};
+use crate::object::{Document, IndexedMeta};
 
-/// Namespace and name of whoever selects.
-pub type Key = (String, String);
+/// Namespace and name of the selecting object.
+pub type NamespacedName = (String, String);
 
-/// See the module.
+/// Selectors by namespace and label.
 #[derive(Debug, Default)]
-pub struct Selecting {
-    namespaces: HashMap<String, Namespace>,
+pub struct SelectorIndex {
+    namespaces: HashMap<String, NamespaceIndex>,
 }
 
 #[derive(Debug, Default)]
-struct Namespace {
-    selectors: HashMap<String, (Selector, Place)>,
+struct NamespaceIndex {
+    selectors: HashMap<String, (Selector, IndexLabel)>,
     by_label: HashMap<Label, BTreeSet<String>>,
-    /// Those that ask for no label with a value.
-    others: BTreeSet<String>,
+    /// Names whose selector requires no label value.
+    unlabelled: BTreeSet<String>,
 }
 
 type Label = (String, String);
 
-/// Where a name is kept: at one label of its selector, so that it is found once.
-type Place = Option<Label>;
+/// The label under which a name is indexed: one label per selector, so that it is found once.
+type IndexLabel = Option<Label>;
 
-impl Selecting {
-    /// What somebody selects now; `None` for nothing, or if there is nobody any more.
-    pub fn set(&mut self, (namespace, name): &Key, selector: Option<Selector>) {
+impl SelectorIndex {
+    /// Sets the selector of an object; `None` removes it.
+    pub fn set(&mut self, (namespace, name): &NamespacedName, selector: Option<Selector>) {
         let place = self.namespaces.entry(namespace.clone()).or_default();
         place.remove(name);
         match selector {
@@ -44,34 +44,36 @@ impl Selecting {
         }
     }
 
-    /// Whoever selects an object of a namespace.
-    pub fn of(&self, namespace: &str, marks: &Marks) -> Vec<Key> {
+    /// Objects whose selector matches an object of this namespace.
+    pub fn selecting(&self, namespace: &str, marks: &IndexedMeta) -> Vec<NamespacedName> {
         let Some(place) = self.namespaces.get(namespace) else { return Vec::new() };
         let labels = marks.labels().into_iter().flatten();
         let labels = labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
         let listed = labels.filter_map(|label| place.by_label.get(&label)).flatten();
         listed
-            .chain(&place.others)
-            .filter(|name| place.selectors.get(*name).is_some_and(|(selector, _)| selector.selects(marks)))
+            .chain(&place.unlabelled)
+            .filter(|name| {
+                place.selectors.get(*name).is_some_and(|(selector, _)| selector.matches_meta(marks))
+            })
             .map(|name| (namespace.to_owned(), name.clone()))
             .collect()
     }
 
-    /// Whoever selects anything.
-    pub fn all(&self) -> Vec<Key> {
-        let names = |(namespace, place): (&String, &Namespace)| {
+    /// All indexed objects.
+    pub fn all_keys(&self) -> Vec<NamespacedName> {
+        let names = |(namespace, place): (&String, &NamespaceIndex)| {
             place.selectors.keys().map(|name| (namespace.clone(), name.clone())).collect::<Vec<_>>()
         };
         self.namespaces.iter().flat_map(names).collect()
     }
 
-    /// Forgets everybody.
+    /// Removes everything.
     pub fn clear(&mut self) {
         self.namespaces.clear();
     }
 }
 
-impl Namespace {
+impl NamespaceIndex {
     fn remove(&mut self, name: &str) {
         match self.selectors.remove(name) {
             Some((_, Some(label))) => {
@@ -82,18 +84,18 @@ impl Namespace {
                     }
                 }
             }
-            Some((_, None)) => drop(self.others.remove(name)),
+            Some((_, None)) => drop(self.unlabelled.remove(name)),
             None => {}
         }
     }
 
-    /// At the label that fewest others are kept at: one that all have in common tells nothing.
+    /// Indexes by the rarest label: a label that all selectors share does not discriminate.
     fn insert(&mut self, name: &str, selector: Selector) {
-        let labels = selector.labels().map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let labels = selector.required_labels().map(|(key, value)| (key.to_owned(), value.to_owned()));
         let place = labels.min_by_key(|label| self.by_label.get(label).map_or(0, BTreeSet::len));
         let names = match &place {
             Some(label) => self.by_label.entry(label.clone()).or_default(),
-            None => &mut self.others,
+            None => &mut self.unlabelled,
         };
         names.insert(name.to_owned());
         self.selectors.insert(name.to_owned(), (selector, place));
@@ -101,7 +103,7 @@ impl Namespace {
 }
 
 /// `spec.selector` of a workload: a `LabelSelector` that is not empty.
-pub fn selector_in(document: &Document) -> Option<Selector> {
+pub fn workload_selector(document: &Document) -> Option<Selector> {
     #[derive(Deserialize)]
     struct Stub {
         spec: Spec,
@@ -111,7 +113,7 @@ pub fn selector_in(document: &Document) -> Option<Selector> {
         selector: Option<Value>,
     }
     let stub: Stub = serde_json::from_slice(document.bytes()).ok()?;
-    stub.spec.selector.as_ref().and_then(Selector::of).filter(|selector| !selector.is_empty())
+    stub.spec.selector.as_ref().and_then(Selector::from_value).filter(|selector| !selector.is_empty())
 }
 
 #[cfg(test)]
@@ -121,21 +123,21 @@ mod tests {
 
     use super::*;
 
-    fn key(name: &str) -> Key {
+    fn key(name: &str) -> NamespacedName {
         ("a".to_owned(), name.to_owned())
     }
 
-    fn of(selecting: &Selecting, labels: &Value) -> Vec<String> {
-        let marks = Marks::of(&json!({"metadata": {"labels": labels}}));
-        let mut names: Vec<_> = selecting.of("a", &marks).into_iter().map(|(_, name)| name).collect();
+    fn of(selecting: &SelectorIndex, labels: &Value) -> Vec<String> {
+        let marks = IndexedMeta::from_value(&json!({"metadata": {"labels": labels}}));
+        let mut names: Vec<_> = selecting.selecting("a", &marks).into_iter().map(|(_, name)| name).collect();
         names.sort();
         names
     }
 
-    fn with(selectors: &[(&str, Value)]) -> Selecting {
-        let mut selecting = Selecting::default();
+    fn with(selectors: &[(&str, Value)]) -> SelectorIndex {
+        let mut selecting = SelectorIndex::default();
         for (name, selector) in selectors {
-            selecting.set(&key(name), Selector::of(selector));
+            selecting.set(&key(name), Selector::from_value(selector));
         }
         selecting
     }
@@ -158,19 +160,19 @@ mod tests {
         assert_eq!(of(&selecting, &json!({"all": "yes", "app": "web"})), ["any", "both", "web"]);
         assert_eq!(of(&selecting, &json!({"all": "no", "app": "db"})), ["any", "both"]);
         assert_eq!(of(&selecting, &Value::Null), ["any"]);
-        assert_eq!(selecting.of("b", &Marks::default()), []);
-        assert_eq!(selecting.all().len(), 5);
+        assert_eq!(selecting.selecting("b", &IndexedMeta::default()), []);
+        assert_eq!(selecting.all_keys().len(), 5);
     }
 
     #[test]
     fn a_selector_that_changes_is_found_by_its_new_labels_only() {
         let mut selecting = with(&[("web", json!({"matchLabels": {"app": "web"}}))]);
-        selecting.set(&key("web"), Selector::of(&json!({"matchLabels": {"app": "db"}})));
+        selecting.set(&key("web"), Selector::from_value(&json!({"matchLabels": {"app": "db"}})));
         assert!(of(&selecting, &json!({"app": "web"})).is_empty());
         assert_eq!(of(&selecting, &json!({"app": "db"})), ["web"]);
-        selecting.set(&key("web"), Selector::of(&json!({})));
+        selecting.set(&key("web"), Selector::from_value(&json!({})));
         assert_eq!(of(&selecting, &json!({"app": "web"})), ["web"]);
         selecting.set(&key("web"), None);
-        assert!(selecting.all().is_empty() && selecting.namespaces.is_empty());
+        assert!(selecting.all_keys().is_empty() && selecting.namespaces.is_empty());
     }
 }

@@ -1,55 +1,59 @@
-//! Reading the present state from the store: never older than the change that one was woken by.
+//! Reads the current state from the store: never older than the change that triggered the reconcile.
 
 use serde_json::Value;
 
 use super::selector::Selector;
 use crate::{
-    object::Marks,
-    store::{Mark, Page, Store},
+    object::IndexedMeta,
+    store::{IndexTerm, ListOptions, Store},
 };
 
-/// All objects of a prefix, in the order of their keys.
-pub fn list(store: &Store, prefix: &str) -> Vec<Value> {
-    let snapshot = store.list(prefix, &Page::default());
+/// All objects under a prefix, in key order.
+pub fn list_objects(store: &Store, prefix: &str) -> Vec<Value> {
+    let snapshot = store.list(prefix, &ListOptions::default());
     snapshot.into_iter().flat_map(|part| part.entries).map(|(_, entry)| entry.document.value()).collect()
 }
 
-fn find(
+fn find_objects(
     store: &Store,
     prefix: &str,
-    alternatives: &[Vec<Mark<'_>>],
-    fits: impl Fn(&Marks) -> bool,
+    alternatives: &[Vec<IndexTerm<'_>>],
+    fits: impl Fn(&IndexedMeta) -> bool,
 ) -> Vec<Value> {
     let found = store.find(prefix, alternatives, fits).entries;
     found.into_iter().map(|(_, entry)| entry.document.value()).collect()
 }
 
-/// Those that a selector means.
-pub fn selected(store: &Store, prefix: &str, selector: &Selector) -> Vec<Value> {
-    find(store, prefix, &[selector.marks()], |marks| selector.selects(marks))
+/// Objects that a selector matches.
+pub fn list_selected(store: &Store, prefix: &str, selector: &Selector) -> Vec<Value> {
+    find_objects(store, prefix, &[selector.index_terms()], |marks| selector.matches_meta(marks))
 }
 
-/// Those that one of these owners manages.
-pub fn managed<'a>(store: &Store, prefix: &str, owners: impl IntoIterator<Item = &'a str>) -> Vec<Value> {
-    let alternatives: Vec<_> = owners.into_iter().map(|uid| vec![Mark::Controller(uid)]).collect();
-    find(store, prefix, &alternatives, |_| true)
+/// Objects that one of these owners controls.
+pub fn list_controlled<'a>(
+    store: &Store,
+    prefix: &str,
+    owners: impl IntoIterator<Item = &'a str>,
+) -> Vec<Value> {
+    let alternatives: Vec<_> = owners.into_iter().map(|uid| vec![IndexTerm::Controller(uid)]).collect();
+    find_objects(store, prefix, &alternatives, |_| true)
 }
 
-/// Those that an owner manages, and those that it may take in: nobody manages them, and its selector means them.
-pub fn claimable(store: &Store, prefix: &str, owner: &str, selector: &Selector) -> Vec<Value> {
-    let alternatives = [vec![Mark::Controller(owner)], selector.marks()];
-    find(store, prefix, &alternatives, |marks| {
-        marks.is_controlled_by(owner) || (marks.controller().is_none() && selector.selects(marks))
+/// Objects that an owner controls, and those it may adopt: they match its selector and have no controller.
+pub fn list_claimable(store: &Store, prefix: &str, owner: &str, selector: &Selector) -> Vec<Value> {
+    let alternatives = [vec![IndexTerm::Controller(owner)], selector.index_terms()];
+    find_objects(store, prefix, &alternatives, |marks| {
+        marks.is_controlled_by(owner) || (marks.controller().is_none() && selector.matches_meta(marks))
     })
 }
 
-/// Nothing is there.
-pub fn is_empty(store: &Store, prefix: &str) -> bool {
-    let page = Page { limit: Some(1), ..Page::default() };
+/// Whether there are no objects.
+pub fn has_no_objects(store: &Store, prefix: &str) -> bool {
+    let page = ListOptions { limit: Some(1), ..ListOptions::default() };
     store.list(prefix, &page).is_ok_and(|part| part.entries.is_empty())
 }
 
-/// One object.
-pub fn get(store: &Store, key: &str) -> Option<Value> {
+/// Reads one object.
+pub fn get_object(store: &Store, key: &str) -> Option<Value> {
     store.get(key).map(|entry| entry.document.value())
 }

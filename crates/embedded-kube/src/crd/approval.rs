@@ -1,18 +1,18 @@
-//! Groups of the Kubernetes community need an approval, told by an annotation.
+//! API approval: CRDs in protected groups need an annotation.
 
 use serde_json::Value;
 
-use super::status::Condition;
+use super::status::CrdCondition;
 use crate::{
-    failure::{FieldError, quoted},
-    object::text,
+    object::str_at,
+    status_error::{FieldError, go_quote},
 };
 
 const ANNOTATION: &str = "api-approved.kubernetes.io";
-const SEE: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
+const APPROVAL_HINT: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Approval {
+enum ApprovalState {
     Invalid,
     Approved,
     Bypassed,
@@ -25,59 +25,65 @@ fn is_protected(group: &str) -> bool {
         .any(|root| group.strip_suffix(root).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
 }
 
-fn annotation(crd: &Value) -> &str {
-    text(crd, &["metadata", "annotations", ANNOTATION])
+fn approval_annotation(crd: &Value) -> &str {
+    str_at(crd, &["metadata", "annotations", ANNOTATION])
 }
 
-fn approval(crd: &Value) -> (Approval, String) {
-    let given = annotation(crd);
+fn parse_approval(crd: &Value) -> (ApprovalState, String) {
+    let given = approval_annotation(crd);
     let is_url = given.split_once("://").is_some_and(|(scheme, rest)| {
         !scheme.is_empty()
             && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
             && !rest.is_empty()
             && !rest.starts_with('/')
     });
-    let name = quoted(ANNOTATION);
+    let name = go_quote(ANNOTATION);
     if given.is_empty() {
-        (Approval::Missing, format!("protected groups must have approval annotation {name}, {SEE}"))
+        (
+            ApprovalState::Missing,
+            format!("protected groups must have approval annotation {name}, {APPROVAL_HINT}"),
+        )
     } else if given.starts_with("unapproved") {
-        (Approval::Bypassed, format!("not approved: {}", quoted(given)))
+        (ApprovalState::Bypassed, format!("not approved: {}", go_quote(given)))
     } else if is_url {
-        (Approval::Approved, format!("approved in {given}"))
+        (ApprovalState::Approved, format!("approved in {given}"))
     } else {
         let what = "with either a URL or a reason starting with \"unapproved\"";
-        (Approval::Invalid, format!("protected groups must have approval annotation {name} {what}, {SEE}"))
+        (
+            ApprovalState::Invalid,
+            format!("protected groups must have approval annotation {name} {what}, {APPROVAL_HINT}"),
+        )
     }
 }
 
-/// Refuses a CRD in a protected group without a word about its approval, unless it was so before.
-pub fn check(crd: &Value, old: Option<&Value>) -> Option<FieldError> {
-    if !is_protected(text(crd, &["spec", "group"])) {
+/// Rejects a CRD in a protected group without a valid annotation, unless its approval state is unchanged.
+pub fn validate_approval(crd: &Value, old: Option<&Value>) -> Option<FieldError> {
+    if !is_protected(str_at(crd, &["spec", "group"])) {
         return None;
     }
-    let (state, why) = approval(crd);
-    if old.is_some_and(|old| approval(old).0 == state) {
+    let (state, why) = parse_approval(crd);
+    if old.is_some_and(|old| parse_approval(old).0 == state) {
         return None;
     }
     let field = format!("metadata.annotations[{ANNOTATION}]");
     match state {
-        Approval::Invalid => Some(FieldError::invalid(field, annotation(crd), why)),
-        Approval::Missing => Some(FieldError::required(field, why)),
-        Approval::Approved | Approval::Bypassed => None,
+        ApprovalState::Invalid => Some(FieldError::invalid(field, approval_annotation(crd), why)),
+        ApprovalState::Missing => Some(FieldError::required(field, why)),
+        ApprovalState::Approved | ApprovalState::Bypassed => None,
     }
 }
 
-/// The condition of a CRD in a protected group.
-pub fn condition(crd: &Value) -> Option<Condition> {
-    if !is_protected(text(crd, &["spec", "group"])) {
+/// The `KubernetesAPIApprovalPolicyConformant` condition of a CRD in a protected group.
+pub fn approval_condition(crd: &Value) -> Option<CrdCondition> {
+    if !is_protected(str_at(crd, &["spec", "group"])) {
         return None;
     }
-    let (state, message) = approval(crd);
+    let (state, message) = parse_approval(crd);
     let (status, reason) = match state {
-        Approval::Invalid => ("False", "InvalidAnnotation"),
-        Approval::Missing => ("False", "MissingAnnotation"),
-        Approval::Approved => ("True", "ApprovedAnnotation"),
-        Approval::Bypassed => ("False", "UnapprovedAnnotation"),
+        ApprovalState::Invalid => ("False", "InvalidAnnotation"),
+        ApprovalState::Missing => ("False", "MissingAnnotation"),
+        ApprovalState::Approved => ("True", "ApprovedAnnotation"),
+        ApprovalState::Bypassed => ("False", "UnapprovedAnnotation"),
     };
-    Some(Condition { kind: "KubernetesAPIApprovalPolicyConformant", status, reason, message })
+    Some(CrdCondition { kind: "KubernetesAPIApprovalPolicyConformant", status, reason, message })
 }

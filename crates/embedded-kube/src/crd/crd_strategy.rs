@@ -1,30 +1,30 @@
-//! Rules of the kind `CustomResourceDefinition`.
+//! Strategy of the kind `CustomResourceDefinition`.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    check, formats, status,
-    view::{self, storage_version, words},
+    accessors::{self, storage_version, string_list},
+    status, unknown_formats, validation,
 };
 use crate::{
     clock,
-    failure::FieldError,
-    object::{Meta, MetaMut, at, at_mut, dns1123_subdomain, text},
-    registry::{Part, Rules},
+    object::{MetaAccessor, MetaAccessorMut, dns1123_subdomain, get_path, get_path_mut, str_at},
+    registry::{ObjectPart, ResourceStrategy},
+    status_error::FieldError,
 };
 
-/// The finalizer that keeps a CRD until its objects are gone.
+/// Finalizer that keeps a CRD until its objects are deleted.
 pub const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// The kind `CustomResourceDefinition` itself.
-pub struct Definition;
+/// Strategy of the kind `CustomResourceDefinition`.
+pub struct CrdStrategy;
 
-impl Rules for Definition {
-    fn default(&self, object: &mut Value) {
+impl ResourceStrategy for CrdStrategy {
+    fn set_defaults(&self, object: &mut Value) {
         default_names(object);
-        if at(object, &["spec", "conversion"]).is_none_or(Value::is_null)
-            && let Some(place) = at_mut(object, &["spec", "conversion"])
+        if get_path(object, &["spec", "conversion"]).is_none_or(Value::is_null)
+            && let Some(place) = get_path_mut(object, &["spec", "conversion"])
         {
             *place = json!({ "strategy": "None" });
         }
@@ -32,82 +32,86 @@ impl Rules for Definition {
         if let Some(service) = service.and_then(Value::as_object_mut) {
             service.entry("port").or_insert_with(|| 443.into());
         }
-        if words(object, &["status", "storedVersions"]).is_empty() {
-            store_version(object);
+        if string_list(object, &["status", "storedVersions"]).is_empty() {
+            record_stored_version(object);
         }
-        fill_status(object);
+        default_status(object);
     }
 
     fn prepare_create(&self, object: &mut Value) {
         object.drop_field("status");
-        store_version(object);
-        fill_status(object);
+        record_stored_version(object);
+        default_status(object);
     }
 
-    fn prepare_update(&self, part: Part, object: &mut Value, old: &Value) {
-        let kept = if part == Part::Status { "spec" } else { "status" };
+    fn prepare_update(&self, part: ObjectPart, object: &mut Value, old: &Value) {
+        let kept = if part == ObjectPart::Status { "spec" } else { "status" };
         if let (Some(map), Some(value)) = (object.as_object_mut(), old.get(kept)) {
             map.insert(kept.to_owned(), value.clone());
         }
-        if part != Part::Status {
-            store_version(object);
+        if part != ObjectPart::Status {
+            record_stored_version(object);
         }
     }
 
-    fn check(&self, object: &Value) -> Vec<FieldError> {
-        check::check(object, None)
+    fn validate(&self, object: &Value) -> Vec<FieldError> {
+        validation::validate_crd(object, None)
     }
 
-    fn check_update(&self, part: Part, object: &Value, old: &Value) -> Vec<FieldError> {
-        if part == Part::Status { check::check_status(object) } else { check::check(object, Some(old)) }
+    fn validate_update(&self, part: ObjectPart, object: &Value, old: &Value) -> Vec<FieldError> {
+        if part == ObjectPart::Status {
+            validation::validate_crd_status(object)
+        } else {
+            validation::validate_crd(object, Some(old))
+        }
     }
 
-    fn check_name(&self, name: &str, _prefix: bool) -> Vec<String> {
+    fn validate_name(&self, name: &str, _prefix: bool) -> Vec<String> {
         dns1123_subdomain(name)
     }
 
-    fn is_new_generation(&self, object: &Value, old: &Value) -> bool {
+    fn bumps_generation(&self, object: &Value, old: &Value) -> bool {
         object.get("spec") != old.get("spec")
     }
 
     fn warnings(&self, object: &Value) -> Vec<String> {
-        let formats = formats::unknown(object);
+        let formats = unknown_formats::unknown_formats(object);
         formats
             .into_iter()
-            .map(|format| format!("unrecognized format {}", crate::failure::quoted(&format)))
+            .map(|format| format!("unrecognized format {}", crate::status_error::go_quote(&format)))
             .collect()
     }
 
     fn cells(&self, object: &Value, _now: Timestamp) -> Option<Vec<Value>> {
-        Some(vec![object.name().into(), object.meta("creationTimestamp").into()])
+        Some(vec![object.name().into(), object.meta_str("creationTimestamp").into()])
     }
 
-    fn first_delete(&self, object: &Value, now: Timestamp) -> Option<Value> {
+    fn begin_deletion(&self, object: &Value, now: Timestamp) -> Option<Value> {
         let mut next = object.clone();
-        next.set_meta("deletionTimestamp", clock::seconds(now));
+        next.set_meta("deletionTimestamp", clock::format_time(now));
         let mut finalizers = next.finalizers();
         if !finalizers.iter().any(|name| name == FINALIZER) {
             finalizers.push(FINALIZER.to_owned());
             next.set_meta("finalizers", finalizers);
         }
-        let condition = status::Condition {
+        let condition = status::CrdCondition {
             kind: "Terminating",
             status: "True",
             reason: "InstanceDeletionPending",
             message: "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
                 .to_owned(),
         };
-        status::set(&mut next, &condition, now);
+        status::set_condition(&mut next, &condition, now);
         Some(next)
     }
 }
 
 fn default_names(object: &mut Value) {
-    let kind = text(object, &["spec", "names", "kind"]).to_owned();
+    let kind = str_at(object, &["spec", "names", "kind"]).to_owned();
     let mut fill = |key: &str, value: String| {
-        if text(object, &["spec", "names", key]).is_empty()
+        if str_at(object, &["spec", "names", key]).is_empty()
             && !value.is_empty()
-            && let Some(place) = at_mut(object, &["spec", "names", key])
+            && let Some(place) = get_path_mut(object, &["spec", "names", key])
         {
             *place = value.into();
         }
@@ -116,29 +120,29 @@ fn default_names(object: &mut Value) {
     fill("listKind", if kind.is_empty() { kind } else { format!("{kind}List") });
 }
 
-/// The storage version has been stored from now on.
-fn store_version(object: &mut Value) {
+/// Adds the storage version to `status.storedVersions`.
+fn record_stored_version(object: &mut Value) {
     let version = storage_version(object).to_owned();
-    let mut stored = words(object, &["status", "storedVersions"]);
+    let mut stored = string_list(object, &["status", "storedVersions"]);
     if !version.is_empty() && !stored.contains(&version) {
         stored.push(version);
-        if let Some(place) = at_mut(object, &["status", "storedVersions"]) {
+        if let Some(place) = get_path_mut(object, &["status", "storedVersions"]) {
             *place = stored.into();
         }
     }
 }
 
-/// Fields of the status that are always there.
-fn fill_status(object: &mut Value) {
-    if at(object, &["status", "acceptedNames"]).is_none_or(Value::is_null)
-        && let Some(place) = at_mut(object, &["status", "acceptedNames"])
+/// Sets the status fields that are always present.
+fn default_status(object: &mut Value) {
+    if get_path(object, &["status", "acceptedNames"]).is_none_or(Value::is_null)
+        && let Some(place) = get_path_mut(object, &["status", "acceptedNames"])
     {
-        *place = view::Names::default().value();
+        *place = accessors::CrdNames::default().to_value();
     }
-    if at(object, &["status", "storedVersions"]).is_none() {
-        let _ = at_mut(object, &["status", "storedVersions"]);
+    if get_path(object, &["status", "storedVersions"]).is_none() {
+        let _ = get_path_mut(object, &["status", "storedVersions"]);
     }
-    if at(object, &["status", "conditions"]).is_none() {
-        let _ = at_mut(object, &["status", "conditions"]);
+    if get_path(object, &["status", "conditions"]).is_none() {
+        let _ = get_path_mut(object, &["status", "conditions"]);
     }
 }

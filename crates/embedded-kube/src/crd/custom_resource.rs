@@ -1,37 +1,37 @@
-//! Rules of one custom resource at one version.
+//! Strategy of a custom resource at one version.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::{ENDING, columns::Table};
+use super::{CRD_TERMINATING_MESSAGE, printer_columns::PrinterColumns};
 use crate::{
-    failure::{Answer, FieldError, quoted},
-    object::{Meta, MetaMut, dns1123_subdomain, qualified_name},
-    registry::{Part, Rules, Scale},
-    schema::{Compiled, shown},
+    object::{MetaAccessor, MetaAccessorMut, dns1123_subdomain, qualified_name},
+    registry::{ObjectPart, ResourceStrategy, Scale},
+    schema::{CompiledSchema, display_value},
+    status_error::{ApiResult, FieldError, go_quote},
 };
 
-/// What a custom resource does beyond being stored.
-pub struct Custom {
-    pub schema: Compiled,
-    /// As its author wrote it.
+/// Strategy of a custom resource.
+pub struct CustomResourceStrategy {
+    pub schema: CompiledSchema,
+    /// The schema as written by its author.
     pub source: Value,
-    pub table: Table,
+    pub printer_columns: PrinterColumns,
     pub has_status: bool,
     pub scale: Option<Scale>,
     pub api_version: String,
     pub storage_api_version: String,
-    /// The CRD is about to go.
+    /// Whether the CRD is terminating.
     pub terminating: bool,
-    /// Said to everybody who writes through a deprecated version.
+    /// Warning for requests to a deprecated version.
     pub deprecation: Option<String>,
 }
 
-impl Rules for Custom {
-    fn default(&self, object: &mut Value) {
-        whole_numbers(object);
+impl ResourceStrategy for CustomResourceStrategy {
+    fn set_defaults(&self, object: &mut Value) {
+        normalise_integers(object);
         self.schema.prune(object);
-        self.schema.default(object);
+        self.schema.set_defaults(object);
     }
 
     fn prepare_create(&self, object: &mut Value) {
@@ -40,31 +40,31 @@ impl Rules for Custom {
         }
     }
 
-    fn prepare_update(&self, part: Part, object: &mut Value, old: &Value) {
+    fn prepare_update(&self, part: ObjectPart, object: &mut Value, old: &Value) {
         match part {
-            Part::Status => only_status(object, old),
-            Part::Main | Part::Scale if self.has_status => keep_status(object, old),
-            Part::Main | Part::Scale => {}
+            ObjectPart::Status => restore_all_but_status(object, old),
+            ObjectPart::Object | ObjectPart::Scale if self.has_status => restore_status(object, old),
+            ObjectPart::Object | ObjectPart::Scale => {}
         }
     }
 
-    fn check(&self, object: &Value) -> Vec<FieldError> {
-        self.check_all(object, None)
+    fn validate(&self, object: &Value) -> Vec<FieldError> {
+        self.validate_all(object, None)
     }
 
-    fn check_update(&self, part: Part, object: &Value, old: &Value) -> Vec<FieldError> {
-        if part != Part::Status {
-            return self.check_all(object, Some(old));
+    fn validate_update(&self, part: ObjectPart, object: &Value, old: &Value) -> Vec<FieldError> {
+        if part != ObjectPart::Status {
+            return self.validate_all(object, Some(old));
         }
-        let mut errors = self.schema.check_status(object, old);
-        errors.extend(self.scale.iter().flat_map(|scale| status_faults(scale, object)));
-        errors.extend(self.schema.check_lists(object, Some(old)));
-        errors.extend(self.schema.check_rules(object, Some(old), &errors));
+        let mut errors = self.schema.validate_status(object, old);
+        errors.extend(self.scale.iter().flat_map(|scale| validate_scale_status(scale, object)));
+        errors.extend(self.schema.validate_lists(object, Some(old)));
+        errors.extend(self.schema.validate_rules(object, Some(old), &errors));
         errors
     }
 
-    fn check_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        // A generated name goes on after its prefix, so that a dash at the end is no fault.
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        // A suffix follows the prefix, so a trailing dash is valid.
         if prefix {
             dns1123_subdomain(&format!("{}a", name.trim_end_matches('-')))
         } else {
@@ -72,7 +72,7 @@ impl Rules for Custom {
         }
     }
 
-    fn is_new_generation(&self, object: &Value, old: &Value) -> bool {
+    fn bumps_generation(&self, object: &Value, old: &Value) -> bool {
         let counts =
             |(key, _): &(&String, &Value)| *key != "metadata" && !(self.has_status && *key == "status");
         let empty = Map::new();
@@ -82,54 +82,54 @@ impl Rules for Custom {
     }
 
     fn warnings(&self, object: &Value) -> Vec<String> {
-        // Finalizers that were there before are no news; an update always says what it is based on.
+        // Existing finalizers are not warned about again; an update always has a resourceVersion.
         let is_new = object.resource_version().is_empty();
         object.finalizers().iter().filter(|_| is_new).flat_map(|name| finalizer_warnings(name)).collect()
     }
 
-    fn deprecation(&self) -> Option<&str> {
+    fn deprecation_warning(&self) -> Option<&str> {
         self.deprecation.as_deref()
     }
 
     fn cells(&self, object: &Value, now: Timestamp) -> Option<Vec<Value>> {
-        Some(self.table.cells(object, now))
+        Some(self.printer_columns.cells(object, now))
     }
 
     fn schema(&self) -> Option<&Value> {
         Some(&self.source)
     }
 
-    fn refuses_create(&self) -> Option<&str> {
-        self.terminating.then_some(ENDING)
+    fn create_forbidden_reason(&self) -> Option<&str> {
+        self.terminating.then_some(CRD_TERMINATING_MESSAGE)
     }
 
     fn from_storage(&self, object: &mut Value) {
         set_api_version(object, &self.api_version);
     }
 
-    fn to_storage(&self, object: &mut Value) -> Answer<()> {
+    fn to_storage(&self, object: &mut Value) -> ApiResult<()> {
         set_api_version(object, &self.storage_api_version);
         Ok(())
     }
 }
 
-impl Custom {
-    fn check_all(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
-        let mut errors = self.schema.check_values(object, old);
+impl CustomResourceStrategy {
+    fn validate_all(&self, object: &Value, old: Option<&Value>) -> Vec<FieldError> {
+        let mut errors = self.schema.validate_values(object, old);
         if let Some(scale) = &self.scale {
-            errors.extend(count_fault(object, &scale.spec));
-            errors.extend(status_faults(scale, object));
+            errors.extend(validate_replica_count(object, &scale.spec));
+            errors.extend(validate_scale_status(scale, object));
         }
-        errors.extend(self.schema.check_embedded(object));
-        errors.extend(self.schema.check_lists(object, old));
-        errors.extend(self.schema.check_rules(object, old, &errors));
+        errors.extend(self.schema.validate_embedded(object));
+        errors.extend(self.schema.validate_lists(object, old));
+        errors.extend(self.schema.validate_rules(object, old, &errors));
         errors
     }
 }
 
-/// A finalizer's name should tell whose it is.
+/// Warns about finalizer names without a domain.
 fn finalizer_warnings(name: &str) -> Vec<String> {
-    let field = format!("metadata.finalizers: {}", quoted(name));
+    let field = format!("metadata.finalizers: {}", go_quote(name));
     let mut warnings: Vec<String> =
         qualified_name(name).into_iter().map(|wrong| format!("{field}: {wrong}")).collect();
     if !name.contains('/') && !matches!(name, "orphan" | "foregroundDeletion" | "kubernetes") {
@@ -141,25 +141,25 @@ fn finalizer_warnings(name: &str) -> Vec<String> {
     warnings
 }
 
-/// Writes numbers without a fraction as such, as the real server does when it stores them.
-fn whole_numbers(value: &mut Value) {
+/// Normalizes floats without a fraction to integers, as kube-apiserver does when it stores them.
+fn normalise_integers(value: &mut Value) {
     match value {
         Value::Number(number) if number.is_f64() => {
-            if let Some(whole) = number.as_f64().and_then(whole) {
+            if let Some(whole) = number.as_f64().and_then(to_integer) {
                 *number = whole;
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
-        Value::Object(map) => map.values_mut().for_each(whole_numbers),
+        Value::Array(items) => items.iter_mut().for_each(normalise_integers),
+        Value::Object(map) => map.values_mut().for_each(normalise_integers),
         _ => {}
     }
 }
 
-fn whole(float: f64) -> Option<serde_json::Number> {
+fn to_integer(float: f64) -> Option<serde_json::Number> {
     if float.fract() != 0.0 || float.abs() >= 1e21 {
         return None;
     }
-    // The shortest digits that mean this float, and zeros after them.
+    // The shortest decimal representation of the float.
     let text = format!("{float}");
     let text = if text == "-0" { "0" } else { &text };
     text.parse::<i64>().map(Into::into).or_else(|_| text.parse::<u64>().map(Into::into)).ok()
@@ -171,8 +171,8 @@ fn set_api_version(object: &mut Value, api_version: &str) {
     }
 }
 
-/// The main endpoint leaves the status as it is.
-fn keep_status(object: &mut Value, old: &Value) {
+/// The main endpoint does not change the status.
+fn restore_status(object: &mut Value, old: &Value) {
     let Some(map) = object.as_object_mut() else { return };
     match old.get("status") {
         Some(status) => drop(map.insert("status".to_owned(), status.clone())),
@@ -180,8 +180,8 @@ fn keep_status(object: &mut Value, old: &Value) {
     }
 }
 
-/// The status endpoint changes the status, and who manages it.
-fn only_status(object: &mut Value, old: &Value) {
+/// The status endpoint changes only the status and managed fields.
+fn restore_all_but_status(object: &mut Value, old: &Value) {
     let status = object.drop_field("status");
     let managers = object.pointer("/metadata/managedFields").cloned();
     let mut next = old.clone();
@@ -196,20 +196,20 @@ fn only_status(object: &mut Value, old: &Value) {
     *object = next;
 }
 
-fn status_faults(scale: &Scale, object: &Value) -> Vec<FieldError> {
-    let mut errors: Vec<FieldError> = count_fault(object, &scale.status).into_iter().collect();
+fn validate_scale_status(scale: &Scale, object: &Value) -> Vec<FieldError> {
+    let mut errors: Vec<FieldError> = validate_replica_count(object, &scale.status).into_iter().collect();
     if let Some(selector) = &scale.selector
-        && let Err(why) = nested(object, selector, "string", Value::is_string)
+        && let Err(why) = nested_value(object, selector, "string", Value::is_string)
     {
         errors.push(FieldError::invalid(format!(".{selector}"), "", why));
     }
     errors
 }
 
-/// A number of replicas that is none.
-fn count_fault(object: &Value, path: &str) -> Option<FieldError> {
+/// Rejects an invalid replica count.
+fn validate_replica_count(object: &Value, path: &str) -> Option<FieldError> {
     let field = format!(".{path}");
-    match nested(object, path, "int64", Value::is_i64) {
+    match nested_value(object, path, "int64", Value::is_i64) {
         Err(why) => Some(FieldError::invalid(field, 0, why)),
         Ok(None) => None,
         Ok(Some(value)) => {
@@ -224,8 +224,8 @@ fn count_fault(object: &Value, path: &str) -> Option<FieldError> {
     }
 }
 
-/// A value by dotted path; an error where its type is not `wanted`.
-fn nested<'a>(
+/// Gets a value by dotted path; an error if its type is not `wanted`.
+fn nested_value<'a>(
     object: &'a Value,
     path: &str,
     wanted: &str,
@@ -237,7 +237,7 @@ fn nested<'a>(
         let Some(map) = value.as_object() else {
             return Err(format!(
                 "{so_far} accessor error: {} is of the type {}, expected map[string]interface{{}}",
-                go_text(value),
+                go_value_text(value),
                 go_type(value)
             ));
         };
@@ -252,16 +252,16 @@ fn nested<'a>(
     }
     Err(format!(
         "{so_far} accessor error: {} is of the type {}, expected {wanted}",
-        go_text(value),
+        go_value_text(value),
         go_type(value)
     ))
 }
 
-fn go_text(value: &Value) -> String {
+fn go_value_text(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),
-        other => shown(other).to_string(),
+        other => display_value(other).to_string(),
     }
 }
 

@@ -1,10 +1,10 @@
-//! The part of kubectl's `JSONPath` that printer columns use: fields, items, wildcards, filters, descent.
+//! The subset of kubectl's `JSONPath` that printer columns use: fields, items, wildcards, filters, recursive descent.
 
 use serde_json::Value;
 
-/// A path, understood.
+/// A parsed path.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Path(Vec<Step>);
+pub struct JsonPath(Vec<Step>);
 
 #[derive(Debug, Clone, PartialEq)]
 enum Step {
@@ -33,39 +33,39 @@ enum Operand {
     Path(Vec<Step>),
 }
 
-impl Path {
-    /// Reads a path that starts with a dot. `None` if it cannot be understood.
+impl JsonPath {
+    /// Parses a path that starts with a dot. `None` if it is invalid.
     pub fn parse(text: &str) -> Option<Self> {
-        let mut reader = Reader { rest: text.trim() };
+        let mut reader = PathParser { rest: text.trim() };
         let steps = reader.steps(true)?;
         reader.rest.is_empty().then_some(Self(steps))
     }
 
-    /// The first value there is.
+    /// The first matching value.
     pub fn first<'a>(&self, value: &'a Value) -> Option<&'a Value> {
-        follow(&self.0, vec![value]).into_iter().next()
+        follow_steps(&self.0, vec![value]).into_iter().next()
     }
 }
 
-struct Reader<'a> {
+struct PathParser<'a> {
     rest: &'a str,
 }
 
-impl Reader<'_> {
+impl PathParser<'_> {
     fn steps(&mut self, outer: bool) -> Option<Vec<Step>> {
         let mut steps = Vec::new();
         loop {
-            if self.take("..") {
+            if self.strip_prefix("..") {
                 steps.push(Step::Descend);
                 if !self.rest.starts_with('[') {
                     steps.push(self.field()?);
                 }
-            } else if self.take(".") {
+            } else if self.strip_prefix(".") {
                 if self.rest.is_empty() || self.rest.starts_with('[') {
                     continue;
                 }
                 steps.push(self.field()?);
-            } else if self.take("[") {
+            } else if self.strip_prefix("[") {
                 steps.push(self.bracket()?);
             } else if !outer || self.rest.is_empty() {
                 return Some(steps);
@@ -78,7 +78,7 @@ impl Reader<'_> {
         }
     }
 
-    fn take(&mut self, prefix: &str) -> bool {
+    fn strip_prefix(&mut self, prefix: &str) -> bool {
         let rest = self.rest.strip_prefix(prefix);
         rest.is_some_and(|rest| {
             self.rest = rest;
@@ -87,7 +87,7 @@ impl Reader<'_> {
     }
 
     fn field(&mut self) -> Option<Step> {
-        if self.take("*") {
+        if self.strip_prefix("*") {
             return Some(Step::All);
         }
         let (mut name, mut length, mut escaped) = (String::new(), 0, false);
@@ -106,9 +106,9 @@ impl Reader<'_> {
         (!name.is_empty()).then_some(Step::Field(name))
     }
 
-    /// After the opening bracket, up to and with the closing one.
+    /// Parses from after the opening bracket through the closing one.
     fn bracket(&mut self) -> Option<Step> {
-        if self.take("?(") {
+        if self.strip_prefix("?(") {
             return self.filter();
         }
         let quoted = self.rest.trim_start().starts_with(['\'', '"']);
@@ -118,11 +118,11 @@ impl Reader<'_> {
                 self.rest = self.rest.trim_start();
                 names.push(self.quoted()?);
                 self.rest = self.rest.trim_start();
-                if !self.take(",") {
+                if !self.strip_prefix(",") {
                     break;
                 }
             }
-            return self.take("]").then_some(Step::Fields(names));
+            return self.strip_prefix("]").then_some(Step::Fields(names));
         }
         let (inner, rest) = self.rest.split_once(']')?;
         self.rest = rest;
@@ -150,7 +150,7 @@ impl Reader<'_> {
 
     fn filter(&mut self) -> Option<Step> {
         self.rest = self.rest.trim_start();
-        if !self.take("@") {
+        if !self.strip_prefix("@") {
             return None;
         }
         let left = self.steps(false)?;
@@ -163,7 +163,7 @@ impl Reader<'_> {
             ("<", Comparison::Less),
             (">", Comparison::Greater),
         ];
-        let found = operators.into_iter().find(|(sign, _)| self.take(sign));
+        let found = operators.into_iter().find(|(sign, _)| self.strip_prefix(sign));
         let test = match found {
             None => None,
             Some((_, comparison)) => {
@@ -172,11 +172,11 @@ impl Reader<'_> {
             }
         };
         self.rest = self.rest.trim_start();
-        self.take(")]").then_some(Step::Filter(left, test))
+        self.strip_prefix(")]").then_some(Step::Filter(left, test))
     }
 
     fn operand(&mut self) -> Option<Operand> {
-        if self.take("@") {
+        if self.strip_prefix("@") {
             return self.steps(false).map(Operand::Path);
         }
         if self.rest.starts_with(['\'', '"']) {
@@ -189,32 +189,32 @@ impl Reader<'_> {
     }
 }
 
-fn follow<'a>(steps: &[Step], mut values: Vec<&'a Value>) -> Vec<&'a Value> {
+fn follow_steps<'a>(steps: &[Step], mut values: Vec<&'a Value>) -> Vec<&'a Value> {
     for step in steps {
-        values = values.into_iter().flat_map(|value| one(step, value)).collect();
+        values = values.into_iter().flat_map(|value| apply_step(step, value)).collect();
     }
     values
 }
 
-fn one<'a>(step: &Step, value: &'a Value) -> Vec<&'a Value> {
+fn apply_step<'a>(step: &Step, value: &'a Value) -> Vec<&'a Value> {
     match step {
         Step::Field(name) => value.get(name).into_iter().collect(),
         Step::Fields(names) => names.iter().filter_map(|name| value.get(name)).collect(),
         Step::Index(index) => item(value, *index).into_iter().collect(),
         Step::Slice(from, to) => {
             let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
-            let end = to.map_or(items.len(), |to| place(items.len(), to)).min(items.len());
-            let start = from.map_or(0, |from| place(items.len(), from)).min(end);
+            let end = to.map_or(items.len(), |to| slice_bound(items.len(), to)).min(items.len());
+            let start = from.map_or(0, |from| slice_bound(items.len(), from)).min(end);
             items.get(start..end).unwrap_or_default().iter().collect()
         }
         Step::All => children(value),
         Step::Descend => {
             let mut found = vec![value];
-            found.extend(children(value).into_iter().flat_map(|child| one(&Step::Descend, child)));
+            found.extend(children(value).into_iter().flat_map(|child| apply_step(&Step::Descend, child)));
             found
         }
         Step::Filter(left, test) => {
-            children(value).into_iter().filter(|item| passes(item, left, test.as_ref())).collect()
+            children(value).into_iter().filter(|item| filter_matches(item, left, test.as_ref())).collect()
         }
     }
 }
@@ -227,7 +227,7 @@ fn children(value: &Value) -> Vec<&Value> {
     }
 }
 
-fn place(length: usize, index: i64) -> usize {
+fn slice_bound(length: usize, index: i64) -> usize {
     let distance = usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX);
     if index < 0 { length.saturating_sub(distance) } else { distance }
 }
@@ -235,15 +235,15 @@ fn place(length: usize, index: i64) -> usize {
 fn item(value: &Value, index: i64) -> Option<&Value> {
     let items = value.as_array()?;
     let beyond = index < 0 && index.unsigned_abs() > items.len() as u64;
-    items.get(place(items.len(), index)).filter(|_| !beyond)
+    items.get(slice_bound(items.len(), index)).filter(|_| !beyond)
 }
 
-fn passes(item: &Value, left: &[Step], test: Option<&(Comparison, Operand)>) -> bool {
-    let found = follow(left, vec![item]);
+fn filter_matches(item: &Value, left: &[Step], test: Option<&(Comparison, Operand)>) -> bool {
+    let found = follow_steps(left, vec![item]);
     let Some((comparison, operand)) = test else { return !found.is_empty() };
     let right = match operand {
         Operand::Literal(literal) => vec![literal],
-        Operand::Path(steps) => follow(steps, vec![item]),
+        Operand::Path(steps) => follow_steps(steps, vec![item]),
     };
     let (Some(left), Some(right)) = (found.first(), right.first()) else { return false };
     let order = match (left, right) {
@@ -289,7 +289,7 @@ mod tests {
             "spec": {"replicas": 3, "list": [{"a": "one"}, {"a": "two"}], "in": {"deep": "found"}},
             "status": {"conditions": [{"type": "A", "status": "False", "age": 1}, {"type": "Ready", "status": "True", "age": 9}]},
         });
-        let path = Path::parse(path).unwrap();
+        let path = JsonPath::parse(path).unwrap();
         assert_eq!(path.first(&object).cloned().unwrap_or_default(), expected);
     }
 
@@ -299,6 +299,6 @@ mod tests {
     #[case(".spec[?(@.a==]")]
     #[case(".a b")]
     fn what_is_no_path_is_refused(#[case] path: &str) {
-        assert_eq!(Path::parse(path), None);
+        assert_eq!(JsonPath::parse(path), None);
     }
 }

@@ -1,25 +1,25 @@
-//! Tables of custom resources.
+//! Printer columns of custom resources.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::jsonpath::Path;
+use super::jsonpath::JsonPath;
 use crate::{
-    object::{Meta, text},
+    object::{MetaAccessor, str_at},
     registry::Column,
 };
 
-/// Columns and where their values are.
+/// Columns with their paths.
 #[derive(Debug)]
-pub struct Table {
-    columns: Vec<(Column, Option<Path>)>,
+pub struct PrinterColumns {
+    columns: Vec<(Column, Option<JsonPath>)>,
 }
 
-impl Table {
-    /// Columns of one version: the name, then what the CRD asks for, or the age if it asks for nothing.
-    pub fn of(version: &Value) -> Self {
+impl PrinterColumns {
+    /// Columns of one version: the name, then those of the CRD, or the age if there are none.
+    pub fn from_version(version: &Value) -> Self {
         let given = version.get("additionalPrinterColumns").and_then(Value::as_array);
-        let mut columns: Vec<Column> = given.into_iter().flatten().map(read).collect();
+        let mut columns: Vec<Column> = given.into_iter().flatten().map(parse_column).collect();
         if columns.is_empty() {
             columns.push(Column {
                 name: "Age".to_owned(),
@@ -31,13 +31,13 @@ impl Table {
             });
         }
         let columns = columns.into_iter().map(|column| {
-            let path = Path::parse(&column.path);
+            let path = JsonPath::parse(&column.path);
             (column, path)
         });
         Self { columns: columns.collect() }
     }
 
-    /// Headings.
+    /// Column headings.
     pub fn columns(&self) -> Vec<Column> {
         let name = Column {
             name: "Name".to_owned(),
@@ -50,7 +50,7 @@ impl Table {
         std::iter::once(name).chain(self.columns.iter().map(|(column, _)| column.clone())).collect()
     }
 
-    /// One row.
+    /// Cells of one row.
     pub fn cells(&self, object: &Value, now: Timestamp) -> Vec<Value> {
         let mut cells = vec![Value::from(object.name())];
         for (column, path) in &self.columns {
@@ -61,10 +61,10 @@ impl Table {
     }
 }
 
-fn read(column: &Value) -> Column {
-    let word = |key: &str| text(column, &[key]).to_owned();
+fn parse_column(column: &Value) -> Column {
+    let word = |key: &str| str_at(column, &[key]).to_owned();
     let path = word("jsonPath");
-    let description = match text(column, &["description"]) {
+    let description = match str_at(column, &["description"]) {
         "" => format!("Custom resource definition column (in JSONPath format): {path}"),
         given => given.to_owned(),
     };
@@ -81,43 +81,45 @@ fn read(column: &Value) -> Column {
 
 fn cell(kind: &str, value: &Value, now: Timestamp) -> Value {
     match kind {
-        "string" => printed(value),
-        "integer" => {
-            value.as_i64().or_else(|| value.as_f64().and_then(cut)).map(Value::from).unwrap_or_default()
-        }
+        "string" => print_value(value),
+        "integer" => value
+            .as_i64()
+            .or_else(|| value.as_f64().and_then(truncate_to_int))
+            .map(Value::from)
+            .unwrap_or_default(),
         "number" => value.as_f64().map(Value::from).unwrap_or_default(),
         "boolean" => value.as_bool().map(Value::from).unwrap_or_default(),
-        "date" => value.as_str().map(|text| age(text, now)).unwrap_or_default(),
+        "date" => value.as_str().map(|text| format_age(text, now)).unwrap_or_default(),
         _ => Value::Null,
     }
 }
 
-/// As `kubectl` prints a value: text as it is, structures as JSON.
-fn printed(value: &Value) -> Value {
+/// Formats a value as `kubectl` does: strings as they are, structures as JSON.
+fn print_value(value: &Value) -> Value {
     match value {
         Value::Null => Value::Null,
         Value::String(text) => text.as_str().into(),
         Value::Number(number) if number.is_f64() => {
             crate::schema::plain_number(number.as_f64().unwrap_or_default()).into()
         }
-        other => crate::schema::shown(other).to_string().into(),
+        other => crate::schema::display_value(other).to_string().into(),
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "columns of whole numbers cut fractions off")]
-fn cut(number: f64) -> Option<i64> {
+#[expect(clippy::cast_possible_truncation, reason = "integer columns truncate fractions")]
+fn truncate_to_int(number: f64) -> Option<i64> {
     (number.abs() < 9.2e18).then_some(number as i64)
 }
 
-fn age(text: &str, now: Timestamp) -> Value {
+fn format_age(text: &str, now: Timestamp) -> Value {
     match text.parse::<Timestamp>() {
-        Ok(then) => human(now.duration_since(then).as_secs()).into(),
+        Ok(then) => human_duration(now.duration_since(then).as_secs()).into(),
         Err(_) => "<invalid>".into(),
     }
 }
 
-/// A span of time in at most two units, as `kubectl` shows ages.
-fn human(seconds: i64) -> String {
+/// Formats a duration in at most two units, like ages in `kubectl`.
+fn human_duration(seconds: i64) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
     const DAY: i64 = 24 * HOUR;
@@ -161,14 +163,14 @@ mod tests {
     #[case(70_000_000, "2y80d")]
     #[case(-5, "<invalid>")]
     fn ages_are_short(#[case] seconds: i64, #[case] expected: &str) {
-        assert_eq!(human(seconds), expected);
+        assert_eq!(human_duration(seconds), expected);
     }
 
     #[test]
     fn cells_follow_the_type_of_their_column() {
         let column =
             |name: &str, kind: &str, path: &str| json!({"name": name, "type": kind, "jsonPath": path});
-        let table = Table::of(&json!({"additionalPrinterColumns": [
+        let table = PrinterColumns::from_version(&json!({"additionalPrinterColumns": [
             column("A", "string", ".spec.n"), column("B", "integer", ".spec.n"), column("C", "boolean", ".spec.n"),
             column("D", "string", ".spec.map"), column("E", "date", ".spec.when"), column("F", "string", ".spec.gone"),
         ]}));
@@ -181,7 +183,7 @@ mod tests {
 
     #[test]
     fn without_columns_there_is_the_age() {
-        let table = Table::of(&json!({}));
+        let table = PrinterColumns::from_version(&json!({}));
         let names: Vec<String> = table.columns().into_iter().map(|column| column.name).collect();
         assert_eq!(names, ["Name", "Age"]);
     }

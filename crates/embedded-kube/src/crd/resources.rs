@@ -1,55 +1,55 @@
-//! What follows from a CRD: one resource per served version.
+//! The resources that a CRD defines: one per served version.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::{
-    columns::Table,
-    custom::Custom,
-    view::{self, flag},
+    accessors::{self, bool_field},
+    custom_resource::CustomResourceStrategy,
+    printer_columns::PrinterColumns,
 };
 use crate::{
-    object::{at, text},
+    object::{get_path, str_at},
     registry::{Resource, ResourceId, Scale, api_version},
-    schema::{Compiled, Schema},
+    schema::{CompiledSchema, Schema},
 };
 
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
-/// Served versions, each with its rules. `since` is the revision of the CRD's last change of schema.
-pub fn resources(crd: &Value, since: u64) -> Vec<Resource> {
-    view::versions(crd)
+/// Resources of the served versions. `since` is the revision of the last schema change.
+pub fn served_resources(crd: &Value, since: u64) -> Vec<Resource> {
+    accessors::versions(crd)
         .iter()
-        .filter(|version| flag(version, "served"))
-        .map(|version| resource(crd, version, since))
+        .filter(|version| bool_field(version, "served"))
+        .map(|version| version_resource(crd, version, since))
         .collect()
 }
 
-/// The stored version, served or not, for those who must reach the objects whatever clients see.
-pub fn any_resource(crd: &Value) -> Resource {
+/// Resource of the storage version, served or not, to reach all objects.
+pub fn storage_resource(crd: &Value) -> Resource {
     let empty = Value::Null;
-    let stored = view::versions(crd).iter().find(|version| flag(version, "storage"));
-    resource(crd, stored.or_else(|| view::versions(crd).first()).unwrap_or(&empty), 0)
+    let stored = accessors::versions(crd).iter().find(|version| bool_field(version, "storage"));
+    version_resource(crd, stored.or_else(|| accessors::versions(crd).first()).unwrap_or(&empty), 0)
 }
 
-fn resource(crd: &Value, version: &Value, since: u64) -> Resource {
-    let names = Some(view::accepted_names(crd)).filter(|names| !names.plural.is_empty());
-    let names = names.unwrap_or_else(|| view::spec_names(crd));
-    let (group, name) = (text(crd, &["spec", "group"]), text(version, &["name"]));
-    let storage_version = view::storage_version(crd);
+fn version_resource(crd: &Value, version: &Value, since: u64) -> Resource {
+    let names = Some(accessors::accepted_names(crd)).filter(|names| !names.plural.is_empty());
+    let names = names.unwrap_or_else(|| accessors::spec_names(crd));
+    let (group, name) = (str_at(crd, &["spec", "group"]), str_at(version, &["name"]));
+    let storage_version = accessors::storage_version(crd);
     let empty = Value::Null;
-    let schema = at(version, &["schema", "openAPIV3Schema"]).unwrap_or(&empty);
-    let rules = Custom {
-        schema: Compiled::lenient(Schema::parse(schema)),
+    let schema = get_path(version, &["schema", "openAPIV3Schema"]).unwrap_or(&empty);
+    let rules = CustomResourceStrategy {
+        schema: CompiledSchema::new_unchecked(Schema::parse(schema)),
         source: schema.clone(),
-        table: Table::of(version),
-        has_status: at(version, &["subresources", "status"]).is_some_and(|it| !it.is_null()),
-        scale: at(version, &["subresources", "scale"]).filter(|it| !it.is_null()).map(scale),
+        printer_columns: PrinterColumns::from_version(version),
+        has_status: get_path(version, &["subresources", "status"]).is_some_and(|it| !it.is_null()),
+        scale: get_path(version, &["subresources", "scale"]).filter(|it| !it.is_null()).map(parse_scale),
         api_version: api_version(group, name),
         storage_api_version: api_version(group, storage_version),
-        terminating: view::is_true(crd, "Terminating"),
-        deprecation: flag(version, "deprecated").then(|| deprecation(crd, version)),
+        terminating: accessors::is_condition_true(crd, "Terminating"),
+        deprecation: bool_field(version, "deprecated").then(|| deprecation_warning(crd, version)),
     };
     Resource {
         id: ResourceId { group: group.to_owned(), version: name.to_owned(), plural: names.plural.clone() },
@@ -58,23 +58,23 @@ fn resource(crd: &Value, version: &Value, since: u64) -> Resource {
         singular: names.singular,
         short_names: names.short_names,
         categories: names.categories,
-        namespaced: text(crd, &["spec", "scope"]) == "Namespaced",
+        namespaced: str_at(crd, &["spec", "scope"]) == "Namespaced",
         verbs: VERBS,
-        status: rules.has_status,
+        has_status: rules.has_status,
         scale: rules.scale.clone(),
         shape: rules.schema.shape(),
-        columns: rules.table.columns(),
-        selectable: selectable(version),
-        storage: format!("{group}/{}", names.plural),
+        columns: rules.printer_columns.columns(),
+        selectable_fields: selectable_fields(version),
+        storage_prefix: format!("{group}/{}", names.plural),
         storage_version: storage_version.to_owned(),
-        custom: true,
-        schema_since: since,
-        rules: Arc::new(rules),
+        is_custom: true,
+        schema_revision: since,
+        strategy: Arc::new(rules),
     }
 }
 
-fn scale(scale: &Value) -> Scale {
-    let path = |key: &str| text(scale, &[key]).trim_start_matches('.').to_owned();
+fn parse_scale(scale: &Value) -> Scale {
+    let path = |key: &str| str_at(scale, &[key]).trim_start_matches('.').to_owned();
     Scale {
         spec: path("specReplicasPath"),
         status: path("statusReplicasPath"),
@@ -82,27 +82,29 @@ fn scale(scale: &Value) -> Scale {
     }
 }
 
-fn selectable(version: &Value) -> Vec<String> {
+fn selectable_fields(version: &Value) -> Vec<String> {
     let fields = version.get("selectableFields").and_then(Value::as_array);
-    let paths = fields.into_iter().flatten().map(|field| text(field, &["jsonPath"]));
+    let paths = fields.into_iter().flatten().map(|field| str_at(field, &["jsonPath"]));
     paths.map(|path| path.trim_start_matches('.').to_owned()).collect()
 }
 
-/// What a deprecated version says: its own words, or that there is a better one.
-fn deprecation(crd: &Value, version: &Value) -> String {
-    let given = text(version, &["deprecationWarning"]);
+/// Deprecation warning: the CRD's own text or the default one.
+fn deprecation_warning(crd: &Value, version: &Value) -> String {
+    let given = str_at(version, &["deprecationWarning"]);
     if !given.is_empty() {
         return given.to_owned();
     }
-    let (group, name) = (text(crd, &["spec", "group"]), text(version, &["name"]));
-    let kind = text(crd, &["spec", "names", "kind"]);
+    let (group, name) = (str_at(crd, &["spec", "group"]), str_at(version, &["name"]));
+    let kind = str_at(crd, &["spec", "names", "kind"]);
     let text_of = format!("{group}/{name} {kind} is deprecated");
-    let better = view::versions(crd)
+    let better = accessors::versions(crd)
         .iter()
-        .filter(|other| flag(other, "served") && !flag(other, "deprecated"))
-        .map(|other| text(other, &["name"]))
-        .filter(|other| super::order::rank(other) > super::order::rank(name))
-        .max_by_key(|other| super::order::rank(other));
+        .filter(|other| bool_field(other, "served") && !bool_field(other, "deprecated"))
+        .map(|other| str_at(other, &["name"]))
+        .filter(|other| {
+            super::version_priority::version_priority(other) > super::version_priority::version_priority(name)
+        })
+        .max_by_key(|other| super::version_priority::version_priority(other));
     match better {
         Some(better) => format!("{text_of}; use {group}/{better} {kind}"),
         None => text_of,

@@ -1,4 +1,4 @@
-//! What a CRD's status says: which names it has, whether it is established.
+//! Computes the status of a CRD: accepted names and conditions.
 
 use std::collections::BTreeSet;
 
@@ -6,39 +6,39 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
+    accessors::{self, CrdNames},
     approval,
-    view::{self, Names},
 };
 use crate::{
     clock,
-    failure::quoted,
-    object::{Meta, at_mut, text},
+    object::{MetaAccessor, get_path_mut, str_at},
+    status_error::go_quote,
 };
 
-/// A condition to be.
+/// A condition to set.
 #[derive(Debug, Clone)]
-pub struct Condition {
+pub struct CrdCondition {
     pub kind: &'static str,
     pub status: &'static str,
     pub reason: &'static str,
     pub message: String,
 }
 
-/// Puts a condition in. Its time changes only with its status.
-pub fn set(crd: &mut Value, condition: &Condition, now: Timestamp) {
-    let Some(place) = at_mut(crd, &["status", "conditions"]) else { return };
+/// Sets a condition. `lastTransitionTime` changes only with the status.
+pub fn set_condition(crd: &mut Value, condition: &CrdCondition, now: Timestamp) {
+    let Some(place) = get_path_mut(crd, &["status", "conditions"]) else { return };
     if !place.is_array() {
         *place = json!([]);
     }
     let Some(list) = place.as_array_mut() else { return };
-    let known = list.iter_mut().find(|known| text(known, &["type"]) == condition.kind);
-    let is_same = known.as_ref().is_some_and(|known| text(known, &["status"]) == condition.status);
+    let known = list.iter_mut().find(|known| str_at(known, &["type"]) == condition.kind);
+    let is_same = known.as_ref().is_some_and(|known| str_at(known, &["status"]) == condition.status);
     let time = known
         .as_ref()
         .filter(|_| is_same)
-        .map(|known| text(known, &["lastTransitionTime"]).to_owned())
+        .map(|known| str_at(known, &["lastTransitionTime"]).to_owned())
         .filter(|time| !time.is_empty())
-        .unwrap_or_else(|| clock::seconds(now));
+        .unwrap_or_else(|| clock::format_time(now));
     let next = json!({
         "type": condition.kind, "status": condition.status, "lastTransitionTime": time,
         "reason": condition.reason, "message": condition.message,
@@ -49,24 +49,26 @@ pub fn set(crd: &mut Value, condition: &Condition, now: Timestamp) {
     }
 }
 
-/// The status a CRD should have, given all others; `None` if it has it already.
-pub fn settle(crd: &Value, others: &[Value], now: Timestamp) -> Option<Value> {
+/// The desired status of a CRD, given all others; `None` if it is up to date.
+pub fn compute_status(crd: &Value, others: &[Value], now: Timestamp) -> Option<Value> {
     let mut next = crd.clone();
-    if view::spec_names(crd) != view::accepted_names(crd) {
-        name(&mut next, crd, others, now);
+    if accessors::spec_names(crd) != accessors::accepted_names(crd) {
+        accept_names(&mut next, crd, others, now);
     }
-    if view::is_true(&next, "NamesAccepted") && !view::is_true(&next, "Established") {
-        set(&mut next, &established(), now);
+    if accessors::is_condition_true(&next, "NamesAccepted")
+        && !accessors::is_condition_true(&next, "Established")
+    {
+        set_condition(&mut next, &established_condition(), now);
     }
-    if let Some(condition) = approval::condition(crd) {
-        set(&mut next, &condition, now);
+    if let Some(condition) = approval::approval_condition(crd) {
+        set_condition(&mut next, &condition, now);
     }
     let status = next.get("status").cloned()?;
     (crd.get("status") != Some(&status)).then_some(status)
 }
 
-fn established() -> Condition {
-    Condition {
+fn established_condition() -> CrdCondition {
+    CrdCondition {
         kind: "Established",
         status: "True",
         reason: "InitialNamesAccepted",
@@ -74,47 +76,47 @@ fn established() -> Condition {
     }
 }
 
-/// Accepts the names that are free.
-fn name(next: &mut Value, crd: &Value, others: &[Value], now: Timestamp) {
-    let (wanted, have) = (view::spec_names(crd), view::accepted_names(crd));
-    let taken = Taken::of(crd, others);
-    let (names, conflict) = taken.judge(&wanted, &have);
-    if let Some(place) = at_mut(next, &["status", "acceptedNames"]) {
-        *place = names.value();
+/// Accepts the names that are not in use.
+fn accept_names(next: &mut Value, crd: &Value, others: &[Value], now: Timestamp) {
+    let (wanted, have) = (accessors::spec_names(crd), accessors::accepted_names(crd));
+    let taken = NamesInUse::from_crds(crd, others);
+    let (names, conflict) = taken.accept(&wanted, &have);
+    if let Some(place) = get_path_mut(next, &["status", "acceptedNames"]) {
+        *place = names.to_value();
     }
-    let accepted = conflict.unwrap_or_else(|| Condition {
+    let accepted = conflict.unwrap_or_else(|| CrdCondition {
         kind: "NamesAccepted",
         status: "True",
         reason: "NoConflicts",
         message: "no conflicts found".to_owned(),
     });
     let is_accepted = accepted.status == "True";
-    set(next, &accepted, now);
-    if view::condition(crd, "Established").is_none() && !is_accepted {
-        let condition = Condition {
+    set_condition(next, &accepted, now);
+    if accessors::condition(crd, "Established").is_none() && !is_accepted {
+        let condition = CrdCondition {
             kind: "Established",
             status: "False",
             reason: "NotAccepted",
             message: "not all names are accepted".to_owned(),
         };
-        set(next, &condition, now);
+        set_condition(next, &condition, now);
     }
 }
 
-/// Names that other CRDs of the group have got.
-struct Taken {
+/// Names that other CRDs of the group use.
+struct NamesInUse {
     resources: BTreeSet<String>,
     kinds: BTreeSet<String>,
 }
 
-impl Taken {
-    fn of(crd: &Value, others: &[Value]) -> Self {
-        let group = text(crd, &["spec", "group"]);
+impl NamesInUse {
+    fn from_crds(crd: &Value, others: &[Value]) -> Self {
+        let group = str_at(crd, &["spec", "group"]);
         let mut taken = Self { resources: BTreeSet::new(), kinds: BTreeSet::new() };
         let same_group =
-            |other: &&Value| text(other, &["spec", "group"]) == group && other.name() != crd.name();
+            |other: &&Value| str_at(other, &["spec", "group"]) == group && other.name() != crd.name();
         for other in others.iter().filter(same_group) {
-            let names = view::accepted_names(other);
+            let names = accessors::accepted_names(other);
             taken.resources.extend([names.plural, names.singular]);
             taken.resources.extend(names.short_names);
             taken.kinds.extend([names.kind, names.list_kind]);
@@ -122,15 +124,15 @@ impl Taken {
         taken
     }
 
-    /// What is accepted now, and the last conflict if there is one.
-    fn judge(&self, wanted: &Names, have: &Names) -> (Names, Option<Condition>) {
+    /// The accepted names, and the last conflict if there is one.
+    fn accept(&self, wanted: &CrdNames, have: &CrdNames) -> (CrdNames, Option<CrdCondition>) {
         let mut names = have.clone();
         let mut conflict = None;
         let mut refuse = |reason: &'static str, message: String| {
-            conflict = Some(Condition { kind: "NamesAccepted", status: "False", reason, message });
+            conflict = Some(CrdCondition { kind: "NamesAccepted", status: "False", reason, message });
         };
         let in_use = |name: &str, have: &str, taken: &BTreeSet<String>| {
-            (name != have && taken.contains(name)).then(|| format!("{} is already in use", quoted(name)))
+            (name != have && taken.contains(name)).then(|| format!("{} is already in use", go_quote(name)))
         };
         match in_use(&wanted.plural, &have.plural, &self.resources) {
             Some(message) => refuse("PluralConflict", message),

@@ -1,18 +1,18 @@
-//! Formats in a CRD's schemas that mean nothing to the server: they are ignored, with a warning.
+//! Warns about schema formats that the server ignores.
 
 use serde_json::Value;
 
-use super::view;
+use super::accessors;
 use crate::{
-    object::{at, text},
+    object::{get_path, str_at},
     schema::is_supported_format,
 };
 
-/// Unknown formats of all versions. Versions with one and the same schema are told once.
-pub fn unknown(crd: &Value) -> Vec<String> {
-    let schemas: Vec<&Value> = view::versions(crd)
+/// Unknown formats of all versions, deduplicated by schema.
+pub fn unknown_formats(crd: &Value) -> Vec<String> {
+    let schemas: Vec<&Value> = accessors::versions(crd)
         .iter()
-        .filter_map(|version| at(version, &["schema", "openAPIV3Schema"]))
+        .filter_map(|version| get_path(version, &["schema", "openAPIV3Schema"]))
         .collect();
     let same = schemas.first().is_some_and(|first| schemas.iter().all(|schema| schema == first));
     let count = if same { 1 } else { schemas.len() };
@@ -24,7 +24,7 @@ pub fn unknown(crd: &Value) -> Vec<String> {
 }
 
 fn walk(schema: &Value, found: &mut Vec<String>) {
-    let (kind, format) = (text(schema, &["type"]), text(schema, &["format"]));
+    let (kind, format) = (str_at(schema, &["type"]), str_at(schema, &["format"]));
     if !format.is_empty() && !is_supported_format(kind, format) {
         found.push(format.to_owned());
     }

@@ -1,4 +1,4 @@
-//! Is a CRD well-formed? Faults come in the order and the words of the real server.
+//! Validates CRDs, with the order and texts of kube-apiserver's errors.
 
 mod conversion;
 mod openapi;
@@ -6,33 +6,35 @@ mod version;
 
 use serde_json::{Value, json};
 
-use self::version::Hoisted;
+use self::version::SharedParts;
 use super::{
+    accessors::{self, CrdNames, bool_field, string_list},
     approval,
-    view::{self, Names, flag, words},
 };
 use crate::{
-    failure::FieldError,
-    object::{Meta, at, dns1035_label, dns1123_subdomain, text},
+    object::{MetaAccessor, dns1035_label, dns1123_subdomain, get_path, str_at},
+    status_error::FieldError,
 };
 
-/// Faults of a CRD; `old` is what it was before, on an update.
-pub fn check(crd: &Value, old: Option<&Value>) -> Vec<FieldError> {
+/// Validates a CRD; `old` is its previous state on an update.
+pub fn validate_crd(crd: &Value, old: Option<&Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let required = format!("{}.{}", text(crd, &["spec", "names", "plural"]), text(crd, &["spec", "group"]));
+    let required =
+        format!("{}.{}", str_at(crd, &["spec", "names", "plural"]), str_at(crd, &["spec", "group"]));
     if old.is_none() && crd.name() != required {
         let detail = r#"must be spec.names.plural+"."+spec.group"#;
         errors.push(FieldError::invalid("metadata.name", crd.name(), detail));
     }
-    spec(crd, &mut errors);
+    validate_spec(crd, &mut errors);
     if let Some(old) = old {
-        immutable(crd, old, &mut errors);
+        validate_immutable(crd, old, &mut errors);
     }
-    errors.extend(check_status(crd));
-    stored_versions(crd, &mut errors);
-    errors.extend(approval::check(crd, old));
-    let kept =
-        |crd: &Value| at(crd, &["spec", "preserveUnknownFields"]).and_then(Value::as_bool) == Some(true);
+    errors.extend(validate_crd_status(crd));
+    validate_stored_versions(crd, &mut errors);
+    errors.extend(approval::validate_approval(crd, old));
+    let kept = |crd: &Value| {
+        get_path(crd, &["spec", "preserveUnknownFields"]).and_then(Value::as_bool) == Some(true)
+    };
     if kept(crd) && !old.is_some_and(kept) {
         let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
         errors.push(FieldError::invalid("spec.preserveUnknownFields", true, detail));
@@ -40,36 +42,36 @@ pub fn check(crd: &Value, old: Option<&Value>) -> Vec<FieldError> {
     errors
 }
 
-/// Faults of the status.
-pub fn check_status(crd: &Value) -> Vec<FieldError> {
+/// Validates the status.
+pub fn validate_crd_status(crd: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    names(&view::accepted_names(crd), "status.acceptedNames", &mut errors);
+    validate_names(&accessors::accepted_names(crd), "status.acceptedNames", &mut errors);
     errors
 }
 
-fn spec(crd: &Value, errors: &mut Vec<FieldError>) {
-    group_and_scope(crd, errors);
-    let hoisted = Hoisted::of(view::versions(crd));
-    if !hoisted.schema || view::versions(crd).iter().all(|version| schema_of(version).is_none()) {
-        for (index, version) in view::versions(crd).iter().enumerate() {
+fn validate_spec(crd: &Value, errors: &mut Vec<FieldError>) {
+    validate_group_and_scope(crd, errors);
+    let hoisted = SharedParts::from_versions(accessors::versions(crd));
+    if !hoisted.schema || accessors::versions(crd).iter().all(|version| schema_of(version).is_none()) {
+        for (index, version) in accessors::versions(crd).iter().enumerate() {
             if schema_of(version).is_none() {
                 errors
                     .push(FieldError::required(format!("spec.versions[{index}].schema.openAPIV3Schema"), ""));
             }
         }
     }
-    for (index, version) in view::versions(crd).iter().enumerate() {
+    for (index, version) in accessors::versions(crd).iter().enumerate() {
         let path = format!("spec.versions[{index}]");
-        let name = text(version, &["name"]);
+        let name = str_at(version, &["name"]);
         let wrong = dns1035_label(name);
         if !wrong.is_empty() {
             errors.push(FieldError::invalid(format!("{path}.name"), name, wrong.join(",")));
         }
-        version::check(version, &path, hoisted, errors);
+        version::validate_version(version, &path, hoisted, errors);
     }
-    version_list(crd, errors);
-    first_version(crd, errors);
-    let names_wanted = view::spec_names(crd);
+    validate_version_list(crd, errors);
+    validate_first_version(crd, errors);
+    let names_wanted = accessors::spec_names(crd);
     for (key, value) in [
         ("plural", &names_wanted.plural),
         ("singular", &names_wanted.singular),
@@ -80,19 +82,19 @@ fn spec(crd: &Value, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::required(format!("spec.names.{key}"), ""));
         }
     }
-    names(&names_wanted, "spec.names", errors);
-    if let Some(first) = view::versions(crd).first() {
-        version::check_hoisted(first, hoisted, errors);
+    validate_names(&names_wanted, "spec.names", errors);
+    if let Some(first) = accessors::versions(crd).first() {
+        version::validate_shared(first, hoisted, errors);
     }
-    conversion::check(at(crd, &["spec", "conversion"]), errors);
+    conversion::validate_conversion(get_path(crd, &["spec", "conversion"]), errors);
 }
 
 fn schema_of(version: &Value) -> Option<&Value> {
-    at(version, &["schema", "openAPIV3Schema"]).filter(|schema| schema.is_object())
+    get_path(version, &["schema", "openAPIV3Schema"]).filter(|schema| schema.is_object())
 }
 
-fn group_and_scope(crd: &Value, errors: &mut Vec<FieldError>) {
-    let group = text(crd, &["spec", "group"]);
+fn validate_group_and_scope(crd: &Value, errors: &mut Vec<FieldError>) {
+    let group = str_at(crd, &["spec", "group"]);
     let wrong = dns1123_subdomain(group);
     if group.is_empty() {
         errors.push(FieldError::required("spec.group", ""));
@@ -101,47 +103,47 @@ fn group_and_scope(crd: &Value, errors: &mut Vec<FieldError>) {
     } else if !group.contains('.') {
         errors.push(FieldError::invalid("spec.group", group, "should be a domain with at least one dot"));
     }
-    match text(crd, &["spec", "scope"]) {
+    match str_at(crd, &["spec", "scope"]) {
         "" => errors.push(FieldError::required("spec.scope", "")),
         "Cluster" | "Namespaced" => {}
         other => errors.push(FieldError::not_supported("spec.scope", other, &["Cluster", "Namespaced"])),
     }
 }
 
-/// The first version is also known as the version.
-fn first_version(crd: &Value, errors: &mut Vec<FieldError>) {
-    let name = view::versions(crd).first().map(|version| text(version, &["name"])).unwrap_or_default();
+/// The first version is mirrored in `spec.version`.
+fn validate_first_version(crd: &Value, errors: &mut Vec<FieldError>) {
+    let name = accessors::versions(crd).first().map(|version| str_at(version, &["name"])).unwrap_or_default();
     let wrong = dns1035_label(name);
     if !name.is_empty() && !wrong.is_empty() {
         errors.push(FieldError::invalid("spec.version", name, wrong.join(",")));
     }
 }
 
-fn version_list(crd: &Value, errors: &mut Vec<FieldError>) {
-    let versions = view::versions(crd);
-    let shown = || Value::Array(versions.iter().map(shown_version).collect());
-    let mut seen: Vec<&str> = versions.iter().map(|version| text(version, &["name"])).collect();
+fn validate_version_list(crd: &Value, errors: &mut Vec<FieldError>) {
+    let versions = accessors::versions(crd);
+    let shown = || Value::Array(versions.iter().map(go_version_value).collect());
+    let mut seen: Vec<&str> = versions.iter().map(|version| str_at(version, &["name"])).collect();
     seen.sort_unstable();
     seen.dedup();
     if seen.len() != versions.len() {
         errors.push(FieldError::invalid("spec.versions", shown(), "must contain unique version names"));
     }
-    if versions.iter().filter(|version| flag(version, "storage")).count() != 1 {
+    if versions.iter().filter(|version| bool_field(version, "storage")).count() != 1 {
         let detail = "must have exactly one version marked as storage version";
         errors.push(FieldError::invalid("spec.versions", shown(), detail));
     }
 }
 
-/// A version as the real server shows it: the names are those of its inner type.
-fn shown_version(version: &Value) -> Value {
+/// A version as kube-apiserver prints it, with the field names of its internal type.
+fn go_version_value(version: &Value) -> Value {
     json!({
-        "Name": text(version, &["name"]), "Served": flag(version, "served"), "Storage": flag(version, "storage"),
-        "Deprecated": flag(version, "deprecated"), "DeprecationWarning": version.get("deprecationWarning"),
+        "Name": str_at(version, &["name"]), "Served": bool_field(version, "served"), "Storage": bool_field(version, "storage"),
+        "Deprecated": bool_field(version, "deprecated"), "DeprecationWarning": version.get("deprecationWarning"),
         "Schema": null, "Subresources": null, "AdditionalPrinterColumns": null, "SelectableFields": null,
     })
 }
 
-fn names(names: &Names, path: &str, errors: &mut Vec<FieldError>) {
+fn validate_names(names: &CrdNames, path: &str, errors: &mut Vec<FieldError>) {
     for (key, value) in [("plural", &names.plural), ("singular", &names.singular)] {
         let wrong = dns1035_label(value);
         if !value.is_empty() && !wrong.is_empty() {
@@ -185,36 +187,37 @@ fn names(names: &Names, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn immutable(crd: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+fn validate_immutable(crd: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     let mut fields: Vec<&[&str]> = Vec::new();
-    if view::is_true(old, "Established") {
+    if accessors::is_condition_true(old, "Established") {
         fields.extend([&["spec", "scope"][..], &["spec", "names", "kind"]]);
     }
     fields.extend([&["spec", "group"][..], &["spec", "names", "plural"]]);
     for path in fields {
-        let (new, old) = (text(crd, path), text(old, path));
+        let (new, old) = (str_at(crd, path), str_at(old, path));
         if new != old {
             errors.push(FieldError::invalid(path.join("."), new, "field is immutable"));
         }
     }
 }
 
-fn stored_versions(crd: &Value, errors: &mut Vec<FieldError>) {
+fn validate_stored_versions(crd: &Value, errors: &mut Vec<FieldError>) {
     let path = "status.storedVersions";
-    let stored = words(crd, &["status", "storedVersions"]);
+    let stored = string_list(crd, &["status", "storedVersions"]);
     if stored.is_empty() {
-        let given = at(crd, &["status", "storedVersions"]).cloned().unwrap_or_default();
+        let given = get_path(crd, &["status", "storedVersions"]).cloned().unwrap_or_default();
         errors.push(FieldError::invalid(path, given, "must have at least one stored version"));
         return;
     }
-    for version in view::versions(crd).iter().filter(|version| flag(version, "storage")) {
-        let name = text(version, &["name"]);
+    for version in accessors::versions(crd).iter().filter(|version| bool_field(version, "storage")) {
+        let name = str_at(version, &["name"]);
         if !stored.iter().any(|one| one == name) {
             let detail = format!("must have the storage version {name}");
             errors.push(FieldError::invalid(path, stored.clone(), detail));
         }
     }
-    let is_known = |name: &str| view::versions(crd).iter().any(|version| text(version, &["name"]) == name);
+    let is_known =
+        |name: &str| accessors::versions(crd).iter().any(|version| str_at(version, &["name"]) == name);
     for (index, name) in stored.iter().enumerate().filter(|(_, name)| !is_known(name)) {
         let detail = format!(
             "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"

@@ -1,50 +1,50 @@
-//! A [`Value`] read in one pass that remembers which keys came twice.
+//! Deserializes a [`Value`] and collects duplicate keys in one pass.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// Where we are, as a chain of borrowed steps: a path is only spelled out when something is wrong.
-enum Step<'a> {
+/// Current position as a chain of borrowed steps: the path is only formatted for an error.
+enum JsonPathStep<'a> {
     Root,
     Field(&'a Self, &'a str),
     Item(&'a Self, usize),
 }
 
-impl Step<'_> {
-    fn spell(&self, out: &mut String) {
+impl JsonPathStep<'_> {
+    fn write_path(&self, out: &mut String) {
         match self {
             Self::Root => {}
             Self::Field(parent, name) => {
-                parent.spell(out);
+                parent.write_path(out);
                 if !out.is_empty() {
                     out.push('.');
                 }
                 out.push_str(name);
             }
             Self::Item(parent, index) => {
-                parent.spell(out);
+                parent.write_path(out);
                 out.extend(["[", &index.to_string(), "]"]);
             }
         }
     }
 }
 
-static ROOT: Step<'static> = Step::Root;
+static ROOT: JsonPathStep<'static> = JsonPathStep::Root;
 
-/// Reads a value and notes duplicate keys.
-pub struct Seen<'a> {
-    at: &'a Step<'a>,
+/// Deserializes a value and records duplicate keys.
+pub struct ValueWithDuplicates<'a> {
+    path: &'a JsonPathStep<'a>,
     duplicates: &'a mut Vec<String>,
 }
 
-impl<'a> Seen<'a> {
-    /// At the top of a document.
+impl<'a> ValueWithDuplicates<'a> {
+    /// At the root of a document.
     pub fn root(duplicates: &'a mut Vec<String>) -> Self {
-        Self { at: &ROOT, duplicates }
+        Self { path: &ROOT, duplicates }
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Seen<'_> {
+impl<'de> DeserializeSeed<'de> for ValueWithDuplicates<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -52,7 +52,7 @@ impl<'de> DeserializeSeed<'de> for Seen<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Seen<'_> {
+impl<'de> Visitor<'de> for ValueWithDuplicates<'_> {
     type Value = Value;
 
     fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -68,10 +68,10 @@ impl<'de> Visitor<'de> for Seen<'_> {
     }
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
-        // Beyond 64 signed bits the real server knows only floats.
+        // kube-apiserver represents integers beyond `i64` as floats.
         Ok(match i64::try_from(value) {
             Ok(value) => Value::Number(value.into()),
-            #[expect(clippy::cast_precision_loss, reason = "this is what a float is")]
+            #[expect(clippy::cast_precision_loss, reason = "kube-apiserver loses the same precision")]
             Err(_) => float(value as f64),
         })
     }
@@ -103,8 +103,8 @@ impl<'de> Visitor<'de> for Seen<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
         loop {
-            let at = Step::Item(self.at, items.len());
-            let seed = Seen { at: &at, duplicates: &mut *self.duplicates };
+            let at = JsonPathStep::Item(self.path, items.len());
+            let seed = ValueWithDuplicates { path: &at, duplicates: &mut *self.duplicates };
             match access.next_element_seed(seed)? {
                 Some(item) => items.push(item),
                 None => return Ok(Value::Array(items)),
@@ -115,11 +115,12 @@ impl<'de> Visitor<'de> for Seen<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
         let mut fields = Map::new();
         while let Some(key) = access.next_key::<String>()? {
-            let at = Step::Field(self.at, &key);
-            let value = access.next_value_seed(Seen { at: &at, duplicates: &mut *self.duplicates })?;
+            let at = JsonPathStep::Field(self.path, &key);
+            let value = access
+                .next_value_seed(ValueWithDuplicates { path: &at, duplicates: &mut *self.duplicates })?;
             if fields.contains_key(&key) {
                 let mut path = String::new();
-                at.spell(&mut path);
+                at.write_path(&mut path);
                 self.duplicates.push(path);
             }
             fields.insert(key, value);

@@ -1,8 +1,8 @@
-//! What Go's JSON scanner would say about a malformed document. Only asked once a document is known to be malformed.
+//! Go's error text for malformed JSON. Only called for a document that is known to be malformed.
 
-/// Where the scanner stands.
+/// State of the scanner.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Expect {
+enum ScanState {
     Value,
     ValueOrEnd,
     KeyOrEnd,
@@ -13,85 +13,89 @@ enum Expect {
     Nothing,
 }
 
-/// Go's complaint about the first fault; `None` if Go's grammar finds none (depth, numbers out of range).
-pub fn complaint(text: &[u8]) -> Option<String> {
-    let mut scanner = Scanner { text, at: 0, open: Vec::new() };
+/// Go's text for the first syntax error; `None` if Go's grammar accepts the text (depth, numbers out of range).
+pub fn syntax_error(text: &[u8]) -> Option<String> {
+    let mut scanner = Scanner { text, position: 0, open_brackets: Vec::new() };
     match scanner.run() {
         Ok(()) => None,
-        Err(Fault::End) => Some("unexpected end of JSON input".to_owned()),
-        Err(Fault::Deep) => Some("exceeded max depth".to_owned()),
-        Err(Fault::At(context)) => {
-            let shown = quote(scanner.text.get(scanner.at).copied().unwrap_or_default());
+        Err(ScanError::UnexpectedEnd) => Some("unexpected end of JSON input".to_owned()),
+        Err(ScanError::TooDeep) => Some("exceeded max depth".to_owned()),
+        Err(ScanError::InvalidCharacter(context)) => {
+            let shown = quote(scanner.text.get(scanner.position).copied().unwrap_or_default());
             Some(format!("invalid character {shown} {context}"))
         }
     }
 }
 
-enum Fault {
-    End,
-    Deep,
-    At(&'static str),
+enum ScanError {
+    UnexpectedEnd,
+    TooDeep,
+    InvalidCharacter(&'static str),
 }
 
 struct Scanner<'a> {
     text: &'a [u8],
-    at: usize,
-    open: Vec<u8>,
+    position: usize,
+    open_brackets: Vec<u8>,
 }
 
-const MOST_OPEN: usize = 10_000;
+const MAX_NESTING: usize = 10_000;
 
 impl Scanner<'_> {
-    fn run(&mut self) -> Result<(), Fault> {
-        let mut expect = Expect::Value;
+    fn run(&mut self) -> Result<(), ScanError> {
+        let mut expect = ScanState::Value;
         loop {
-            while self.text.get(self.at).is_some_and(|byte| b" \t\r\n".contains(byte)) {
-                self.at += 1;
+            while self.text.get(self.position).is_some_and(|byte| b" \t\r\n".contains(byte)) {
+                self.position += 1;
             }
-            let Some(byte) = self.text.get(self.at).copied() else {
-                return if expect == Expect::Nothing { Ok(()) } else { Err(Fault::End) };
+            let Some(byte) = self.text.get(self.position).copied() else {
+                return if expect == ScanState::Nothing { Ok(()) } else { Err(ScanError::UnexpectedEnd) };
             };
             expect = self.step(expect, byte)?;
         }
     }
 
-    fn step(&mut self, expect: Expect, byte: u8) -> Result<Expect, Fault> {
+    fn step(&mut self, expect: ScanState, byte: u8) -> Result<ScanState, ScanError> {
         match (expect, byte) {
-            (Expect::ValueOrEnd | Expect::AfterItem, b']')
-            | (Expect::KeyOrEnd | Expect::AfterField, b'}') => Ok(self.close()),
-            (Expect::Value | Expect::ValueOrEnd, _) => self.value(byte),
-            (Expect::KeyOrEnd | Expect::Key, b'"') => {
+            (ScanState::ValueOrEnd | ScanState::AfterItem, b']')
+            | (ScanState::KeyOrEnd | ScanState::AfterField, b'}') => Ok(self.close()),
+            (ScanState::Value | ScanState::ValueOrEnd, _) => self.value(byte),
+            (ScanState::KeyOrEnd | ScanState::Key, b'"') => {
                 self.string()?;
-                Ok(Expect::Colon)
+                Ok(ScanState::Colon)
             }
-            (Expect::KeyOrEnd | Expect::Key, _) => {
-                Err(Fault::At("looking for beginning of object key string"))
+            (ScanState::KeyOrEnd | ScanState::Key, _) => {
+                Err(ScanError::InvalidCharacter("looking for beginning of object key string"))
             }
-            (Expect::Colon, b':') | (Expect::AfterItem, b',') => Ok(self.go(Expect::Value)),
-            (Expect::Colon, _) => Err(Fault::At("after object key")),
-            (Expect::AfterField, b',') => Ok(self.go(Expect::Key)),
-            (Expect::AfterField, _) => Err(Fault::At("after object key:value pair")),
-            (Expect::AfterItem, _) => Err(Fault::At("after array element")),
-            (Expect::Nothing, _) => Err(Fault::At("after top-level value")),
+            (ScanState::Colon, b':') | (ScanState::AfterItem, b',') => Ok(self.advance(ScanState::Value)),
+            (ScanState::Colon, _) => Err(ScanError::InvalidCharacter("after object key")),
+            (ScanState::AfterField, b',') => Ok(self.advance(ScanState::Key)),
+            (ScanState::AfterField, _) => Err(ScanError::InvalidCharacter("after object key:value pair")),
+            (ScanState::AfterItem, _) => Err(ScanError::InvalidCharacter("after array element")),
+            (ScanState::Nothing, _) => Err(ScanError::InvalidCharacter("after top-level value")),
         }
     }
 
-    fn go(&mut self, next: Expect) -> Expect {
-        self.at += 1;
+    fn advance(&mut self, next: ScanState) -> ScanState {
+        self.position += 1;
         next
     }
 
-    fn value(&mut self, byte: u8) -> Result<Expect, Fault> {
+    fn value(&mut self, byte: u8) -> Result<ScanState, ScanError> {
         match byte {
             b'{' | b'[' => {
-                self.open.push(byte);
-                if self.open.len() > MOST_OPEN {
-                    return Err(Fault::Deep);
+                self.open_brackets.push(byte);
+                if self.open_brackets.len() > MAX_NESTING {
+                    return Err(ScanError::TooDeep);
                 }
-                return Ok(self.go(if byte == b'{' { Expect::KeyOrEnd } else { Expect::ValueOrEnd }));
+                return Ok(self.advance(if byte == b'{' {
+                    ScanState::KeyOrEnd
+                } else {
+                    ScanState::ValueOrEnd
+                }));
             }
             b'"' => self.string()?,
-            b't' => self.word(
+            b't' => self.literal(
                 "true",
                 &[
                     "in literal true (expecting 'r')",
@@ -99,7 +103,7 @@ impl Scanner<'_> {
                     "in literal true (expecting 'e')",
                 ],
             )?,
-            b'f' => self.word(
+            b'f' => self.literal(
                 "false",
                 &[
                     "in literal false (expecting 'a')",
@@ -108,7 +112,7 @@ impl Scanner<'_> {
                     "in literal false (expecting 'e')",
                 ],
             )?,
-            b'n' => self.word(
+            b'n' => self.literal(
                 "null",
                 &[
                     "in literal null (expecting 'u')",
@@ -117,113 +121,115 @@ impl Scanner<'_> {
                 ],
             )?,
             b'-' | b'0'..=b'9' => self.number()?,
-            _ => return Err(Fault::At("looking for beginning of value")),
+            _ => return Err(ScanError::InvalidCharacter("looking for beginning of value")),
         }
-        Ok(self.after())
+        Ok(self.state_after_value())
     }
 
-    fn close(&mut self) -> Expect {
-        self.at += 1;
-        self.open.pop();
-        self.after()
+    fn close(&mut self) -> ScanState {
+        self.position += 1;
+        self.open_brackets.pop();
+        self.state_after_value()
     }
 
-    fn after(&self) -> Expect {
-        match self.open.last() {
-            None => Expect::Nothing,
-            Some(b'{') => Expect::AfterField,
-            Some(_) => Expect::AfterItem,
+    fn state_after_value(&self) -> ScanState {
+        match self.open_brackets.last() {
+            None => ScanState::Nothing,
+            Some(b'{') => ScanState::AfterField,
+            Some(_) => ScanState::AfterItem,
         }
     }
 
-    fn word(&mut self, word: &str, contexts: &[&'static str]) -> Result<(), Fault> {
-        self.at += 1;
+    fn literal(&mut self, word: &str, contexts: &[&'static str]) -> Result<(), ScanError> {
+        self.position += 1;
         for (expected, context) in word.bytes().skip(1).zip(contexts) {
-            match self.text.get(self.at) {
-                None => return Err(Fault::End),
-                Some(byte) if *byte == expected => self.at += 1,
-                Some(_) => return Err(Fault::At(context)),
+            match self.text.get(self.position) {
+                None => return Err(ScanError::UnexpectedEnd),
+                Some(byte) if *byte == expected => self.position += 1,
+                Some(_) => return Err(ScanError::InvalidCharacter(context)),
             }
         }
         Ok(())
     }
 
-    fn string(&mut self) -> Result<(), Fault> {
-        self.at += 1;
+    fn string(&mut self) -> Result<(), ScanError> {
+        self.position += 1;
         loop {
-            match self.text.get(self.at).copied() {
-                None => return Err(Fault::End),
+            match self.text.get(self.position).copied() {
+                None => return Err(ScanError::UnexpectedEnd),
                 Some(b'"') => {
-                    self.at += 1;
+                    self.position += 1;
                     return Ok(());
                 }
                 Some(b'\\') => self.escape()?,
-                Some(byte) if byte < 0x20 => return Err(Fault::At("in string literal")),
-                Some(_) => self.at += 1,
+                Some(byte) if byte < 0x20 => return Err(ScanError::InvalidCharacter("in string literal")),
+                Some(_) => self.position += 1,
             }
         }
     }
 
-    fn escape(&mut self) -> Result<(), Fault> {
-        self.at += 1;
-        match self.text.get(self.at).copied() {
-            None => Err(Fault::End),
+    fn escape(&mut self) -> Result<(), ScanError> {
+        self.position += 1;
+        match self.text.get(self.position).copied() {
+            None => Err(ScanError::UnexpectedEnd),
             Some(b'u') => {
-                self.at += 1;
+                self.position += 1;
                 for _ in 0..4 {
-                    match self.text.get(self.at) {
-                        None => return Err(Fault::End),
-                        Some(byte) if byte.is_ascii_hexdigit() => self.at += 1,
-                        Some(_) => return Err(Fault::At("in \\u hexadecimal character escape")),
+                    match self.text.get(self.position) {
+                        None => return Err(ScanError::UnexpectedEnd),
+                        Some(byte) if byte.is_ascii_hexdigit() => self.position += 1,
+                        Some(_) => {
+                            return Err(ScanError::InvalidCharacter("in \\u hexadecimal character escape"));
+                        }
                     }
                 }
                 Ok(())
             }
             Some(byte) if b"\"\\/bfnrt".contains(&byte) => {
-                self.at += 1;
+                self.position += 1;
                 Ok(())
             }
-            Some(_) => Err(Fault::At("in string escape code")),
+            Some(_) => Err(ScanError::InvalidCharacter("in string escape code")),
         }
     }
 
-    fn number(&mut self) -> Result<(), Fault> {
-        if self.text.get(self.at) == Some(&b'-') {
-            self.at += 1;
+    fn number(&mut self) -> Result<(), ScanError> {
+        if self.text.get(self.position) == Some(&b'-') {
+            self.position += 1;
         }
-        if self.text.get(self.at) == Some(&b'0') {
-            self.at += 1;
+        if self.text.get(self.position) == Some(&b'0') {
+            self.position += 1;
         } else {
             self.digits("in numeric literal")?;
         }
-        if self.text.get(self.at) == Some(&b'.') {
-            self.at += 1;
+        if self.text.get(self.position) == Some(&b'.') {
+            self.position += 1;
             self.digits("after decimal point in numeric literal")?;
         }
-        if self.text.get(self.at).is_some_and(|byte| b"eE".contains(byte)) {
-            self.at += 1;
-            if self.text.get(self.at).is_some_and(|byte| b"+-".contains(byte)) {
-                self.at += 1;
+        if self.text.get(self.position).is_some_and(|byte| b"eE".contains(byte)) {
+            self.position += 1;
+            if self.text.get(self.position).is_some_and(|byte| b"+-".contains(byte)) {
+                self.position += 1;
             }
             self.digits("in exponent of numeric literal")?;
         }
         Ok(())
     }
 
-    fn digits(&mut self, context: &'static str) -> Result<(), Fault> {
-        match self.text.get(self.at) {
-            None => return Err(Fault::End),
+    fn digits(&mut self, context: &'static str) -> Result<(), ScanError> {
+        match self.text.get(self.position) {
+            None => return Err(ScanError::UnexpectedEnd),
             Some(byte) if byte.is_ascii_digit() => {}
-            Some(_) => return Err(Fault::At(context)),
+            Some(_) => return Err(ScanError::InvalidCharacter(context)),
         }
-        while self.text.get(self.at).is_some_and(u8::is_ascii_digit) {
-            self.at += 1;
+        while self.text.get(self.position).is_some_and(u8::is_ascii_digit) {
+            self.position += 1;
         }
         Ok(())
     }
 }
 
-/// A byte as Go's scanner quotes it.
+/// Quotes a byte as Go's scanner does.
 fn quote(byte: u8) -> String {
     match byte {
         b'\'' => r"'\''".to_owned(),
@@ -243,7 +249,7 @@ fn quote(byte: u8) -> String {
 mod tests {
     use rstest::rstest;
 
-    use super::complaint;
+    use super::syntax_error;
 
     #[rstest]
     #[case("", "unexpected end of JSON input")]
@@ -261,11 +267,11 @@ mod tests {
     #[case("\"\n\"", r"invalid character '\n' in string literal")]
     #[case(r#""\x""#, "invalid character 'x' in string escape code")]
     fn the_first_fault_is_told(#[case] text: &str, #[case] told: &str) {
-        assert_eq!(complaint(text.as_bytes()).as_deref(), Some(told));
+        assert_eq!(syntax_error(text.as_bytes()).as_deref(), Some(told));
     }
 
     #[test]
     fn good_json_gives_no_complaint() {
-        assert_eq!(complaint(br#" {"a":[1,-0.5e+3,"\u00e9",true,null,{}]} "#), None);
+        assert_eq!(syntax_error(br#" {"a":[1,-0.5e+3,"\u00e9",true,null,{}]} "#), None);
     }
 }

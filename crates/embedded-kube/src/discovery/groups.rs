@@ -1,11 +1,11 @@
-//! A catalogue in the order of discovery: groups as the real server ranks them, versions best first.
+//! A catalogue in discovery order: groups by kube-apiserver's priority, versions by preference.
 
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use crate::registry::{Catalogue, Resource};
 
-/// The real server's order; groups of CRDs come after, by name.
-const ORDER: [&str; 12] = [
+/// kube-apiserver's group priority; groups of CRDs follow by name.
+const GROUP_PRIORITY: [&str; 12] = [
     "",
     "apps",
     "events.k8s.io",
@@ -20,41 +20,43 @@ const ORDER: [&str; 12] = [
     "apiregistration.k8s.io",
 ];
 
-/// One group.
-pub struct Group<'a> {
+/// An API group.
+pub struct ApiGroup<'a> {
     /// Its name; empty for core.
     pub name: &'a str,
-    /// Its versions, best first, with their resources by name.
+    /// Versions by preference, with their resources by name.
     pub versions: Vec<(&'a str, Vec<&'a Arc<Resource>>)>,
 }
 
-impl<'a> Group<'a> {
-    /// Versions, best first.
+impl<'a> ApiGroup<'a> {
+    /// Versions by preference.
     pub fn version_names(&self) -> impl Iterator<Item = &'a str> {
         self.versions.iter().map(|(version, _)| *version)
     }
 }
 
 /// All groups of a catalogue.
-pub fn groups(catalogue: &Catalogue) -> Vec<Group<'_>> {
+pub fn sorted_groups(catalogue: &Catalogue) -> Vec<ApiGroup<'_>> {
     let mut by_group: BTreeMap<&str, BTreeMap<&str, Vec<&Arc<Resource>>>> = BTreeMap::new();
     for (id, resource) in catalogue {
         by_group.entry(&id.group).or_default().entry(&id.version).or_default().push(resource);
     }
-    let mut groups: Vec<Group<'_>> = by_group
+    let mut groups: Vec<ApiGroup<'_>> = by_group
         .into_iter()
         .map(|(name, versions)| {
             let mut versions: Vec<_> = versions.into_iter().collect();
-            versions.sort_by_key(|(version, _)| Reverse(rank(version)));
-            Group { name, versions }
+            versions.sort_by_key(|(version, _)| Reverse(version_sort_key(version)));
+            ApiGroup { name, versions }
         })
         .collect();
-    groups.sort_by_key(|group| ORDER.iter().position(|one| *one == group.name).unwrap_or(ORDER.len()));
+    groups.sort_by_key(|group| {
+        GROUP_PRIORITY.iter().position(|one| *one == group.name).unwrap_or(GROUP_PRIORITY.len())
+    });
     groups
 }
 
-/// Stable before beta before alpha, high before low, everything else last and by name backwards.
-pub fn rank(version: &str) -> (u8, u32, u32, Reverse<&str>) {
+/// Sort key: GA before beta before alpha, higher numbers first, other names last in reverse order.
+pub fn version_sort_key(version: &str) -> (u8, u32, u32, Reverse<&str>) {
     let other = (0, 0, 0, Reverse(version));
     let Some(rest) = version.strip_prefix('v') else { return other };
     let (major, stage) = rest.split_at(rest.find(|one: char| !one.is_ascii_digit()).unwrap_or(rest.len()));

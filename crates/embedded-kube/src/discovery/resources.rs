@@ -1,4 +1,4 @@
-//! One resource with its subresources, as discovery tells it.
+//! Discovery entries of a resource and its subresources.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -6,38 +6,42 @@ use sha2::{Digest as _, Sha256};
 
 use crate::registry::Resource;
 
-/// The real server lists the verbs of custom resources in an order of its own.
-const CUSTOM_ORDER: [&str; 8] =
+/// kube-apiserver lists the verbs of custom resources in this order.
+const CUSTOM_RESOURCE_VERBS: [&str; 8] =
     ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
-/// A subresource: what it answers with and what can be done to it.
+/// A subresource: its kind and verbs.
 pub struct Subresource<'a> {
-    /// Last part of the path.
+    /// Last path segment.
     pub name: &'static str,
-    /// Group and version of what it takes and gives, where they are not the resource's.
-    pub foreign: Option<(&'static str, &'static str)>,
-    /// Kind of what it takes and gives.
+    /// Group and version of its kind, if they differ from the resource's.
+    pub group_version: Option<(&'static str, &'static str)>,
+    /// Kind of its request and response bodies.
     pub kind: &'a str,
     /// Verbs.
     pub verbs: &'static [&'static str],
 }
 
-/// The subresources of a resource, in the real server's order.
+/// The subresources of a resource, in kube-apiserver's order.
 pub fn subresources(resource: &Resource) -> Vec<Subresource<'_>> {
     const CHANGE: &[&str] = &["get", "patch", "update"];
     let kind = resource.kind.as_str();
-    let status =
-        resource.status.then_some(Subresource { name: "status", foreign: None, kind, verbs: CHANGE });
+    let status = resource.has_status.then_some(Subresource {
+        name: "status",
+        group_version: None,
+        kind,
+        verbs: CHANGE,
+    });
     let scale = resource.scale.is_some().then_some(Subresource {
         name: "scale",
-        foreign: Some(("autoscaling", "v1")),
+        group_version: Some(("autoscaling", "v1")),
         kind: "Scale",
         verbs: CHANGE,
     });
-    if resource.custom {
+    if resource.is_custom {
         return status.into_iter().chain(scale).collect();
     }
-    let create = |name, foreign, kind| Subresource { name, foreign, kind, verbs: &["create"] };
+    let create = |name, foreign, kind| Subresource { name, group_version: foreign, kind, verbs: &["create"] };
     let mut all: Vec<_> = match (resource.id.group.as_str(), resource.id.plural.as_str()) {
         ("", "pods") => {
             vec![create("binding", None, "Binding"), create("eviction", Some(("policy", "v1")), "Eviction")]
@@ -45,7 +49,9 @@ pub fn subresources(resource: &Resource) -> Vec<Subresource<'_>> {
         ("", "serviceaccounts") => {
             vec![create("token", Some(("authentication.k8s.io", "v1")), "TokenRequest")]
         }
-        ("", "namespaces") => vec![Subresource { name: "finalize", foreign: None, kind, verbs: &["update"] }],
+        ("", "namespaces") => {
+            vec![Subresource { name: "finalize", group_version: None, kind, verbs: &["update"] }]
+        }
         _ => Vec::new(),
     };
     all.extend(scale);
@@ -54,27 +60,27 @@ pub fn subresources(resource: &Resource) -> Vec<Subresource<'_>> {
 }
 
 fn verbs(resource: &Resource) -> Vec<&str> {
-    if resource.custom {
-        CUSTOM_ORDER.into_iter().filter(|verb| resource.verbs.contains(verb)).collect()
+    if resource.is_custom {
+        CUSTOM_RESOURCE_VERBS.into_iter().filter(|verb| resource.verbs.contains(verb)).collect()
     } else {
         resource.verbs.to_vec()
     }
 }
 
 /// Entries of an `APIResourceList`: the resource, then its subresources.
-pub fn legacy(resource: &Resource) -> Vec<Value> {
+pub fn api_resource_entries(resource: &Resource) -> Vec<Value> {
     let mut main = json!({
         "name": resource.id.plural, "singularName": resource.singular, "namespaced": resource.namespaced,
         "kind": resource.kind, "verbs": verbs(resource),
     });
     add_names(&mut main, resource);
-    if !resource.storage.is_empty() {
+    if !resource.storage_prefix.is_empty() {
         main["storageVersionHash"] = storage_hash(resource).into();
     }
     let others = subresources(resource).into_iter().map(|sub| {
         let name = format!("{}/{}", resource.id.plural, sub.name);
         let mut entry = json!({"name": name, "singularName": "", "namespaced": resource.namespaced});
-        if let Some((group, version)) = sub.foreign {
+        if let Some((group, version)) = sub.group_version {
             entry["group"] = group.into();
             entry["version"] = version.into();
         }
@@ -86,10 +92,13 @@ pub fn legacy(resource: &Resource) -> Vec<Value> {
 }
 
 /// Entry of an `APIGroupDiscovery`.
-pub fn aggregated(resource: &Resource) -> Value {
-    // Built-in kinds leave group and version to the place where they are listed.
-    let own =
-        if resource.custom { (resource.id.group.as_str(), resource.id.version.as_str()) } else { ("", "") };
+pub fn group_discovery_entry(resource: &Resource) -> Value {
+    // Built-in kinds inherit group and version from the enclosing list.
+    let own = if resource.is_custom {
+        (resource.id.group.as_str(), resource.id.version.as_str())
+    } else {
+        ("", "")
+    };
     let kind = |(group, version): (&str, &str), kind: &str| json!({"group": group, "version": version, "kind": kind});
     let mut value = json!({
         "resource": resource.id.plural, "responseKind": kind(own, &resource.kind),
@@ -100,7 +109,7 @@ pub fn aggregated(resource: &Resource) -> Value {
     let subresources: Vec<Value> = subresources(resource)
         .into_iter()
         .map(|sub| {
-            let response = kind(sub.foreign.unwrap_or(own), sub.kind);
+            let response = kind(sub.group_version.unwrap_or(own), sub.kind);
             json!({"subresource": sub.name, "responseKind": response, "verbs": sub.verbs})
         })
         .collect();
@@ -119,10 +128,10 @@ fn add_names(value: &mut Value, resource: &Resource) {
     }
 }
 
-/// Changes when the version that is stored does.
+/// Changes with the storage version.
 fn storage_hash(resource: &Resource) -> String {
-    let group = resource.storage.split('/').next().unwrap_or_default();
-    // The real server still writes CRDs as their first version.
+    let group = resource.storage_prefix.split('/').next().unwrap_or_default();
+    // kube-apiserver still reports the first CRD version here.
     let version = if group == "apiextensions.k8s.io" { "v1beta1" } else { &resource.storage_version };
     let text = format!("{group}/{version}/{}", resource.kind);
     let digest = Sha256::digest(text.as_bytes());

@@ -4,17 +4,17 @@ use pretty_assertions::assert_eq;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{AGGREGATED, Ask, Discovery, Page, groups::rank};
+use super::{AGGREGATED, Discovery, DocumentRequest, DocumentResponse, groups::version_sort_key};
 use crate::{
     kinds,
     registry::{Catalogue, Resource, ResourceId, Scale},
     shape::{Node, Shape},
 };
 
-/// A custom resource at two versions beside all built-in ones.
+/// All built-in resources and a custom resource at two versions.
 pub fn catalogue() -> Arc<Catalogue> {
     let mut all = kinds::resources();
-    let rules = all.first().unwrap().rules.clone();
+    let rules = all.first().unwrap().strategy.clone();
     for version in ["v1beta1", "v1"] {
         all.push(Resource {
             id: ResourceId {
@@ -29,27 +29,27 @@ pub fn catalogue() -> Arc<Catalogue> {
             categories: vec!["all".into(), "goods".into()],
             namespaced: true,
             verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
-            status: version == "v1",
+            has_status: version == "v1",
             scale: (version == "v1").then(|| Scale {
                 spec: "spec.replicas".into(),
                 status: "status.replicas".into(),
                 selector: None,
             }),
-            shape: Shape::own(Node::Any),
+            shape: Shape::owned(Node::Any),
             columns: Vec::new(),
-            selectable: Vec::new(),
-            storage: "shop.example.com/widgets".into(),
+            selectable_fields: Vec::new(),
+            storage_prefix: "shop.example.com/widgets".into(),
             storage_version: "v1".into(),
-            custom: true,
-            schema_since: 0,
-            rules: rules.clone(),
+            is_custom: true,
+            schema_revision: 0,
+            strategy: rules.clone(),
         });
     }
     Arc::new(all.into_iter().map(|one| (one.id.clone(), Arc::new(one))).collect())
 }
 
-fn get(path: &str, accept: &str) -> Option<Page> {
-    let ask = Ask { path, accept, host: "127.0.0.1:6443", ..Ask::default() };
+fn get(path: &str, accept: &str) -> Option<DocumentResponse> {
+    let ask = DocumentRequest { path, accept, host: "127.0.0.1:6443", ..DocumentRequest::default() };
     Discovery::default().respond(&catalogue(), &ask).map(Result::unwrap)
 }
 
@@ -174,7 +174,7 @@ fn the_first_form_that_is_known_is_given(#[case] path: &str, #[case] accept: &st
 #[test]
 fn forms_that_are_not_known_are_refused() {
     for accept in ["text/html", "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"] {
-        let ask = Ask { path: "/apis", accept, ..Ask::default() };
+        let ask = DocumentRequest { path: "/apis", accept, ..DocumentRequest::default() };
         let failure = Discovery::default().respond(&catalogue(), &ask).unwrap().unwrap_err();
         assert_eq!((failure.code(), failure.reason()), (406, "NotAcceptable"));
     }
@@ -197,14 +197,18 @@ fn other_paths_are_not_ours(#[case] path: &str) {
 #[test]
 fn an_aggregated_page_that_the_client_has_is_not_sent_again() {
     let (discovery, catalogue) = (Discovery::default(), catalogue());
-    let ask = Ask { path: "/apis", accept: AGGREGATED, ..Ask::default() };
+    let ask = DocumentRequest { path: "/apis", accept: AGGREGATED, ..DocumentRequest::default() };
     let first = discovery.respond(&catalogue, &ask).unwrap().unwrap();
     let tag = first.headers.iter().find(|(name, _)| *name == "etag").unwrap().1.clone();
-    let again = discovery.respond(&catalogue, &Ask { known: &tag, ..ask }).unwrap().unwrap();
+    let again =
+        discovery.respond(&catalogue, &DocumentRequest { if_none_match: &tag, ..ask }).unwrap().unwrap();
     assert_eq!((again.code, again.body.len()), (304, 0));
     let mut other = (*catalogue).clone();
     other.retain(|id, _| id.group != "shop.example.com");
-    let changed = discovery.respond(&Arc::new(other), &Ask { known: &tag, ..ask }).unwrap().unwrap();
+    let changed = discovery
+        .respond(&Arc::new(other), &DocumentRequest { if_none_match: &tag, ..ask })
+        .unwrap()
+        .unwrap();
     assert_eq!(changed.code, 200);
 }
 
@@ -212,7 +216,7 @@ fn an_aggregated_page_that_the_client_has_is_not_sent_again() {
 fn versions_are_ranked_as_the_real_server_does() {
     let mut versions =
         vec!["foo1", "v1alpha1", "v2", "v1", "v10", "v3beta1", "v11alpha2", "v3beta2", "bar", "v1beta1"];
-    versions.sort_by_key(|version| std::cmp::Reverse(rank(version)));
+    versions.sort_by_key(|version| std::cmp::Reverse(version_sort_key(version)));
     assert_eq!(
         versions,
         ["v10", "v2", "v1", "v3beta2", "v3beta1", "v1beta1", "v11alpha2", "v1alpha1", "bar", "foo1"]
@@ -221,7 +225,7 @@ fn versions_are_ranked_as_the_real_server_does() {
 
 #[test]
 fn the_version_is_one_that_clients_can_parse() {
-    let version: Value = serde_json::from_slice(&super::version().body).unwrap();
+    let version: Value = serde_json::from_slice(&super::version_document().body).unwrap();
     assert_eq!(version["gitVersion"], super::version::VERSION);
     assert_eq!((&version["major"], &version["minor"]), (&json!("1"), &json!("36")));
     assert_eq!(version.as_object().unwrap().len(), 13);

@@ -1,20 +1,20 @@
-//! `/version`: which Kubernetes this is like.
+//! `/version`: the emulated Kubernetes version.
 
 use serde_json::{Value, json};
 
-use super::Page;
+use super::DocumentResponse;
 
-/// The Kubernetes whose behaviour is ours.
+/// The emulated Kubernetes version.
 pub const VERSION: &str = "v1.36.3";
 
-/// The answer to `/version`.
-pub fn version() -> Page {
-    let mut page = Page::json(&Value::Null);
-    page.body = serde_json::to_vec_pretty(&facts()).unwrap_or_default().into();
+/// Response to `/version`.
+pub fn version_document() -> DocumentResponse {
+    let mut page = DocumentResponse::json(&Value::Null);
+    page.body = serde_json::to_vec_pretty(&version_info()).unwrap_or_default().into();
     page
 }
 
-fn facts() -> Value {
+fn version_info() -> Value {
     json!({
         "major": "1", "minor": "36", "emulationMajor": "1", "emulationMinor": "36",
         "minCompatibilityMajor": "1", "minCompatibilityMinor": "35",
@@ -23,7 +23,7 @@ fn facts() -> Value {
     })
 }
 
-/// In Go's words, which tools compare with their own.
+/// Go's platform name, which clients compare with their own.
 fn platform() -> String {
     let machine = match std::env::consts::ARCH {
         "x86_64" => "amd64",

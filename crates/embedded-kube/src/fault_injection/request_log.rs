@@ -1,6 +1,6 @@
-//! Who asked for what, and what came of it. Bodies are never kept: they may hold secrets.
+//! Log of requests: caller, target and result. Bodies are never logged: they may contain secrets.
 //!
-//! Callers choose most of the texts, so each is cut: the log is bounded in bytes, not only in entries.
+//! Callers choose most of the strings, so each is truncated: the log is bounded in bytes, not only in entries.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -9,49 +9,49 @@ use parking_lot::Mutex;
 
 use crate::request::Verb;
 
-/// Requests that are kept; the oldest go first.
-const KEPT: usize = 20_000;
-/// Bytes of one text that are kept.
-const LONGEST: usize = 256;
+/// Maximum number of entries; the oldest are dropped first.
+const MAX_ENTRIES: usize = 20_000;
+/// Maximum length of a string in bytes.
+const MAX_TEXT_BYTES: usize = 256;
 
-/// One request that was answered (or given up).
+/// A handled (or aborted) request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Logged {
-    /// When it came.
+pub struct RequestRecord {
+    /// Start time.
     pub at: Timestamp,
-    /// How long it took; for a watch, until the first byte.
-    pub took: Duration,
+    /// Duration; for a watch, until the first byte.
+    pub duration: Duration,
     /// User's name.
     pub user: String,
     /// `User-Agent`.
     pub agent: String,
-    /// Verb; `None` for paths that are no resources.
+    /// Verb; `None` for non-resource paths.
     pub verb: Option<Verb>,
     /// API group.
     pub group: String,
-    /// Plural, or the path if it is no resource.
+    /// Plural, or the path of a non-resource request.
     pub resource: String,
     /// Subresource.
     pub subresource: String,
     /// Namespace.
     pub namespace: String,
-    /// Name; for a create it is empty unless the path had it.
+    /// Name; empty for a create unless the path contains it.
     pub name: String,
-    /// Media type of a patch.
+    /// Media type of the patch.
     pub patch_type: String,
     /// `fieldManager`, as given.
     pub field_manager: String,
-    /// Nothing was to be kept.
+    /// Whether it was a dry run.
     pub dry_run: bool,
-    /// HTTP status; 0 if the client went away or the connection was broken.
+    /// HTTP status; 0 if the client disconnected or the connection was aborted.
     pub code: u16,
 }
 
-impl Logged {
+impl RequestRecord {
     pub(crate) fn empty(at: Timestamp) -> Self {
         Self {
             at,
-            took: Duration::ZERO,
+            duration: Duration::ZERO,
             user: String::new(),
             agent: String::new(),
             verb: None,
@@ -67,7 +67,7 @@ impl Logged {
         }
     }
 
-    fn cut(&mut self) {
+    fn truncate(&mut self) {
         let texts = [
             &mut self.user,
             &mut self.agent,
@@ -80,75 +80,75 @@ impl Logged {
             &mut self.field_manager,
         ];
         for text in texts {
-            text.truncate(text.floor_char_boundary(LONGEST));
+            text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
             text.shrink_to_fit();
         }
     }
 
-    /// It was to change something.
+    /// Whether the verb modifies objects.
     pub fn is_write(&self) -> bool {
         self.verb.is_some_and(|verb| !matches!(verb, Verb::Get | Verb::List | Verb::Watch)) && !self.dry_run
     }
 
-    /// It was answered with 2xx.
+    /// Whether the status is 2xx.
     pub fn succeeded(&self) -> bool {
         (200..300).contains(&self.code)
     }
 }
 
-/// The log of one cluster. Cheap to clone.
+/// The request log of a cluster. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Requests {
-    log: Arc<Mutex<VecDeque<Logged>>>,
-    on: bool,
+pub struct RequestLog {
+    entries: Arc<Mutex<VecDeque<RequestRecord>>>,
+    enabled: bool,
 }
 
-impl Default for Requests {
+impl Default for RequestLog {
     fn default() -> Self {
-        Self { log: Arc::default(), on: true }
+        Self { entries: Arc::default(), enabled: true }
     }
 }
 
-impl Requests {
-    /// Keeps nothing.
-    pub(crate) fn off() -> Self {
-        Self { log: Arc::default(), on: false }
+impl RequestLog {
+    /// A disabled log.
+    pub(crate) fn disabled() -> Self {
+        Self { entries: Arc::default(), enabled: false }
     }
 
-    pub(crate) fn add(&self, mut entry: Logged) {
-        if !self.on {
+    pub(crate) fn add(&self, mut entry: RequestRecord) {
+        if !self.enabled {
             return;
         }
-        entry.cut();
-        let mut log = self.log.lock();
-        if log.len() >= KEPT {
+        entry.truncate();
+        let mut log = self.entries.lock();
+        if log.len() >= MAX_ENTRIES {
             log.pop_front();
         }
         log.push_back(entry);
     }
 
-    /// Everything that is kept, oldest first.
-    pub fn all(&self) -> Vec<Logged> {
-        self.log.lock().iter().cloned().collect()
+    /// All entries, oldest first.
+    pub fn all(&self) -> Vec<RequestRecord> {
+        self.entries.lock().iter().cloned().collect()
     }
 
-    /// What the closure picks, oldest first.
-    pub fn matching(&self, picks: impl Fn(&Logged) -> bool) -> Vec<Logged> {
-        self.log.lock().iter().filter(|entry| picks(entry)).cloned().collect()
+    /// Entries that match the closure, oldest first.
+    pub fn matching(&self, picks: impl Fn(&RequestRecord) -> bool) -> Vec<RequestRecord> {
+        self.entries.lock().iter().filter(|entry| picks(entry)).cloned().collect()
     }
 
-    /// Writes of agents whose name starts like this.
-    pub fn writes_by(&self, agent: &str) -> Vec<Logged> {
+    /// Writes by clients whose `User-Agent` starts with `agent`.
+    pub fn writes_by(&self, agent: &str) -> Vec<RequestRecord> {
         self.matching(|entry| entry.is_write() && entry.agent.starts_with(agent))
     }
 
-    /// Writes to one resource (by plural), whoever made them.
-    pub fn writes_to(&self, resource: &str) -> Vec<Logged> {
+    /// Writes to a resource (by plural), by any client.
+    pub fn writes_to(&self, resource: &str) -> Vec<RequestRecord> {
         self.matching(|entry| entry.is_write() && entry.resource == resource)
     }
 
-    /// Forgets everything.
+    /// Removes all entries.
     pub fn clear(&self) {
-        self.log.lock().clear();
+        self.entries.lock().clear();
     }
 }

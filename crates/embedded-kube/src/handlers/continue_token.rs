@@ -1,32 +1,32 @@
-//! The token that continues a list where a page ended.
+//! Continue tokens of paginated lists.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize};
 
-use crate::failure::{Answer, Failure};
+use crate::status_error::{ApiResult, StatusError};
 
 const VERSION: &str = "meta.k8s.io/v1";
 
-/// Where to go on, and in which snapshot.
+/// Position and snapshot of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Token {
+pub struct ContinueToken {
     #[serde(rename = "v", default)]
     version: String,
-    /// Revision of the snapshot; below zero means "whatever is newest".
+    /// Revision of the snapshot; a negative value means the newest state.
     #[serde(rename = "rv", default)]
     pub revision: i64,
-    /// The last key that was given, relative to the list's prefix, and a zero byte: the next possible key.
+    /// The last returned key, relative to the list's prefix, and a zero byte: the next possible key.
     #[serde(rename = "start", default)]
     start: String,
 }
 
-impl Token {
-    pub fn after(key: &str, prefix: &str, revision: i64) -> Self {
+impl ContinueToken {
+    pub fn new(key: &str, prefix: &str, revision: i64) -> Self {
         let rest = key.strip_prefix(prefix).unwrap_or(key);
         Self { version: VERSION.to_owned(), revision, start: format!("{rest}\0") }
     }
 
-    /// The key to go on after.
+    /// The key to continue after.
     pub fn key(&self, prefix: &str) -> String {
         format!("{prefix}{}", self.start.trim_end_matches('\0'))
     }
@@ -35,9 +35,9 @@ impl Token {
         URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default())
     }
 
-    pub fn decode(text: &str) -> Answer<Self> {
+    pub fn decode(text: &str) -> ApiResult<Self> {
         let refuse = |why: String| {
-            Failure::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
+            StatusError::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
         };
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|error| refuse(illegal_base64(&error)))?;
         let token: Self = serde_json::from_slice(&bytes).map_err(|error| refuse(error.to_string()))?;

@@ -1,19 +1,24 @@
-//! Deletes on behalf of a definition that goes.
+//! Deletes custom objects on behalf of a terminating CRD.
 
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
-use super::{Server, delete::DeleteOptions};
+use super::{RequestHandler, delete::DeleteOptions};
 use crate::{
-    crd::Cleaner,
-    failure::Answer,
+    crd::ObjectDeleter,
     registry::Resource,
-    request::{Options, Request, User, Verb},
+    request::{Request, RequestOptions, User, Verb},
+    status_error::ApiResult,
 };
 
-impl Cleaner for Server {
-    fn delete(&self, resource: Arc<Resource>, namespace: String, name: String) -> BoxFuture<'_, Answer<()>> {
+impl ObjectDeleter for RequestHandler {
+    fn delete(
+        &self,
+        resource: Arc<Resource>,
+        namespace: String,
+        name: String,
+    ) -> BoxFuture<'_, ApiResult<()>> {
         let request = Request {
             user: User {
                 name: "system:apiserver".to_owned(),
@@ -26,10 +31,10 @@ impl Cleaner for Server {
             namespace,
             name,
             subresource: String::new(),
-            options: Options::default(),
+            options: RequestOptions::default(),
             body: bytes::Bytes::new(),
             content_type: String::new(),
-            create_refused: None,
+            create_denied: None,
         };
         Box::pin(async move { self.delete_with(&request, &DeleteOptions::default()).await.map(drop) })
     }

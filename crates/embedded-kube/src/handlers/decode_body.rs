@@ -1,69 +1,73 @@
-//! From a body to an object of the right type: decoded, unknown fields answered, pruned.
+//! Decodes a request body into an object of the resource's type: field validation and pruning.
 
 use serde_json::Value;
 
 use crate::{
     decode,
-    failure::{Answer, Failure, FieldError},
-    object::{Meta, MetaMut, text},
+    object::{MetaAccessor, MetaAccessorMut, str_at},
     registry::{Registry, Resource},
     request::{FieldValidation, Request},
+    status_error::{ApiResult, FieldError, StatusError},
     types,
 };
 
-/// An object from a client, of the resource's type, with nothing in it that the type does not know.
+/// An object from a client, of the resource's type, without unknown fields.
 #[derive(Debug)]
-pub struct Intake {
+pub struct DecodedBody {
     pub object: Value,
     pub warnings: Vec<String>,
 }
 
-/// Reads the body of a create or an update.
-pub fn read(request: &Request, validation: FieldValidation, registry: &Registry) -> Answer<Intake> {
+/// Decodes the body of a create or update.
+pub fn decode_object(
+    request: &Request,
+    validation: FieldValidation,
+    registry: &Registry,
+) -> ApiResult<DecodedBody> {
     let (mut object, duplicates) =
         decode::decode(&request.content_type, &request.body, &request.resource.kind)?;
     let resource = &request.resource;
-    fit_type(&mut object, resource, registry)?;
-    if let Some(why) = mistyped(&object, resource) {
-        return Err(Failure::bad_request(format!("{}: {why}", cannot_be_handled(&object, resource))));
+    check_type_meta(&mut object, resource, registry)?;
+    if let Some(why) = type_error(&object, resource) {
+        return Err(StatusError::bad_request(format!("{}: {why}", cannot_be_handled(&object, resource))));
     }
     let mut problems = duplicates;
     let warnings = match validation {
         FieldValidation::Ignore => Vec::new(),
         FieldValidation::Warn | FieldValidation::Strict => {
-            problems.extend(unknown(&object, resource));
+            problems.extend(unknown_field_errors(&object, resource));
             problems
         }
     };
     if validation == FieldValidation::Strict && !warnings.is_empty() {
         let text = format!("strict decoding error: {}", warnings.join(", "));
-        return Err(Failure::bad_request(format!("{}: {text}", cannot_be_handled(&object, resource))));
+        return Err(StatusError::bad_request(format!("{}: {text}", cannot_be_handled(&object, resource))));
     }
-    clean(&mut object, resource);
-    Ok(Intake { object, warnings })
+    prune_and_normalise(&mut object, resource);
+    Ok(DecodedBody { object, warnings })
 }
 
-/// What the type does not know goes, and so do the empty values that the real server never writes.
-pub fn clean(object: &mut Value, resource: &Resource) {
-    if resource.custom {
+/// Drops unknown fields and the empty values that kube-apiserver never stores.
+pub fn prune_and_normalise(object: &mut Value, resource: &Resource) {
+    if resource.is_custom {
         types::prune(object, &resource.shape);
     } else {
         types::normalise(object, &resource.shape);
     }
 }
 
-/// Fields the type does not know, as the strict decoder words them.
-pub fn unknown(object: &Value, resource: &Resource) -> Vec<String> {
+/// Unknown fields, with the texts of the strict decoder.
+pub fn unknown_field_errors(object: &Value, resource: &Resource) -> Vec<String> {
     let mut paths = types::unknown_fields(object, &resource.shape);
-    if resource.custom {
+    if resource.is_custom {
         paths.sort();
     }
     paths.into_iter().map(|path| format!("unknown field \"{path}\"")).collect()
 }
 
-/// Why an object cannot be decoded. Of a custom resource only the metadata has a type of its own.
-pub fn mistyped(object: &Value, resource: &Resource) -> Option<String> {
-    if !resource.custom {
+/// Why an object cannot be decoded. In a custom resource only the metadata is typed.
+pub fn type_error(object: &Value, resource: &Resource) -> Option<String> {
+    if !resource.is_custom {
         return types::check_types(object, &resource.shape);
     }
     let shape = resource.shape.field("metadata")?;
@@ -71,20 +75,20 @@ pub fn mistyped(object: &Value, resource: &Resource) -> Option<String> {
 }
 
 fn cannot_be_handled(object: &Value, resource: &Resource) -> String {
-    let kind = text(object, &["kind"]);
+    let kind = str_at(object, &["kind"]);
     format!("{kind} in version \"{}\" cannot be handled as a {}", resource.id.version, resource.kind)
 }
 
-/// A missing type is the resource's, if that one is built in; another one is refused.
-pub fn fit_type(object: &mut Value, resource: &Resource, registry: &Registry) -> Answer<()> {
-    let given = (text(object, &["apiVersion"]).to_owned(), text(object, &["kind"]).to_owned());
+/// A missing type defaults to the resource's if it is built in; another type is rejected.
+pub fn check_type_meta(object: &mut Value, resource: &Resource, registry: &Registry) -> ApiResult<()> {
+    let given = (str_at(object, &["apiVersion"]).to_owned(), str_at(object, &["kind"]).to_owned());
     let expected = resource.api_version();
-    let fits = |given: &str, wanted: &str| given == wanted || (given.is_empty() && !resource.custom);
+    let fits = |given: &str, wanted: &str| given == wanted || (given.is_empty() && !resource.is_custom);
     if !fits(&given.0, &expected) || !fits(&given.1, &resource.kind) {
-        return Err(if resource.custom {
-            misfit_custom(object, resource, &given)
+        return Err(if resource.is_custom {
+            custom_type_mismatch(object, resource, &given)
         } else {
-            misfit_built_in(resource, registry, &given)
+            built_in_type_mismatch(resource, registry, &given)
         });
     }
     if let Some(map) = object.as_object_mut() {
@@ -92,35 +96,39 @@ pub fn fit_type(object: &mut Value, resource: &Resource, registry: &Registry) ->
         map.insert("kind".into(), resource.kind.clone().into());
         return Ok(());
     }
-    Err(Failure::bad_request(format!(
+    Err(StatusError::bad_request(format!(
         "the object provided is unrecognized (must be of type {}): json: cannot unmarshal into a map",
         resource.kind
     )))
 }
 
-fn misfit_custom(object: &Value, resource: &Resource, (api_version, kind): &(String, String)) -> Failure {
+fn custom_type_mismatch(
+    object: &Value,
+    resource: &Resource,
+    (api_version, kind): &(String, String),
+) -> StatusError {
     let missing = [("Kind", kind), ("apiVersion", api_version)].into_iter().find(|(_, text)| text.is_empty());
     if let Some((what, _)) = missing {
         let body = object.to_string();
-        return Failure::bad_request(format!(
+        return StatusError::bad_request(format!(
             "the object provided is unrecognized (must be of type {}): Object '{what}' is missing in '{body}' ({})",
             resource.kind,
-            decode::summary(body.as_bytes())
+            decode::body_excerpt(body.as_bytes())
         ));
     }
     if kind == &resource.kind {
-        return mismatch(api_version, resource);
+        return type_mismatch(api_version, resource);
     }
     let error = FieldError::invalid("kind", kind.as_str(), format!("must be {}", resource.kind));
-    Failure::invalid(&resource.id.group, kind, object.name(), &[error])
+    StatusError::invalid(&resource.id.group, kind, object.name(), &[error])
 }
 
-/// What the real decoder says: it looks for the type that the body names, and then cannot make it the expected one.
-fn misfit_built_in(
+/// The errors of kube-apiserver's decoder: it looks up the type in the body and cannot convert it to the expected one.
+fn built_in_type_mismatch(
     resource: &Resource,
     registry: &Registry,
     (api_version, kind): &(String, String),
-) -> Failure {
+) -> StatusError {
     let expected = resource.api_version();
     let api_version = if api_version.is_empty() { &expected } else { api_version };
     let kind = if kind.is_empty() { &resource.kind } else { kind };
@@ -130,26 +138,26 @@ fn misfit_built_in(
             "no kind \"{kind}\" is registered for version \"{api_version}\" in scheme \"pkg/runtime/scheme.go:111\""
         )
     } else if kind == &resource.kind {
-        return mismatch(api_version, resource);
+        return type_mismatch(api_version, resource);
     } else {
         let family = resource.id.group.split('.').next().filter(|name| !name.is_empty()).unwrap_or("core");
         format!("converting ({version}.{kind}) to ({family}.{}): unknown conversion", resource.kind)
     };
-    Failure::bad_request(format!(
+    StatusError::bad_request(format!(
         "{kind} in version \"{version}\" cannot be handled as a {}: {why}",
         resource.kind
     ))
 }
 
-fn mismatch(given: &str, resource: &Resource) -> Failure {
+fn type_mismatch(given: &str, resource: &Resource) -> StatusError {
     let expected = resource.api_version();
-    Failure::bad_request(format!(
+    StatusError::bad_request(format!(
         "the API version in the data ({given}) does not match the expected API version ({expected})"
     ))
 }
 
-/// The namespace of the path goes into the object; another one is refused.
-pub fn fit_namespace(object: &mut Value, request: &Request) -> Answer<()> {
+/// Sets the namespace of the path; another one is rejected.
+pub fn check_namespace(object: &mut Value, request: &Request) -> ApiResult<()> {
     let given = object.namespace().to_owned();
     let expected = if request.resource.namespaced { request.namespace.as_str() } else { "" };
     if !given.is_empty() && given != expected {
@@ -157,7 +165,7 @@ pub fn fit_namespace(object: &mut Value, request: &Request) -> Answer<()> {
             object.drop_meta("namespace");
             return Ok(());
         }
-        return Err(Failure::bad_request(
+        return Err(StatusError::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         ));
     }
@@ -167,17 +175,17 @@ pub fn fit_namespace(object: &mut Value, request: &Request) -> Answer<()> {
     Ok(())
 }
 
-/// Owners that are named twice are named once, with a warning.
+/// Removes duplicate owner references, with a warning.
 pub fn dedupe_owners(object: &mut Value, warnings: &mut Vec<String>) {
-    dedupe_owners_seen(object, "", warnings);
+    dedupe_owners_with_warning(object, "", warnings);
 }
 
-/// As [`dedupe_owners`], for an object that a patch made: the real server notices it later, and says so.
+/// As [`dedupe_owners`], for a patched object: kube-apiserver detects it later, with another text.
 pub fn dedupe_patched_owners(object: &mut Value, warnings: &mut Vec<String>) {
-    dedupe_owners_seen(object, " after mutating admission happens", warnings);
+    dedupe_owners_with_warning(object, " after mutating admission happens", warnings);
 }
 
-fn dedupe_owners_seen(object: &mut Value, when: &str, warnings: &mut Vec<String>) {
+fn dedupe_owners_with_warning(object: &mut Value, when: &str, warnings: &mut Vec<String>) {
     let Some(owners) = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) else {
         return;
     };
@@ -185,7 +193,7 @@ fn dedupe_owners_seen(object: &mut Value, when: &str, warnings: &mut Vec<String>
     let mut doubles = Vec::new();
     for owner in owners.drain(..) {
         if seen.contains(&owner) {
-            doubles.push(text(&owner, &["uid"]).to_owned());
+            doubles.push(str_at(&owner, &["uid"]).to_owned());
         } else {
             seen.push(owner);
         }

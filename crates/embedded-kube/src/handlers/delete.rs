@@ -1,25 +1,25 @@
-//! One object gone: at once, after its grace period, or when the last finalizer leaves.
+//! Delete: immediately, after a grace period, or when the last finalizer is removed.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::{
-    Server,
-    change::{Next, Outcome},
-    namespaces, options, pods,
+    RequestHandler,
+    guaranteed_update::{UpdateDecision, UpdateOutcome},
+    namespaces, pods, write_options,
 };
 use crate::{
     clock, decode,
-    failure::{Answer, Failure, FieldError, GroupResource},
-    object::{Meta, MetaMut, at},
+    object::{MetaAccessor, MetaAccessorMut, get_path},
     registry::Resource,
-    request::{Body, Reply, Request},
+    request::{ObjectBody, Reply, Request},
+    status_error::{ApiResult, FieldError, GroupResource, StatusError},
 };
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// What a delete shall do.
+/// Options of a delete.
 #[derive(Debug, Clone, Default)]
 pub struct DeleteOptions {
     pub dry_run: bool,
@@ -30,122 +30,137 @@ pub struct DeleteOptions {
     pub resource_version: Option<String>,
 }
 
-impl Server {
-    pub(super) async fn delete(&self, request: &Request) -> Answer<Reply> {
-        namespaces::check_mortal(request)?;
-        let options = read(request)?;
+impl RequestHandler {
+    pub(super) async fn delete(&self, request: &Request) -> ApiResult<Reply> {
+        namespaces::check_deletable(request)?;
+        let options = read_options(request)?;
         self.delete_with(request, &options).await
     }
 
-    pub(super) async fn delete_with(&self, request: &Request, options: &DeleteOptions) -> Answer<Reply> {
+    pub(super) async fn delete_with(&self, request: &Request, options: &DeleteOptions) -> ApiResult<Reply> {
         let resource = &request.resource;
         let now = clock::now();
-        let outcome =
-            self.change(request, options.dry_run, |_, old| decide(resource, options, old, now)).await?;
+        let outcome = self
+            .guaranteed_update(request, options.dry_run, |_, old| decide_delete(resource, options, old, now))
+            .await?;
         Ok(match outcome {
-            Outcome::Kept(object) => {
+            UpdateOutcome::Present(object) => {
                 let code = if options.orphan == Some(false) { 202 } else { 200 };
                 Reply::Object { code, object, warnings: Vec::new() }
             }
-            Outcome::Removed(last) => {
-                let object = if returns_object(resource) { last } else { success(resource, &last) };
-                Reply::Object { code: 200, object: Body::Value(object), warnings: Vec::new() }
+            UpdateOutcome::Removed(last) => {
+                let object = if returns_object(resource) { last } else { success_status(resource, &last) };
+                Reply::Object { code: 200, object: ObjectBody::Value(object), warnings: Vec::new() }
             }
         })
     }
 }
 
-/// What becomes of an object that shall be deleted.
-pub fn decide(resource: &Resource, options: &DeleteOptions, old: &Value, now: Timestamp) -> Answer<Next> {
+/// Decides what a delete does to an object.
+pub fn decide_delete(
+    resource: &Resource,
+    options: &DeleteOptions,
+    old: &Value,
+    now: Timestamp,
+) -> ApiResult<UpdateDecision> {
     check_preconditions(resource, options, old)?;
     let mut new = old.clone();
     let grace = pods::grace_period(resource, old, options.grace);
     if namespaces::is_namespace(resource) {
         return Ok(namespaces::decide_delete(old, now));
     }
-    if let Some(next) = resource.rules.first_delete(old, now).filter(|_| !old.is_terminating()) {
-        return Ok(Next::Put(next));
+    if let Some(next) = resource.strategy.begin_deletion(old, now).filter(|_| !old.is_terminating()) {
+        return Ok(UpdateDecision::Write(next));
     }
     if let Some(grace) = grace {
-        match wait(&mut new, old, grace, options, now) {
-            Waiting::Longer => return Ok(Next::Same),
-            Waiting::Until => {
+        match start_grace_period(&mut new, old, grace, options, now) {
+            GraceWait::AlreadyWaiting => return Ok(UpdateDecision::Unchanged),
+            GraceWait::UntilDeadline => {
                 set_finalizers(&mut new, options);
-                return Ok(Next::Put(new));
+                return Ok(UpdateDecision::Write(new));
             }
-            Waiting::No => {}
+            GraceWait::NotNeeded => {}
         }
     }
     set_finalizers(&mut new, options);
     if new.finalizers().is_empty() {
-        // Kinds with a grace period show the end of it even where there is none.
+        // Kinds with a grace period always show `deletionGracePeriodSeconds`.
         if grace.is_some() {
-            mark(&mut new, old, now);
+            set_deletion_timestamp(&mut new, old, now);
         }
-        return Ok(Next::Remove(new));
+        return Ok(UpdateDecision::Remove(new));
     }
-    mark(&mut new, old, now);
-    Ok(if new == *old { Next::Same } else { Next::Put(new) })
+    set_deletion_timestamp(&mut new, old, now);
+    Ok(if new == *old { UpdateDecision::Unchanged } else { UpdateDecision::Write(new) })
 }
 
-/// Sets the time of a deletion that waits for finalizers alone.
-pub fn mark(new: &mut Value, old: &Value, now: Timestamp) {
+/// Sets the deletion time of an object that only waits for finalizers.
+pub fn set_deletion_timestamp(new: &mut Value, old: &Value, now: Timestamp) {
     if !old.is_terminating() {
         if old.generation() > 0 {
             new.set_meta("generation", old.generation().wrapping_add(1));
         }
-        new.set_meta("deletionTimestamp", clock::seconds(now));
+        new.set_meta("deletionTimestamp", clock::format_time(now));
     } else if deletion_time(old).is_some_and(|time| time > now) {
-        new.set_meta("deletionTimestamp", clock::seconds(now));
+        new.set_meta("deletionTimestamp", clock::format_time(now));
     }
     new.set_meta("deletionGracePeriodSeconds", 0);
 }
 
-enum Waiting {
-    /// Until the time that is now in the object.
-    Until,
-    /// A deletion is already under way, and this one is not quicker.
-    Longer,
-    /// Not at all.
-    No,
+enum GraceWait {
+    /// Until the deadline in the object.
+    UntilDeadline,
+    /// A deletion is in progress, and this one is not shorter.
+    AlreadyWaiting,
+    /// No wait.
+    NotNeeded,
 }
 
-/// The first delete starts the grace period, later ones can only shorten it.
-fn wait(new: &mut Value, old: &Value, grace: i64, options: &DeleteOptions, now: Timestamp) -> Waiting {
+/// The first delete starts the grace period; later ones can only shorten it.
+fn start_grace_period(
+    new: &mut Value,
+    old: &Value,
+    grace: i64,
+    options: &DeleteOptions,
+    now: Timestamp,
+) -> GraceWait {
     let later =
         |from: Timestamp, seconds: i64| from.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(from);
     if !old.is_terminating() {
         if grace == 0 {
-            return Waiting::No;
+            return GraceWait::NotNeeded;
         }
-        new.set_meta("deletionTimestamp", clock::seconds(later(now, grace)));
+        new.set_meta("deletionTimestamp", clock::format_time(later(now, grace)));
         new.set_meta("deletionGracePeriodSeconds", grace);
         if old.generation() > 0 {
             new.set_meta("generation", old.generation().wrapping_add(1));
         }
-        return Waiting::Until;
+        return GraceWait::UntilDeadline;
     }
-    let present =
-        at(old, &["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64).unwrap_or_default();
+    let present = get_path(old, &["metadata", "deletionGracePeriodSeconds"])
+        .and_then(Value::as_i64)
+        .unwrap_or_default();
     if present == 0 {
-        return Waiting::No;
+        return GraceWait::NotNeeded;
     }
-    let Some(mut wanted) = options.grace.filter(|wanted| *wanted < present) else { return Waiting::Longer };
+    let Some(mut wanted) = options.grace.filter(|wanted| *wanted < present) else {
+        return GraceWait::AlreadyWaiting;
+    };
     if wanted == 0 {
-        return Waiting::No;
+        return GraceWait::NotNeeded;
     }
     let mut until = later(deletion_time(old).unwrap_or(now), wanted - present);
     if until < now {
         until = now;
         wanted = 1;
     }
-    new.set_meta("deletionTimestamp", clock::seconds(until));
+    new.set_meta("deletionTimestamp", clock::format_time(until));
     new.set_meta("deletionGracePeriodSeconds", wanted);
-    Waiting::Until
+    GraceWait::UntilDeadline
 }
 
 fn deletion_time(object: &Value) -> Option<Timestamp> {
-    object.meta("deletionTimestamp").parse().ok()
+    object.meta_str("deletionTimestamp").parse().ok()
 }
 
 fn set_finalizers(object: &mut Value, options: &DeleteOptions) {
@@ -177,15 +192,15 @@ fn set_finalizers(object: &mut Value, options: &DeleteOptions) {
     }
 }
 
-fn check_preconditions(resource: &Resource, options: &DeleteOptions, old: &Value) -> Answer<()> {
-    // The real server names the kind here where others name the plural.
+fn check_preconditions(resource: &Resource, options: &DeleteOptions, old: &Value) -> ApiResult<()> {
+    // kube-apiserver uses the kind here instead of the plural.
     let subject = GroupResource::new(&resource.id.group, &resource.kind);
     if let Some(uid) = options.uid.as_deref().filter(|uid| *uid != old.uid()) {
         let why = format!(
             "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
             old.uid()
         );
-        return Err(Failure::conflict(&subject, old.name(), &why));
+        return Err(StatusError::conflict(&subject, old.name(), &why));
     }
     if let Some(version) =
         options.resource_version.as_deref().filter(|version| *version != old.resource_version())
@@ -194,13 +209,13 @@ fn check_preconditions(resource: &Resource, options: &DeleteOptions, old: &Value
             "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object might have been modified",
             old.resource_version()
         );
-        return Err(Failure::conflict(&subject, old.name(), &why));
+        return Err(StatusError::conflict(&subject, old.name(), &why));
     }
     Ok(())
 }
 
-/// From the body if there is one, else from the query.
-pub fn read(request: &Request) -> Answer<DeleteOptions> {
+/// Reads the options from the body, or else from the query.
+pub fn read_options(request: &Request) -> ApiResult<DeleteOptions> {
     let query = &request.options;
     let mut options = DeleteOptions {
         dry_run: !query.dry_run.is_empty(),
@@ -210,26 +225,26 @@ pub fn read(request: &Request) -> Answer<DeleteOptions> {
         uid: None,
         resource_version: None,
     };
-    let mut errors = options::check_dry_run(query);
+    let mut errors = write_options::check_dry_run(query);
     if !request.body.is_empty() {
-        let body = body_of(request)?;
-        (options, errors) = of_body(&body);
+        let body = decode_options_body(request)?;
+        (options, errors) = options_from_body(&body);
     }
-    finish(options, errors)
+    validate_options(options, errors)
 }
 
-/// Options as an object, as the body of a delete or a part of an eviction; with what is wrong about its dryRun.
-pub fn of_body(body: &Value) -> (DeleteOptions, Vec<FieldError>) {
-    let word = |path: &[&str]| at(body, path).and_then(Value::as_str).map(str::to_owned);
-    let dry_run = at(body, &["dryRun"]).and_then(Value::as_array).cloned().unwrap_or_default();
+/// Parses options from an object: the body of a delete or a part of an eviction; with the errors of its dryRun.
+pub fn options_from_body(body: &Value) -> (DeleteOptions, Vec<FieldError>) {
+    let word = |path: &[&str]| get_path(body, path).and_then(Value::as_str).map(str::to_owned);
+    let dry_run = get_path(body, &["dryRun"]).and_then(Value::as_array).cloned().unwrap_or_default();
     let mut errors = Vec::new();
     if dry_run.iter().any(|value| value.as_str() != Some("All")) {
         errors.push(FieldError::not_supported("dryRun", Value::Array(dry_run.clone()), &["All"]));
     }
     let options = DeleteOptions {
         dry_run: !dry_run.is_empty(),
-        grace: at(body, &["gracePeriodSeconds"]).and_then(Value::as_i64),
-        orphan: at(body, &["orphanDependents"]).and_then(Value::as_bool),
+        grace: get_path(body, &["gracePeriodSeconds"]).and_then(Value::as_i64),
+        orphan: get_path(body, &["orphanDependents"]).and_then(Value::as_bool),
         policy: word(&["propagationPolicy"]),
         uid: word(&["preconditions", "uid"]),
         resource_version: word(&["preconditions", "resourceVersion"]),
@@ -237,40 +252,42 @@ pub fn of_body(body: &Value) -> (DeleteOptions, Vec<FieldError>) {
     (options, errors)
 }
 
-/// Checks them; less than nothing of a grace period means "as soon as it can be".
-pub fn finish(mut options: DeleteOptions, errors: Vec<FieldError>) -> Answer<DeleteOptions> {
-    check(&options, errors)?;
+/// Validates the options; a negative grace period means one second.
+pub fn validate_options(mut options: DeleteOptions, errors: Vec<FieldError>) -> ApiResult<DeleteOptions> {
+    check_options(&options, errors)?;
     options.grace = options.grace.map(|seconds| if seconds < 0 { 1 } else { seconds });
     Ok(options)
 }
 
-/// The options that are the body, or why it is none.
-fn body_of(request: &Request) -> Answer<Value> {
+/// The options in the body, or why it cannot be decoded.
+fn decode_options_body(request: &Request) -> ApiResult<Value> {
     let (body, _) = match request.content_type.as_str() {
-        "" | "application/json" => decode::json(&request.body).map_err(|why| unversioned(&why))?,
+        "" | "application/json" => {
+            decode::decode_json(&request.body).map_err(|why| undecodable_options(&why))?
+        }
         other => decode::decode(other, &request.body, "DeleteOptions")?,
     };
     if !body.is_object() {
         let kind = if body.is_array() { "array" } else { "value" };
-        return Err(unversioned(&format!(
+        return Err(undecodable_options(&format!(
             "json: cannot unmarshal {kind} into Go value of type struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}"
         )));
     }
-    let kind = crate::object::text(&body, &["kind"]);
+    let kind = crate::object::str_at(&body, &["kind"]);
     if !kind.is_empty() && kind != "DeleteOptions" {
-        let version = crate::object::text(&body, &["apiVersion"]);
-        return Err(Failure::bad_request(format!(
+        let version = crate::object::str_at(&body, &["apiVersion"]);
+        return Err(StatusError::bad_request(format!(
             "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
         )));
     }
     Ok(body)
 }
 
-fn unversioned(why: &str) -> Failure {
-    Failure::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
+fn undecodable_options(why: &str) -> StatusError {
+    StatusError::bad_request(format!("couldn't get version/kind; json parse error: {why}"))
 }
 
-fn check(options: &DeleteOptions, dry_run: Vec<FieldError>) -> Answer<()> {
+fn check_options(options: &DeleteOptions, dry_run: Vec<FieldError>) -> ApiResult<()> {
     let mut errors = Vec::new();
     if let Some(policy) = &options.policy {
         if options.orphan.is_some() {
@@ -284,16 +301,16 @@ fn check(options: &DeleteOptions, dry_run: Vec<FieldError>) -> Answer<()> {
         }
     }
     errors.extend(dry_run);
-    options::refuse("DeleteOptions", &errors)
+    write_options::reject_invalid("DeleteOptions", &errors)
 }
 
-/// Most kinds answer with a `Status`, these with the object that is gone.
+/// Most kinds return a `Status`, these the deleted object.
 fn returns_object(resource: &Resource) -> bool {
     resource.id.group.is_empty()
         && matches!(resource.id.plural.as_str(), "serviceaccounts" | "namespaces" | "pods" | "services")
 }
 
-fn success(resource: &Resource, last: &Value) -> Value {
+fn success_status(resource: &Resource, last: &Value) -> Value {
     let mut details = json!({ "name": last.name() });
     if !resource.id.group.is_empty() {
         details["group"] = resource.id.group.clone().into();

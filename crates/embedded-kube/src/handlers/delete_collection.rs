@@ -1,29 +1,29 @@
-//! Many objects gone.
+//! Delete collection.
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::{Server, delete, list::Filter};
+use super::{RequestHandler, delete, list::SelectorFilter};
 use crate::{
-    failure::Answer,
-    object::Meta,
-    request::{Body, List, Reply, Request, Verb},
+    object::MetaAccessor,
+    request::{ObjectBody, ObjectList, Reply, Request, Verb},
+    status_error::ApiResult,
 };
 
-/// How many deletes are under way at a time; they share commits.
-const AT_ONCE: usize = 32;
+/// Maximum number of concurrent deletes; they share commits.
+const MAX_CONCURRENT_DELETES: usize = 32;
 
-impl Server {
-    pub(super) async fn delete_collection(&self, request: &Request) -> Answer<Reply> {
-        let options = delete::read(request)?;
-        Filter::read(&request.options, &request.resource)?;
+impl RequestHandler {
+    pub(super) async fn delete_collection(&self, request: &Request) -> ApiResult<Reply> {
+        let options = delete::read_options(request)?;
+        SelectorFilter::read(&request.options, &request.resource)?;
         let mut listing = request.clone();
         listing.verb = Verb::List;
         listing.body = bytes::Bytes::new();
         let Reply::List(found) = self.list(&listing)? else {
-            return Ok(Reply::List(List {
+            return Ok(Reply::List(ObjectList {
                 resource_version: self.store.revision().to_string(),
                 continue_token: String::new(),
-                remaining: None,
+                remaining_items: None,
                 items: Vec::new(),
             }));
         };
@@ -42,12 +42,12 @@ impl Server {
             }
         });
         let deletes: Vec<_> = deletes.collect();
-        let gone: Vec<_> = stream::iter(deletes).buffered(AT_ONCE).try_collect().await?;
-        Ok(Reply::List(List {
+        let gone: Vec<_> = stream::iter(deletes).buffered(MAX_CONCURRENT_DELETES).try_collect().await?;
+        Ok(Reply::List(ObjectList {
             resource_version: found.resource_version,
             continue_token: found.continue_token,
-            remaining: found.remaining,
-            items: gone.into_iter().map(Body::Value).collect(),
+            remaining_items: found.remaining_items,
+            items: gone.into_iter().map(ObjectBody::Value).collect(),
         }))
     }
 }

@@ -1,25 +1,28 @@
-//! One object.
+//! Get.
 
-use super::{Server, key, list, viewer};
+use super::{RequestHandler, list, object_converter, storage_key};
 use crate::{
-    failure::{Answer, Failure},
     request::{Reply, Request},
+    status_error::{ApiResult, StatusError},
     store::Entry,
 };
 
-impl Server {
-    pub(super) fn get(&self, request: &Request) -> Answer<Reply> {
-        list::not_before(list::number(&request.options.resource_version)?, self.store.revision())?;
-        let entry = self.live(request)?;
-        let object = viewer(&request.resource).show(&entry);
+impl RequestHandler {
+    pub(super) fn get(&self, request: &Request) -> ApiResult<Reply> {
+        list::check_revision_reached(
+            list::parse_resource_version(&request.options.resource_version)?,
+            self.store.revision(),
+        )?;
+        let entry = self.current_entry(request)?;
+        let object = object_converter(&request.resource).convert_entry(&entry);
         Ok(Reply::Object { code: 200, object, warnings: Vec::new() })
     }
 
-    /// The object a request names.
-    pub(super) fn live(&self, request: &Request) -> Answer<Entry> {
-        let key = key(&request.resource, &request.namespace, &request.name);
+    /// The current object of a request.
+    pub(super) fn current_entry(&self, request: &Request) -> ApiResult<Entry> {
+        let key = storage_key(&request.resource, &request.namespace, &request.name);
         self.store
             .get(&key)
-            .ok_or_else(|| Failure::not_found(&request.resource.group_resource(), &request.name))
+            .ok_or_else(|| StatusError::not_found(&request.resource.group_resource(), &request.name))
     }
 }

@@ -1,154 +1,172 @@
-//! Read, decide, write: the loop behind update, patch, scale and delete.
+//! Optimistic update loop behind update, patch, scale and delete, like kube-apiserver's `GuaranteedUpdate`.
 //!
-//! A change is decided on the object as it is, and written only if it still is; otherwise it is decided again. A writer
-//! that names a resourceVersion is told about the conflict by the decision itself, so only those who do not care retry.
+//! A change is computed from the current object and written with its revision as precondition; on a conflict it is
+//! computed again. If the request has a resourceVersion, the computation itself reports the conflict, so only
+//! unconditional writes retry.
 
 use serde_json::Value;
 
-use super::{Server, create, intake, key, meta, options::WriteOptions, viewer};
+use super::{
+    RequestHandler, create, decode_body, metadata_validation, object_converter, storage_key,
+    write_options::WriteOptions,
+};
 use crate::{
-    failure::{Answer, Failure, FieldError},
-    object::{Meta, MetaMut, at},
+    object::{MetaAccessor, MetaAccessorMut, get_path},
     patch,
-    registry::{Part, Resource},
-    request::{Body, Reply, Request, Verb},
-    store::{Entry, Expect, WriteError},
+    registry::{ObjectPart, Resource},
+    request::{ObjectBody, Reply, Request, Verb},
+    status_error::{ApiResult, FieldError, StatusError},
+    store::{Entry, Precondition, WriteError},
 };
 
-/// How often a change is decided anew when others are quicker.
-const ATTEMPTS: usize = 100;
+/// Maximum number of attempts on conflicts.
+const MAX_ATTEMPTS: usize = 100;
 
-/// What a write shall do with an object.
-pub enum Next {
-    /// Write this.
-    Put(Value),
-    /// Remove it; the client sees this.
+/// What a write does to an object.
+pub enum UpdateDecision {
+    /// Writes this object.
+    Write(Value),
+    /// Deletes the object; the client gets this state.
     Remove(Value),
-    /// Nothing has changed.
-    Same,
+    /// Nothing changed.
+    Unchanged,
 }
 
-/// What became of it.
-pub enum Outcome {
-    /// It is there, changed or not.
-    Kept(Body),
-    /// It is gone.
+/// Result of an update.
+pub enum UpdateOutcome {
+    /// The object exists, changed or not.
+    Present(ObjectBody),
+    /// The object was deleted.
     Removed(Value),
 }
 
-/// Who manages the fields of a changed object.
+/// How the managed fields of the new object are determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tracking {
-    /// To be found out from the difference.
+pub enum ManagedFieldsMode {
+    /// From the difference to the old object.
     ByDifference,
-    /// Already written by an apply.
+    /// Already set by an apply.
     Applied,
 }
 
-impl Server {
-    /// Decides with `decide` until the write succeeds.
-    pub(super) async fn change(
+impl RequestHandler {
+    /// Calls `decide` until the write succeeds.
+    pub(super) async fn guaranteed_update(
         &self,
         request: &Request,
         dry_run: bool,
-        mut decide: impl FnMut(&Entry, &Value) -> Answer<Next> + Send,
-    ) -> Answer<Outcome> {
+        mut decide: impl FnMut(&Entry, &Value) -> ApiResult<UpdateDecision> + Send,
+    ) -> ApiResult<UpdateOutcome> {
         let resource = &request.resource;
-        let key = key(resource, &request.namespace, &request.name);
-        let viewer = viewer(resource);
-        for _ in 0..ATTEMPTS {
-            let entry = self.live(request)?;
+        let key = storage_key(resource, &request.namespace, &request.name);
+        let viewer = object_converter(resource);
+        for _ in 0..MAX_ATTEMPTS {
+            let entry = self.current_entry(request)?;
             let old = viewer.value(&entry);
             let (draft, removed) = match decide(&entry, &old)? {
-                Next::Same => return Ok(Outcome::Kept(viewer.show(&entry))),
-                Next::Put(new) if dry_run => return Ok(Outcome::Kept(Body::Value(new))),
-                Next::Remove(last) if dry_run => return Ok(Outcome::Removed(last)),
-                Next::Put(new) => (Some(create::draft(resource, &new)?), Value::Null),
-                Next::Remove(last) => (None, last),
+                UpdateDecision::Unchanged => return Ok(UpdateOutcome::Present(viewer.convert_entry(&entry))),
+                UpdateDecision::Write(new) if dry_run => {
+                    return Ok(UpdateOutcome::Present(ObjectBody::Value(new)));
+                }
+                UpdateDecision::Remove(last) if dry_run => return Ok(UpdateOutcome::Removed(last)),
+                UpdateDecision::Write(new) => (Some(create::build_draft(resource, &new)?), Value::Null),
+                UpdateDecision::Remove(last) => (None, last),
             };
             let is_delete = draft.is_none();
-            match self.store.write(&key, Expect::At(entry.revision), draft).await {
-                Ok(_) if is_delete => return Ok(Outcome::Removed(removed)),
+            match self.store.write(&key, Precondition::Revision(entry.revision), draft).await {
+                Ok(_) if is_delete => return Ok(UpdateOutcome::Removed(removed)),
                 Ok(written) => {
-                    return Ok(Outcome::Kept(viewer.show_document(&written.document, written.revision)));
+                    return Ok(UpdateOutcome::Present(
+                        viewer.convert_document(&written.document, written.revision),
+                    ));
                 }
-                Err(WriteError::Conflict(_) | WriteError::Unguarded) => {}
-                Err(WriteError::Io(error)) => return Err(Failure::internal(error)),
+                Err(WriteError::Conflict(_) | WriteError::GuardChanged) => {}
+                Err(WriteError::Io(error)) => return Err(StatusError::internal(error)),
             }
         }
-        Err(Failure::modified(&resource.group_resource(), &request.name))
+        Err(StatusError::stale_resource_version(&resource.group_resource(), &request.name))
     }
 
-    /// As [`Server::change`], for requests that answer with the object.
-    pub(super) async fn change_and_show(
+    /// As [`RequestHandler::change`], for requests that return the object.
+    pub(super) async fn update_and_reply(
         &self,
         request: &Request,
         options: &WriteOptions,
         warnings: Vec<String>,
-        decide: impl FnMut(&Entry, &Value) -> Answer<Next> + Send,
-    ) -> Answer<Reply> {
-        let object = match self.change(request, options.dry_run, decide).await? {
-            Outcome::Kept(body) => body,
-            Outcome::Removed(last) => Body::Value(last),
+        decide: impl FnMut(&Entry, &Value) -> ApiResult<UpdateDecision> + Send,
+    ) -> ApiResult<Reply> {
+        let object = match self.guaranteed_update(request, options.dry_run, decide).await? {
+            UpdateOutcome::Present(body) => body,
+            UpdateOutcome::Removed(last) => ObjectBody::Value(last),
         };
         Ok(Reply::Object { code: 200, object, warnings })
     }
 }
 
-/// From an object as a client wants it to one that can be written: everything the client must not decide is put right,
-/// the rest is checked.
-pub fn advance(
+/// Prepares an update: restores everything that clients cannot change and validates the rest.
+pub fn prepare_update(
     request: &Request,
     options: &WriteOptions,
-    part: Part,
+    part: ObjectPart,
     (old, mut new): (&Value, Value),
-    tracking: Tracking,
-) -> Answer<Next> {
+    tracking: ManagedFieldsMode,
+) -> ApiResult<UpdateDecision> {
     let resource = &request.resource;
     check_uid(request, old, &new)?;
-    check_version(request, old, &mut new)?;
-    resource.rules.default(&mut new);
-    intake::clean(&mut new, resource);
-    restore(resource, part, &mut new, old);
-    carry(&mut new, old, "generation");
+    check_resource_version(request, old, &mut new)?;
+    resource.strategy.set_defaults(&mut new);
+    decode_body::prune_and_normalise(&mut new, resource);
+    restore_other_part(resource, part, &mut new, old);
+    copy_field(&mut new, old, "generation");
     if new.uid().is_empty() {
-        carry(&mut new, old, "uid");
+        copy_field(&mut new, old, "uid");
     }
-    if tracking == Tracking::ByDifference {
-        patch::track(Some(old), &mut new, &resource.shape, &create::writer(request, options))?;
+    if tracking == ManagedFieldsMode::ByDifference {
+        patch::update_managed_fields(
+            Some(old),
+            &mut new,
+            &resource.shape,
+            &create::write_context(request, options),
+        )?;
     }
-    resource.rules.prepare_update(part, &mut new, old);
-    carry(&mut new, old, "creationTimestamp");
+    resource.strategy.prepare_update(part, &mut new, old);
+    copy_field(&mut new, old, "creationTimestamp");
     for field in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
         if old.is_terminating() {
-            carry(&mut new, old, field);
+            copy_field(&mut new, old, field);
         }
     }
-    if part != Part::Status && resource.rules.is_new_generation(&new, old) {
+    if part != ObjectPart::Status && resource.strategy.bumps_generation(&new, old) {
         new.set_meta("generation", old.generation().wrapping_add(1));
     }
-    let mut errors = meta::check_change(&new, old, resource);
-    errors.extend(resource.rules.check_update(part, &new, old));
+    let mut errors = metadata_validation::validate_change(&new, old, resource);
+    errors.extend(resource.strategy.validate_update(part, &new, old));
     if !errors.is_empty() {
-        return Err(Failure::invalid(resource.error_group(), &resource.kind, new.name(), &errors));
+        return Err(StatusError::invalid(resource.error_group(), &resource.kind, new.name(), &errors));
     }
-    intake::clean(&mut new, resource);
-    Ok(settle(resource, new, old))
+    decode_body::prune_and_normalise(&mut new, resource);
+    Ok(decide_update(resource, new, old))
 }
 
-/// Nothing to do, the last finalizer gone, or a change.
-pub fn settle(resource: &Resource, mut new: Value, old: &Value) -> Next {
-    if is_same(&mut new, old) {
-        return Next::Same;
+/// Decides between no change, a delete after the last finalizer, and a write.
+pub fn decide_update(resource: &Resource, mut new: Value, old: &Value) -> UpdateDecision {
+    if is_unchanged(&mut new, old) {
+        return UpdateDecision::Unchanged;
     }
-    let waits =
-        at(old, &["metadata", "deletionGracePeriodSeconds"]).and_then(Value::as_i64).unwrap_or_default() > 0;
-    let held = !new.finalizers().is_empty() || super::namespaces::is_held(resource, &new);
-    if old.is_terminating() && !waits && !held { Next::Remove(new) } else { Next::Put(new) }
+    let waits = get_path(old, &["metadata", "deletionGracePeriodSeconds"])
+        .and_then(Value::as_i64)
+        .unwrap_or_default()
+        > 0;
+    let held = !new.finalizers().is_empty() || super::namespaces::has_pending_finalizers(resource, &new);
+    if old.is_terminating() && !waits && !held {
+        UpdateDecision::Remove(new)
+    } else {
+        UpdateDecision::Write(new)
+    }
 }
 
-/// Whether only the times of managed fields differ, which is no change at all.
-fn is_same(new: &mut Value, old: &Value) -> bool {
+/// Whether only the times of managed fields differ, which is no change.
+fn is_unchanged(new: &mut Value, old: &Value) -> bool {
     if new == old {
         return true;
     }
@@ -164,13 +182,13 @@ fn is_same(new: &mut Value, old: &Value) -> bool {
     times(new) == times(old)
 }
 
-/// Whoever replaces a whole object and names its uid means that very object.
-fn check_uid(request: &Request, old: &Value, new: &Value) -> Answer<()> {
+/// A replaced object with a uid must match that uid.
+fn check_uid(request: &Request, old: &Value, new: &Value) -> ApiResult<()> {
     let (resource, uid) = (&request.resource, new.uid());
     if request.verb != Verb::Update || uid.is_empty() || uid == old.uid() {
         return Ok(());
     }
-    let group = if resource.custom { format!("{}/", resource.id.group) } else { String::new() };
+    let group = if resource.is_custom { format!("{}/", resource.id.group) } else { String::new() };
     let namespace = if resource.namespaced { format!("{}/", request.namespace) } else { String::new() };
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{namespace}{}, ResourceVersion: 0, \
@@ -179,43 +197,49 @@ fn check_uid(request: &Request, old: &Value, new: &Value) -> Answer<()> {
         request.name,
         old.uid()
     );
-    Err(Failure::conflict(&resource.group_resource(), &request.name, &why))
+    Err(StatusError::conflict(&resource.group_resource(), &request.name, &why))
 }
 
-fn check_version(request: &Request, old: &Value, new: &mut Value) -> Answer<()> {
+fn check_resource_version(request: &Request, old: &Value, new: &mut Value) -> ApiResult<()> {
     let resource = &request.resource;
     let given = new.resource_version();
     if given.is_empty() || given == "0" {
-        if !allows_unconditional(resource) {
+        if !allows_unconditional_update(resource) {
             let error = FieldError::invalid("metadata.resourceVersion", 0, "must be specified for an update");
-            return Err(Failure::invalid(&resource.id.group, &resource.id.plural, &request.name, &[error]));
+            return Err(StatusError::invalid(
+                &resource.id.group,
+                &resource.id.plural,
+                &request.name,
+                &[error],
+            ));
         }
-        carry(new, old, "resourceVersion");
+        copy_field(new, old, "resourceVersion");
         return Ok(());
     }
     if given.parse::<u64>().is_err() {
-        let why = format!("strconv.ParseUint: parsing {}: invalid syntax", crate::failure::quoted(given));
-        return Err(Failure::new(500, "", why, None));
+        let why =
+            format!("strconv.ParseUint: parsing {}: invalid syntax", crate::status_error::go_quote(given));
+        return Err(StatusError::new(500, "", why, None));
     }
     if given != old.resource_version() {
-        return Err(Failure::modified(&resource.group_resource(), &request.name));
+        return Err(StatusError::stale_resource_version(&resource.group_resource(), &request.name));
     }
     Ok(())
 }
 
-/// Custom resources, CRDs and leases want to know which version is replaced.
-fn allows_unconditional(resource: &Resource) -> bool {
-    !resource.custom && !matches!(resource.id.plural.as_str(), "leases" | "customresourcedefinitions")
+/// Custom resources, CRDs and leases require a resourceVersion.
+fn allows_unconditional_update(resource: &Resource) -> bool {
+    !resource.is_custom && !matches!(resource.id.plural.as_str(), "leases" | "customresourcedefinitions")
 }
 
-/// Each endpoint writes its own part; the other part stays as it is.
-fn restore(resource: &Resource, part: Part, new: &mut Value, old: &Value) {
+/// Each endpoint writes its own part and preserves the other.
+fn restore_other_part(resource: &Resource, part: ObjectPart, new: &mut Value, old: &Value) {
     match part {
-        Part::Status => {
+        ObjectPart::Status => {
             let status = new.drop_field("status");
             let metadata = new.drop_field("metadata").unwrap_or_default();
             *new = old.clone();
-            if resource.custom {
+            if resource.is_custom {
                 if let Some(managed) = metadata.get("managedFields") {
                     new.set_meta("managedFields", managed.clone());
                 }
@@ -229,8 +253,8 @@ fn restore(resource: &Resource, part: Part, new: &mut Value, old: &Value) {
                 }
             }
         }
-        Part::Main | Part::Scale => {
-            if resource.status {
+        ObjectPart::Object | ObjectPart::Scale => {
+            if resource.has_status {
                 match old.get("status") {
                     Some(status) => new["status"] = status.clone(),
                     None => {
@@ -242,8 +266,8 @@ fn restore(resource: &Resource, part: Part, new: &mut Value, old: &Value) {
     }
 }
 
-fn carry(new: &mut Value, old: &Value, field: &str) {
-    match at(old, &["metadata", field]) {
+fn copy_field(new: &mut Value, old: &Value, field: &str) {
+    match get_path(old, &["metadata", field]) {
         Some(value) => new.set_meta(field, value.clone()),
         None => {
             new.drop_meta(field);

@@ -1,68 +1,68 @@
-//! Checks of `metadata`, the same for every kind.
+//! Validates `metadata`, the same for every kind.
 
 use serde_json::{Map, Value};
 
 use crate::{
-    failure::{FieldError, quoted},
-    object::{Meta, at, label_value, qualified_name, text},
+    object::{MetaAccessor, get_path, label_value, qualified_name, str_at},
     registry::Resource,
+    status_error::{FieldError, go_quote},
 };
 
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
-/// Faults of a new object's metadata.
-pub fn check_new(object: &Value, resource: &Resource) -> Vec<FieldError> {
+/// Validates the metadata of a new object.
+pub fn validate_new(object: &Value, resource: &Resource) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    let generate = object.meta("generateName");
+    let generate = object.meta_str("generateName");
     if !generate.is_empty() {
-        for why in resource.rules.check_name(generate, true) {
+        for why in resource.strategy.validate_name(generate, true) {
             errors.push(FieldError::invalid("metadata.generateName", generate, why));
         }
     }
     if object.name().is_empty() {
         errors.push(FieldError::required("metadata.name", "name or generateName is required"));
     } else {
-        for why in resource.rules.check_name(object.name(), false) {
+        for why in resource.strategy.validate_name(object.name(), false) {
             errors.push(FieldError::invalid("metadata.name", object.name(), why));
         }
     }
-    check_common(object, resource, &mut errors);
+    validate_common(object, resource, &mut errors);
     errors
 }
 
-/// Faults of a changed object's metadata, each as often as the real server finds it: once as those of any object, once as
-/// those of any update, and again by the checks of most kinds.
-pub fn check_change(object: &Value, old: &Value, resource: &Resource) -> Vec<FieldError> {
+/// Validates the metadata of an update. Errors are repeated as in kube-apiserver: by the generic validation, by the
+/// update validation, and again by most kinds.
+pub fn validate_change(object: &Value, old: &Value, resource: &Resource) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    check_common(object, resource, &mut errors);
-    check_update(object, old, &mut errors);
+    validate_common(object, resource, &mut errors);
+    validate_update(object, old, &mut errors);
     if errors.is_empty() {
         return errors;
     }
     if resource.id.group.is_empty() && matches!(resource.id.plural.as_str(), "configmaps" | "services") {
-        check_common(object, resource, &mut errors);
+        validate_common(object, resource, &mut errors);
     }
-    check_update(object, old, &mut errors);
+    validate_update(object, old, &mut errors);
     errors
 }
 
-fn check_update(object: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+fn validate_update(object: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     if old.is_terminating() {
-        check_no_new_finalizers(object, old, errors);
+        validate_no_new_finalizers(object, old, errors);
     }
     for field in
         ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"]
     {
-        let new = at(object, &["metadata", field]);
-        if new != at(old, &["metadata", field]) {
+        let new = get_path(object, &["metadata", field]);
+        if new != get_path(old, &["metadata", field]) {
             let value = new.cloned().unwrap_or_default();
             errors.push(FieldError::invalid(format!("metadata.{field}"), value, "field is immutable"));
         }
     }
-    check_parts(object, errors);
+    validate_parts(object, errors);
 }
 
-fn check_namespace(object: &Value, resource: &Resource, errors: &mut Vec<FieldError>) {
+fn validate_namespace(object: &Value, resource: &Resource, errors: &mut Vec<FieldError>) {
     let namespace = object.namespace();
     if !resource.namespaced {
         if !namespace.is_empty() {
@@ -77,23 +77,23 @@ fn check_namespace(object: &Value, resource: &Resource, errors: &mut Vec<FieldEr
     }
 }
 
-fn check_common(object: &Value, resource: &Resource, errors: &mut Vec<FieldError>) {
-    check_namespace(object, resource, errors);
-    check_parts(object, errors);
-    check_finalizers(object, resource, errors);
+fn validate_common(object: &Value, resource: &Resource, errors: &mut Vec<FieldError>) {
+    validate_namespace(object, resource, errors);
+    validate_parts(object, errors);
+    validate_finalizers(object, resource, errors);
 }
 
-fn check_parts(object: &Value, errors: &mut Vec<FieldError>) {
-    check_labels(map(object, "labels"), errors);
-    check_annotations(map(object, "annotations"), errors);
-    check_owners(object, errors);
+fn validate_parts(object: &Value, errors: &mut Vec<FieldError>) {
+    validate_labels(map(object, "labels"), errors);
+    validate_annotations(map(object, "annotations"), errors);
+    validate_owner_references(object, errors);
 }
 
 fn map<'a>(object: &'a Value, field: &str) -> Option<&'a Map<String, Value>> {
-    at(object, &["metadata", field]).and_then(Value::as_object)
+    get_path(object, &["metadata", field]).and_then(Value::as_object)
 }
 
-fn check_labels(labels: Option<&Map<String, Value>>, errors: &mut Vec<FieldError>) {
+fn validate_labels(labels: Option<&Map<String, Value>>, errors: &mut Vec<FieldError>) {
     for (key, value) in labels.into_iter().flatten() {
         for why in qualified_name(key) {
             errors.push(FieldError::invalid("metadata.labels", key.as_str(), why));
@@ -105,7 +105,7 @@ fn check_labels(labels: Option<&Map<String, Value>>, errors: &mut Vec<FieldError
     }
 }
 
-fn check_annotations(annotations: Option<&Map<String, Value>>, errors: &mut Vec<FieldError>) {
+fn validate_annotations(annotations: Option<&Map<String, Value>>, errors: &mut Vec<FieldError>) {
     let mut size = 0;
     for (key, value) in annotations.into_iter().flatten() {
         for why in qualified_name(&key.to_lowercase()) {
@@ -118,12 +118,14 @@ fn check_annotations(annotations: Option<&Map<String, Value>>, errors: &mut Vec<
     }
 }
 
-fn check_owners(object: &Value, errors: &mut Vec<FieldError>) {
+fn validate_owner_references(object: &Value, errors: &mut Vec<FieldError>) {
     let field = "metadata.ownerReferences";
-    let Some(owners) = at(object, &["metadata", "ownerReferences"]).and_then(Value::as_array) else { return };
+    let Some(owners) = get_path(object, &["metadata", "ownerReferences"]).and_then(Value::as_array) else {
+        return;
+    };
     let mut controller: Option<String> = None;
     for owner in owners {
-        let api_version = text(owner, &["apiVersion"]);
+        let api_version = str_at(owner, &["apiVersion"]);
         let version = api_version.rsplit('/').next().unwrap_or_default();
         if version.is_empty() || api_version.matches('/').count() > 1 {
             errors.push(FieldError::invalid(
@@ -133,16 +135,16 @@ fn check_owners(object: &Value, errors: &mut Vec<FieldError>) {
             ));
         }
         for part in ["kind", "name", "uid"] {
-            if text(owner, &[part]).is_empty() {
+            if str_at(owner, &[part]).is_empty() {
                 errors.push(FieldError::invalid(format!("{field}.{part}"), "", "must not be empty"));
             }
         }
-        if (api_version, text(owner, &["kind"])) == ("v1", "Event") {
+        if (api_version, str_at(owner, &["kind"])) == ("v1", "Event") {
             let why = "/v1, Kind=Event is disallowed from being an owner";
             errors.push(FieldError::invalid(field, owner.clone(), why));
         }
         if owner.get("controller").and_then(Value::as_bool) == Some(true) {
-            let present = format!("{}/{}", text(owner, &["kind"]), text(owner, &["name"]));
+            let present = format!("{}/{}", str_at(owner, &["kind"]), str_at(owner, &["name"]));
             match &controller {
                 Some(first) => errors.push(FieldError::invalid(
                     field,
@@ -157,7 +159,7 @@ fn check_owners(object: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn check_finalizers(object: &Value, resource: &Resource, errors: &mut Vec<FieldError>) {
+fn validate_finalizers(object: &Value, resource: &Resource, errors: &mut Vec<FieldError>) {
     let field = "metadata.finalizers";
     let finalizers = object.finalizers();
     for name in &finalizers {
@@ -165,8 +167,8 @@ fn check_finalizers(object: &Value, resource: &Resource, errors: &mut Vec<FieldE
             errors.push(FieldError::invalid(field, name.as_str(), why));
         }
     }
-    // Custom resources may have any qualified name, built-in kinds want to know whose it is.
-    if !resource.custom && resource.id.plural != "customresourcedefinitions" {
+    // Custom resources may have any qualified name; built-in kinds need a domain.
+    if !resource.is_custom && resource.id.plural != "customresourcedefinitions" {
         let known = |name: &str| matches!(name, "kubernetes" | "orphan" | "foregroundDeletion");
         for (place, name) in
             finalizers.iter().enumerate().filter(|(_, name)| !name.contains('/') && !known(name))
@@ -183,14 +185,14 @@ fn check_finalizers(object: &Value, resource: &Resource, errors: &mut Vec<FieldE
     }
 }
 
-fn check_no_new_finalizers(object: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+fn validate_no_new_finalizers(object: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     let before = old.finalizers();
     let mut new: Vec<String> =
         object.finalizers().into_iter().filter(|name| !before.contains(name)).collect();
     new.sort();
     new.dedup();
     if !new.is_empty() {
-        let list: Vec<String> = new.iter().map(|name| quoted(name)).collect();
+        let list: Vec<String> = new.iter().map(|name| go_quote(name)).collect();
         errors.push(FieldError::forbidden(
             "metadata.finalizers",
             format!(

@@ -1,41 +1,42 @@
-//! A stored object as a request wants to see it: in its version, under the present schema.
+//! Converts stored objects to the version and schema of a request.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::{object::Document, registry::Resource, request::Body, store::Entry, types};
+use crate::{object::Document, registry::Resource, request::ObjectBody, store::Entry, types};
 
-/// Shows objects of one resource at one version.
+/// Converts objects of one resource to one version.
 #[derive(Clone)]
-pub struct Viewer {
+pub struct ObjectConverter {
     resource: Arc<Resource>,
     api_version: String,
-    /// How a stored object of exactly this version begins; such a one is copied, never parsed.
-    head: Vec<u8>,
+    /// Prefix of a stored object in exactly this version; such an object is copied without parsing.
+    type_prefix: Vec<u8>,
 }
 
-impl Viewer {
+impl ObjectConverter {
     pub fn new(resource: Arc<Resource>) -> Self {
         let api_version = resource.api_version();
-        let head = format!("{{\"apiVersion\":\"{api_version}\",\"kind\":\"{}\",", resource.kind).into_bytes();
-        Self { resource, api_version, head }
+        let type_prefix =
+            format!("{{\"apiVersion\":\"{api_version}\",\"kind\":\"{}\",", resource.kind).into_bytes();
+        Self { resource, api_version, type_prefix }
     }
 
     pub fn resource(&self) -> &Arc<Resource> {
         &self.resource
     }
 
-    pub fn show(&self, entry: &Entry) -> Body {
-        self.show_document(&entry.document, entry.revision)
+    pub fn convert_entry(&self, entry: &Entry) -> ObjectBody {
+        self.convert_document(&entry.document, entry.revision)
     }
 
-    /// `revision` is the one the object was written at, which tells under which schema.
-    pub fn show_document(&self, document: &Document, revision: u64) -> Body {
+    /// `revision` is the revision of the write, which determines the schema it was written under.
+    pub fn convert_document(&self, document: &Document, revision: u64) -> ObjectBody {
         if self.is_current(document, revision) {
-            return Body::Stored(document.clone());
+            return ObjectBody::Stored(document.clone());
         }
-        Body::Value(self.convert(document.value()))
+        ObjectBody::Value(self.convert(document.value()))
     }
 
     pub fn value(&self, entry: &Entry) -> Value {
@@ -44,18 +45,18 @@ impl Viewer {
     }
 
     fn is_current(&self, document: &Document, revision: u64) -> bool {
-        revision >= self.resource.schema_since && document.bytes().starts_with(&self.head)
+        revision >= self.resource.schema_revision && document.bytes().starts_with(&self.type_prefix)
     }
 
     fn convert(&self, mut value: Value) -> Value {
-        self.resource.rules.from_storage(&mut value);
+        self.resource.strategy.from_storage(&mut value);
         if let Some(map) = value.as_object_mut() {
             map.insert("apiVersion".into(), self.api_version.clone().into());
             map.insert("kind".into(), self.resource.kind.clone().into());
         }
-        if self.resource.custom {
+        if self.resource.is_custom {
             types::prune(&mut value, &self.resource.shape);
-            self.resource.rules.default(&mut value);
+            self.resource.strategy.set_defaults(&mut value);
         } else {
             types::normalise(&mut value, &self.resource.shape);
         }

@@ -1,4 +1,4 @@
-//! The verbs on a store in memory, without HTTP.
+//! The request handlers on an in-memory store, without HTTP.
 
 mod selections;
 
@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     kinds,
-    object::Meta,
-    request::{Body, Change, Options, User, WatchEvent},
-    store::{Expect, Place, Settings},
+    object::MetaAccessor,
+    request::{ObjectBody, RequestOptions, User, WatchEvent, WatchEventType},
+    store::{HistoryLimits, Precondition, StoreLocation},
 };
 
-async fn server() -> Server {
-    let store = Store::open(Place::Memory, Settings::default()).await.unwrap();
-    let server = Server::new(store, Arc::new(Registry::with(kinds::resources())));
+async fn server() -> RequestHandler {
+    let store = Store::open(StoreLocation::Memory, HistoryLimits::default()).await.unwrap();
+    let server = RequestHandler::new(store, Arc::new(Registry::new(kinds::resources())));
     object(
         server
             .handle(
@@ -30,8 +30,9 @@ async fn server() -> Server {
     server
 }
 
-fn ask(server: &Server, verb: Verb, plural: &str, name: &str) -> Request {
-    let resource = server.registry().all().values().find(|one| one.id.plural == plural).cloned().unwrap();
+fn ask(server: &RequestHandler, verb: Verb, plural: &str, name: &str) -> Request {
+    let resource =
+        server.registry().catalogue().values().find(|one| one.id.plural == plural).cloned().unwrap();
     let namespace = if resource.namespaced { "default" } else { "" };
     Request {
         user: User::default(),
@@ -41,10 +42,10 @@ fn ask(server: &Server, verb: Verb, plural: &str, name: &str) -> Request {
         namespace: namespace.into(),
         name: name.into(),
         subresource: String::new(),
-        options: Options::default(),
+        options: RequestOptions::default(),
         body: Bytes::new(),
         content_type: "application/json".into(),
-        create_refused: None,
+        create_denied: None,
     }
 }
 
@@ -60,20 +61,20 @@ impl Request {
         self
     }
 
-    fn options(mut self, set: impl FnOnce(&mut Options)) -> Self {
+    fn options(mut self, set: impl FnOnce(&mut RequestOptions)) -> Self {
         set(&mut self.options);
         self
     }
 }
 
-fn object(reply: Answer<Reply>) -> Value {
+fn object(reply: ApiResult<Reply>) -> Value {
     match reply.unwrap() {
         Reply::Object { object, .. } => object.value(),
         Reply::List(_) | Reply::Watch(_) => panic!("not one object"),
     }
 }
 
-fn names(reply: Answer<Reply>) -> (Vec<String>, String) {
+fn names(reply: ApiResult<Reply>) -> (Vec<String>, String) {
     match reply.unwrap() {
         Reply::List(list) => {
             (list.items.iter().map(|item| item.value().name().to_owned()).collect(), list.continue_token)
@@ -82,7 +83,7 @@ fn names(reply: Answer<Reply>) -> (Vec<String>, String) {
     }
 }
 
-async fn config_map(server: &Server, name: &str, metadata: Value) -> Value {
+async fn config_map(server: &RequestHandler, name: &str, metadata: Value) -> Value {
     let mut body = json!({"metadata": {"name": name}, "data": {"a": "1"}});
     if let (Some(all), Some(more)) = (body["metadata"].as_object_mut(), metadata.as_object()) {
         all.extend(more.clone());
@@ -202,8 +203,11 @@ async fn a_watch_can_begin_with_everything_there_is() {
     });
     let Reply::Watch(events) = server.handle(watch).await.unwrap() else { panic!("not a watch") };
     let seen: Vec<WatchEvent> = events.take(2).collect().await;
-    assert_eq!(seen.iter().map(|event| event.change).collect::<Vec<_>>(), [Change::Added, Change::Bookmark]);
-    let Body::Value(mark) = &seen[1].object else { panic!("a bookmark is made for its reply") };
+    assert_eq!(
+        seen.iter().map(|event| event.event_type).collect::<Vec<_>>(),
+        [WatchEventType::Added, WatchEventType::Bookmark]
+    );
+    let ObjectBody::Value(mark) = &seen[1].object else { panic!("a bookmark is made for its reply") };
     assert_eq!(mark.pointer("/metadata/annotations/k8s.io~1initial-events-end"), Some(&json!("true")));
 }
 
@@ -217,7 +221,10 @@ async fn a_watch_from_forgotten_history_ends_with_gone() {
     let Reply::Watch(events) = server.handle(watch).await.unwrap() else { panic!("not a watch") };
     let seen: Vec<WatchEvent> = events.collect().await;
     assert_eq!(seen.len(), 1);
-    assert_eq!((seen[0].change, seen[0].object.value()["code"].clone()), (Change::Error, json!(410)));
+    assert_eq!(
+        (seen[0].event_type, seen[0].object.value()["code"].clone()),
+        (WatchEventType::Error, json!(410))
+    );
 }
 
 #[tokio::test]
@@ -238,7 +245,7 @@ async fn nothing_is_made_in_a_namespace_that_ends() {
     assert_eq!(refused.details().unwrap().causes[0].reason, "NamespaceTerminating");
 }
 
-async fn deployment(server: &Server) {
+async fn deployment(server: &RequestHandler) {
     let template =
         json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let spec = json!({"replicas": 3, "selector": {"matchLabels": {"a": "b"}}, "template": template});
@@ -303,14 +310,14 @@ async fn nothing_is_written_into_a_namespace_that_went_while_it_was_checked() {
     let guards = server.admit(&request, "a").unwrap();
     let mut namespace = server.store.get(key).unwrap().document.value();
     namespace["metadata"]["labels"] = json!({"a": "b"});
-    let changed = Some(crate::object::Draft::of(&namespace).unwrap());
-    server.store.write(key, Expect::Any, changed).await.unwrap();
+    let changed = Some(crate::object::Draft::from_value(&namespace).unwrap());
+    server.store.write(key, Precondition::Any, changed).await.unwrap();
     assert!(
         server.insert(&request, &new, guards.clone(), false).await.unwrap().is_some(),
         "still a namespace"
     );
-    server.store.write("/configmaps/default/a", Expect::Any, None).await.unwrap();
-    server.store.write(key, Expect::Any, None).await.unwrap();
+    server.store.write("/configmaps/default/a", Precondition::Any, None).await.unwrap();
+    server.store.write(key, Precondition::Any, None).await.unwrap();
     let refused = server.insert(&request, &new, guards, false).await.unwrap_err();
     assert_eq!((refused.code(), refused.message()), (404, r#"namespaces "default" not found"#));
     assert!(server.store.get("/configmaps/default/a").is_none());
@@ -322,10 +329,14 @@ async fn nothing_is_written_of_a_kind_whose_definition_ends_while_it_is_checked(
     let mut definition = crate::crd::tests::created(crate::crd::tests::sample());
     let key = "apiextensions.k8s.io/customresourcedefinitions//foos.example.com";
     let write = async |crd: &Value| {
-        server.store.write(key, Expect::Any, Some(crate::object::Draft::of(crd).unwrap())).await.unwrap();
+        server
+            .store
+            .write(key, Precondition::Any, Some(crate::object::Draft::from_value(crd).unwrap()))
+            .await
+            .unwrap();
     };
     write(&definition).await;
-    let owner = crate::failure::GroupResource::new("example.com", "foos");
+    let owner = crate::status_error::GroupResource::new("example.com", "foos");
     server.registry().replace(&owner, crate::crd::tests::served(&definition, 1));
     let request = ask(&server, Verb::Create, "foos", "");
     let new = json!({"apiVersion": "example.com/v1", "kind": "Foo", "metadata": {"name": "a", "namespace": "default"}});
@@ -340,7 +351,7 @@ async fn nothing_is_written_of_a_kind_whose_definition_ends_while_it_is_checked(
             r#"foos.example.com "a" is forbidden: create not allowed while custom resource definition is terminating"#
         )
     );
-    server.store.write(key, Expect::Any, None).await.unwrap();
+    server.store.write(key, Precondition::Any, None).await.unwrap();
     assert_eq!(server.insert(&request, &new, guards, false).await.unwrap_err().code(), 404);
 }
 
@@ -348,7 +359,7 @@ async fn nothing_is_written_of_a_kind_whose_definition_ends_while_it_is_checked(
 async fn a_watch_ends_when_its_definition_changes() {
     let server = server().await;
     let definition = crate::crd::tests::created(crate::crd::tests::sample());
-    let owner = crate::failure::GroupResource::new("example.com", "foos");
+    let owner = crate::status_error::GroupResource::new("example.com", "foos");
     let serve = |since| server.registry().replace(&owner, crate::crd::tests::served(&definition, since));
     serve(1);
     let Ok(Reply::Watch(mut events)) = server.handle(ask(&server, Verb::Watch, "foos", "")).await else {

@@ -1,41 +1,47 @@
-//! The whole object anew.
+//! Update: replaces an object.
 
 use serde_json::Value;
 
 use super::{
-    Server,
-    change::{self, Tracking},
-    create, intake, key,
-    options::WriteOptions,
+    RequestHandler, create, decode_body,
+    guaranteed_update::{self, ManagedFieldsMode},
+    storage_key,
+    write_options::WriteOptions,
 };
 use crate::{
-    failure::{Answer, Failure},
-    object::Meta,
+    object::MetaAccessor,
     patch,
-    registry::{Part, Resource},
+    registry::{ObjectPart, Resource},
     request::{Reply, Request},
+    status_error::{ApiResult, StatusError},
 };
 
-impl Server {
-    pub(super) async fn update(&self, request: &Request, part: Part) -> Answer<Reply> {
+impl RequestHandler {
+    pub(super) async fn update(&self, request: &Request, part: ObjectPart) -> ApiResult<Reply> {
         let options = WriteOptions::read(request, "UpdateOptions", Vec::new())?;
-        let mut intake = intake::read(request, options.validation, &self.registry)?;
-        fit_name(&mut intake.object, request)?;
-        intake::dedupe_owners(&mut intake.object, &mut intake.warnings);
-        if part == Part::Main && creates_on_update(&request.resource) && self.is_absent(request) {
+        let mut intake = decode_body::decode_object(request, options.validation, &self.registry)?;
+        check_name(&mut intake.object, request)?;
+        decode_body::dedupe_owners(&mut intake.object, &mut intake.warnings);
+        if part == ObjectPart::Object && creates_on_update(&request.resource) && self.is_missing(request) {
             return self.create_by_update(request, &options, intake.object, intake.warnings).await;
         }
         let mut warnings = intake.warnings;
-        warnings.extend(request.resource.rules.warnings(&intake.object));
+        warnings.extend(request.resource.strategy.warnings(&intake.object));
         let object = intake.object;
-        self.change_and_show(request, &options, warnings, |_, old| {
-            change::advance(request, &options, part, (old, object.clone()), Tracking::ByDifference)
+        self.update_and_reply(request, &options, warnings, |_, old| {
+            guaranteed_update::prepare_update(
+                request,
+                &options,
+                part,
+                (old, object.clone()),
+                ManagedFieldsMode::ByDifference,
+            )
         })
         .await
     }
 
-    pub(super) fn is_absent(&self, request: &Request) -> bool {
-        self.store.get(&key(&request.resource, &request.namespace, &request.name)).is_none()
+    pub(super) fn is_missing(&self, request: &Request) -> bool {
+        self.store.get(&storage_key(&request.resource, &request.namespace, &request.name)).is_none()
     }
 
     async fn create_by_update(
@@ -44,39 +50,44 @@ impl Server {
         options: &WriteOptions,
         mut object: Value,
         warnings: Vec<String>,
-    ) -> Answer<Reply> {
+    ) -> ApiResult<Reply> {
         let resource = &request.resource;
         if !object.uid().is_empty() {
             let why =
                 format!("Precondition failed: UID in precondition: {}, UID in object meta: ", object.uid());
-            return Err(Failure::conflict(&resource.group_resource(), &request.name, &why));
+            return Err(StatusError::conflict(&resource.group_resource(), &request.name, &why));
         }
         if !matches!(object.resource_version(), "" | "0") {
-            return Err(Failure::not_found(&resource.group_resource(), &request.name));
+            return Err(StatusError::not_found(&resource.group_resource(), &request.name));
         }
         create::drop_status(&mut object, resource);
-        resource.rules.default(&mut object);
-        intake::clean(&mut object, resource);
-        patch::track(None, &mut object, &resource.shape, &create::writer(request, options))?;
-        self.store_new(request, object, warnings, options.dry_run).await
+        resource.strategy.set_defaults(&mut object);
+        decode_body::prune_and_normalise(&mut object, resource);
+        patch::update_managed_fields(
+            None,
+            &mut object,
+            &resource.shape,
+            &create::write_context(request, options),
+        )?;
+        self.create_decoded(request, object, warnings, options.dry_run).await
     }
 }
 
-/// Name and namespace of the path go into the object; others are refused.
-pub fn fit_name(object: &mut Value, request: &Request) -> Answer<()> {
+/// Sets name and namespace of the path; others are rejected.
+pub fn check_name(object: &mut Value, request: &Request) -> ApiResult<()> {
     if request.name.is_empty() {
-        return Err(Failure::bad_request("name must be provided"));
+        return Err(StatusError::bad_request("name must be provided"));
     }
-    intake::fit_namespace(object, request)?;
+    decode_body::check_namespace(object, request)?;
     let given = object.name().to_owned();
     if given.is_empty() {
-        return Err(Failure::bad_request(format!(
+        return Err(StatusError::bad_request(format!(
             "the name of the object ({} based on URL) was undeterminable: name must be provided",
             request.name
         )));
     }
     if given != request.name {
-        return Err(Failure::bad_request(format!(
+        return Err(StatusError::bad_request(format!(
             "the name of the object ({given}) does not match the name on the URL ({})",
             request.name
         )));

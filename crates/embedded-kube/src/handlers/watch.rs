@@ -1,4 +1,4 @@
-//! Changes as they happen: from now, from a revision on, or after everything that is there.
+//! Watch: from now, from a revision, or after initial events.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -6,44 +6,51 @@ use futures::{StreamExt, stream};
 use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Server, key, list, list::Filter, options, prefix, view::Viewer, viewer};
+use super::{
+    RequestHandler, list, list::SelectorFilter, object_converter, object_converter::ObjectConverter,
+    storage_key, storage_key_prefix, write_options,
+};
 use crate::{
-    failure::{Answer, Failure, FieldError},
     registry::Registry,
-    request::{Body, Change, Options, Reply, Request, WatchEvent},
+    request::{ObjectBody, Reply, Request, RequestOptions, WatchEvent, WatchEventType},
+    status_error::{ApiResult, FieldError, StatusError},
     store::{StoreEvent, Watch},
 };
 
-/// How long a watch lasts if the client does not say; the real server takes 30 to 60 minutes.
+/// Default duration of a watch; kube-apiserver uses 30 to 60 minutes.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(45);
-const LONGEST: Duration = Duration::from_hours(24);
-const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
+const MAX_TIMEOUT: Duration = Duration::from_hours(24);
+const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
 
-struct State {
+struct WatchState {
     watch: Watch,
     registry: Arc<Registry>,
-    filter: Arc<Filter>,
-    viewer: Viewer,
-    waiting: VecDeque<WatchEvent>,
+    filter: Arc<SelectorFilter>,
+    viewer: ObjectConverter,
+    pending: VecDeque<WatchEvent>,
     bookmarks: bool,
     next_bookmark: Instant,
     deadline: Instant,
     ended: bool,
 }
 
-impl Server {
-    pub(super) fn watch(&self, request: &Request) -> Answer<Reply> {
+impl RequestHandler {
+    pub(super) fn watch(&self, request: &Request) -> ApiResult<Reply> {
         let options = &request.options;
-        check(options)?;
-        let filter = Filter::read(options, &request.resource)?;
-        let revision = list::number(&options.resource_version)?;
-        let prefix = watched(request, &filter);
-        let viewer = viewer(&request.resource);
+        check_watch_options(options)?;
+        let filter = SelectorFilter::read(options, &request.resource)?;
+        let revision = list::parse_resource_version(&options.resource_version)?;
+        let prefix = watched_prefix(request, &filter);
+        let viewer = object_converter(&request.resource);
         let initial = options.send_initial_events.unwrap_or(revision == 0);
         let mut waiting = VecDeque::new();
         let after = if initial {
             let shot = filter.find(&self.store, &prefix);
-            waiting.extend(shot.entries.iter().map(|(_, entry)| event(Change::Added, viewer.show(entry))));
+            waiting.extend(
+                shot.entries
+                    .iter()
+                    .map(|(_, entry)| event(WatchEventType::Added, viewer.convert_entry(entry))),
+            );
             if options.send_initial_events == Some(true) && options.bookmarks {
                 waiting.push_back(bookmark(&viewer, shot.revision, true));
             }
@@ -55,40 +62,40 @@ impl Server {
         };
         let watch = match self.store.watch(&prefix, after) {
             Ok(watch) => watch,
-            Err(gone) => return Ok(Reply::Watch(too_old(after, gone.oldest))),
+            Err(gone) => return Ok(Reply::Watch(expired_stream(after, gone.oldest))),
         };
-        // No time at all means as long as usual, and nobody waits for longer than a day.
+        // Zero means the default; the maximum is a day.
         let asked = options.timeout_seconds.filter(|seconds| *seconds > 0);
-        let timeout = asked.map_or(DEFAULT_TIMEOUT, |seconds| Duration::from_secs(seconds).min(LONGEST));
+        let timeout = asked.map_or(DEFAULT_TIMEOUT, |seconds| Duration::from_secs(seconds).min(MAX_TIMEOUT));
         let now = Instant::now();
-        let state = State {
+        let state = WatchState {
             watch,
             registry: Arc::clone(&self.registry),
             filter: Arc::new(filter),
             viewer,
-            waiting,
+            pending: waiting,
             bookmarks: options.bookmarks,
-            next_bookmark: now + BOOKMARK_EVERY,
+            next_bookmark: now + BOOKMARK_INTERVAL,
             deadline: now + timeout,
             ended: false,
         };
-        Ok(Reply::Watch(stream::unfold(state, next).boxed()))
+        Ok(Reply::Watch(stream::unfold(state, next_event).boxed()))
     }
 }
 
-/// Whoever waits for one object by its name sleeps through the changes of the others.
-fn watched(request: &Request, filter: &Filter) -> String {
+/// A watch restricted to one name is not woken by other objects.
+fn watched_prefix(request: &Request, filter: &SelectorFilter) -> String {
     let Request { resource, namespace, .. } = request;
     let is_one_place = !resource.namespaced || !namespace.is_empty();
     match filter.name().filter(|_| is_one_place) {
-        Some(name) => key(resource, namespace, name),
-        None => prefix(resource, namespace),
+        Some(name) => storage_key(resource, namespace, name),
+        None => storage_key_prefix(resource, namespace),
     }
 }
 
-async fn next(mut state: State) -> Option<(WatchEvent, State)> {
+async fn next_event(mut state: WatchState) -> Option<(WatchEvent, WatchState)> {
     loop {
-        if let Some(event) = state.waiting.pop_front() {
+        if let Some(event) = state.pending.pop_front() {
             return Some((event, state));
         }
         if state.ended {
@@ -97,66 +104,70 @@ async fn next(mut state: State) -> Option<(WatchEvent, State)> {
         tokio::select! {
             biased;
             happened = state.watch.next() => match happened {
-                Some(Ok(happened)) => state.waiting.extend(translate(&state.viewer, &state.filter, &happened)),
+                Some(Ok(happened)) => state.pending.extend(selection_event(&state.viewer, &state.filter, &happened)),
                 Some(Err(_)) => {
-                    state.waiting.push_back(Failure::expired("The resourceVersion for the provided watch is too old.").into());
+                    state.pending.push_back(StatusError::expired("The resourceVersion for the provided watch is too old.").into());
                     state.ended = true;
                 }
                 None => state.ended = true,
             },
-            // What follows is to be seen under another schema: the client begins a new watch, as with the real server.
-            () = state.registry.outdated(state.viewer.resource()), if state.viewer.resource().custom => {
+            // Later events need another schema: the client must start a new watch, as with kube-apiserver.
+            () = state.registry.wait_until_outdated(state.viewer.resource()), if state.viewer.resource().is_custom => {
                 state.ended = true;
             }
             () = sleep_until(state.deadline) => {
                 if state.bookmarks {
-                    state.waiting.push_back(bookmark(&state.viewer, state.watch.progress(), false));
+                    state.pending.push_back(bookmark(&state.viewer, state.watch.progress(), false));
                 }
                 state.ended = true;
             }
             () = sleep_until(state.next_bookmark), if state.bookmarks => {
-                state.waiting.push_back(bookmark(&state.viewer, state.watch.progress(), false));
-                state.next_bookmark = Instant::now() + BOOKMARK_EVERY;
+                state.pending.push_back(bookmark(&state.viewer, state.watch.progress(), false));
+                state.next_bookmark = Instant::now() + BOOKMARK_INTERVAL;
             }
         }
     }
 }
 
-/// What a change means to somebody who sees only a selection: objects appear in it and vanish from it.
-fn translate(viewer: &Viewer, filter: &Filter, happened: &StoreEvent) -> Option<WatchEvent> {
-    let before = happened.before.as_ref().filter(|entry| filter.matches(&entry.document));
-    let now = happened.now.as_ref().filter(|entry| filter.matches(&entry.document));
+/// Translates a change for a selector: objects enter and leave the selection.
+fn selection_event(
+    viewer: &ObjectConverter,
+    filter: &SelectorFilter,
+    happened: &StoreEvent,
+) -> Option<WatchEvent> {
+    let before = happened.previous.as_ref().filter(|entry| filter.matches(&entry.document));
+    let now = happened.current.as_ref().filter(|entry| filter.matches(&entry.document));
     match (before, now) {
         (None, None) => None,
-        (None, Some(now)) => Some(event(Change::Added, viewer.show(now))),
-        (Some(_), Some(now)) => Some(event(Change::Modified, viewer.show(now))),
+        (None, Some(now)) => Some(event(WatchEventType::Added, viewer.convert_entry(now))),
+        (Some(_), Some(now)) => Some(event(WatchEventType::Modified, viewer.convert_entry(now))),
         (Some(before), None) => {
-            let last = before.document.restamped(happened.revision);
-            Some(event(Change::Deleted, viewer.show_document(&last, before.revision)))
+            let last = before.document.with_revision(happened.revision);
+            Some(event(WatchEventType::Deleted, viewer.convert_document(&last, before.revision)))
         }
     }
 }
 
-fn event(change: Change, object: Body) -> WatchEvent {
-    WatchEvent { change, object }
+fn event(change: WatchEventType, object: ObjectBody) -> WatchEvent {
+    WatchEvent { event_type: change, object }
 }
 
-fn bookmark(viewer: &Viewer, revision: u64, initial_end: bool) -> WatchEvent {
+fn bookmark(viewer: &ObjectConverter, revision: u64, initial_end: bool) -> WatchEvent {
     let resource = viewer.resource();
     let mut metadata = json!({ "resourceVersion": revision.to_string() });
     if initial_end {
         metadata["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
     }
     let object = json!({ "kind": resource.kind, "apiVersion": resource.api_version(), "metadata": metadata });
-    event(Change::Bookmark, Body::Value(object))
+    event(WatchEventType::Bookmark, ObjectBody::Value(object))
 }
 
-fn too_old(wanted: u64, oldest: u64) -> crate::request::Events {
-    let failure = Failure::expired(format!("too old resource version: {wanted} ({oldest})"));
+fn expired_stream(wanted: u64, oldest: u64) -> crate::request::WatchEventStream {
+    let failure = StatusError::expired(format!("too old resource version: {wanted} ({oldest})"));
     stream::iter([failure.into()]).boxed()
 }
 
-fn check(given: &Options) -> Answer<()> {
+fn check_watch_options(given: &RequestOptions) -> ApiResult<()> {
     let field = "resourceVersionMatch";
     let mut errors = Vec::new();
     let wanted = given.resource_version_match.as_str();
@@ -179,5 +190,5 @@ fn check(given: &Options) -> Answer<()> {
             ));
         }
     }
-    options::refuse("ListOptions", &errors)
+    write_options::reject_invalid("ListOptions", &errors)
 }

@@ -1,16 +1,16 @@
-//! Query parameters that every write has, checked with the texts of the real server.
+//! Validates the query parameters of writes, with kube-apiserver's texts.
 
 use serde_json::Value;
 
 use crate::{
-    failure::{Answer, Failure, FieldError, FieldErrorKind},
-    request::{FieldValidation, Options, Request},
+    request::{FieldValidation, Request, RequestOptions},
+    status_error::{ApiResult, FieldError, FieldErrorKind, StatusError},
 };
 
-/// Longest name of a field manager.
-const MANAGER_LIMIT: usize = 128;
+/// Maximum length of a field manager name.
+const MAX_MANAGER_BYTES: usize = 128;
 
-/// What the options of a write say.
+/// Parsed options of a write.
 #[derive(Debug, Clone)]
 pub struct WriteOptions {
     pub dry_run: bool,
@@ -20,8 +20,8 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`; `extra` are faults that come first.
-    pub fn read(request: &Request, kind: &str, extra: Vec<FieldError>) -> Answer<Self> {
+    /// `kind` is `CreateOptions`, `UpdateOptions` or `PatchOptions`; `extra` contains errors that come first.
+    pub fn read(request: &Request, kind: &str, extra: Vec<FieldError>) -> ApiResult<Self> {
         let options = &request.options;
         let mut errors = extra;
         errors.extend(check_manager(&options.field_manager));
@@ -39,22 +39,22 @@ impl WriteOptions {
                 FieldValidation::Warn
             }
         };
-        refuse(kind, &errors)?;
+        reject_invalid(kind, &errors)?;
         Ok(Self {
             dry_run: !options.dry_run.is_empty(),
             validation,
-            manager: manager(request),
+            manager: field_manager(request),
             api_version: request.resource.api_version(),
         })
     }
 }
 
-/// Refuses with the kind of the options, if there is anything to refuse.
-pub fn refuse(kind: &str, errors: &[FieldError]) -> Answer<()> {
-    if errors.is_empty() { Ok(()) } else { Err(Failure::invalid("meta.k8s.io", kind, "", errors)) }
+/// Returns an error with the kind of the options, if there are any errors.
+pub fn reject_invalid(kind: &str, errors: &[FieldError]) -> ApiResult<()> {
+    if errors.is_empty() { Ok(()) } else { Err(StatusError::invalid("meta.k8s.io", kind, "", errors)) }
 }
 
-pub fn check_dry_run(options: &Options) -> Vec<FieldError> {
+pub fn check_dry_run(options: &RequestOptions) -> Vec<FieldError> {
     if options.dry_run.iter().all(|value| value == "All") {
         return Vec::new();
     }
@@ -64,12 +64,12 @@ pub fn check_dry_run(options: &Options) -> Vec<FieldError> {
 
 fn check_manager(manager: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    if manager.len() > MANAGER_LIMIT {
+    if manager.len() > MAX_MANAGER_BYTES {
         errors.push(FieldError::new(
             FieldErrorKind::TooLong,
             "fieldManager",
             None,
-            format!("may not be more than {MANAGER_LIMIT} bytes"),
+            format!("may not be more than {MAX_MANAGER_BYTES} bytes"),
         ));
     }
     for (place, letter) in manager.char_indices().filter(|(_, letter)| letter.is_control()) {
@@ -79,8 +79,8 @@ fn check_manager(manager: &str) -> Vec<FieldError> {
     errors
 }
 
-/// The named manager, else what the client calls itself before the first slash.
-fn manager(request: &Request) -> String {
+/// The given field manager, or else the `User-Agent` up to the first slash.
+fn field_manager(request: &Request) -> String {
     if !request.options.field_manager.is_empty() {
         return request.options.field_manager.clone();
     }
@@ -88,7 +88,7 @@ fn manager(request: &Request) -> String {
     let printable = agent.chars().filter(|letter| !letter.is_control());
     let mut name = String::new();
     for letter in printable {
-        if name.len() + letter.len_utf8() > MANAGER_LIMIT {
+        if name.len() + letter.len_utf8() > MAX_MANAGER_BYTES {
             break;
         }
         name.push(letter);

@@ -1,116 +1,125 @@
-//! Replies into bytes. Stored objects are copied, never parsed, unless a table or YAML is asked for.
+//! Encodes replies. Stored objects are copied without parsing, unless a table or YAML is requested.
 
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::{
-    accept::{Format, View, Wanted},
-    table::{Include, Printer, partial},
+    negotiation::{Format, Projection, Representation},
+    table::{IncludeObject, TablePrinter, partial_metadata},
 };
 use crate::{
     clock,
-    failure::{Answer, Failure},
-    object::{Meta, MetaMut},
+    object::{MetaAccessor, MetaAccessorMut},
     registry::Resource,
-    request::{Body, List},
+    request::{ObjectBody, ObjectList},
+    status_error::{ApiResult, StatusError},
 };
 
-/// What an answer is made of, decided before the verb runs: resource, representation, contents of rows.
+/// Encodes the reply of a request, configured before the handler runs.
 #[derive(Debug, Clone)]
 pub struct Encoder {
     /// Representation.
-    pub wanted: Wanted,
-    /// What rows of a table carry.
-    pub include: Include,
+    pub representation: Representation,
+    /// What table rows contain.
+    pub include: IncludeObject,
 }
 
 impl Encoder {
-    /// Media type of what [`Encoder`] gives.
+    /// Media type of the encoded reply.
     pub fn content_type(&self) -> &'static str {
-        match self.wanted.format {
+        match self.representation.format {
             Format::Json => "application/json",
             Format::Yaml => "application/yaml",
         }
     }
 
-    /// One object, or a `Status`.
-    pub fn object(&self, resource: &Resource, object: &Body) -> Answer<Bytes> {
-        let plain = self.wanted.format == Format::Json && !self.wanted.pretty;
-        if let (Body::Stored(document), View::Whole, true) = (object, &self.wanted.view, plain) {
+    /// Encodes an object or a `Status`.
+    pub fn encode_object(&self, resource: &Resource, object: &ObjectBody) -> ApiResult<Bytes> {
+        let plain = self.representation.format == Format::Json && !self.representation.pretty;
+        if let (ObjectBody::Stored(document), Projection::Whole, true) =
+            (object, &self.representation.projection, plain)
+        {
             return Ok(with_newline(document.bytes()));
         }
-        let value = self.view(resource, object.value(), true)?;
-        self.write(&value)
+        let value = self.project(resource, object.value(), true)?;
+        self.encode_value(&value)
     }
 
-    /// The object as the client wants to see it.
-    pub fn view(&self, resource: &Resource, object: Value, headings: bool) -> Answer<Value> {
+    /// Projects an object to the negotiated representation.
+    pub fn project(&self, resource: &Resource, object: Value, headings: bool) -> ApiResult<Value> {
         if object.get("kind").is_some_and(|kind| kind == "Status")
             && object.get("apiVersion").is_some_and(|v| v == "v1")
         {
             return Ok(object);
         }
-        match &self.wanted.view {
-            View::Whole => Ok(object),
-            View::Partial(version) => Ok(partial(&object, version)),
-            View::PartialList(_) => Err(unfit(&format!(
+        match &self.representation.projection {
+            Projection::Whole => Ok(object),
+            Projection::PartialMetadata(version) => Ok(partial_metadata(&object, version)),
+            Projection::PartialMetadataList(_) => Err(not_a_table_error(&format!(
                 "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
                 go_type(resource, &resource.kind)
             ))),
-            View::Table(version) => {
+            Projection::Table(version) => {
                 let meta = json!({ "resourceVersion": object.resource_version() });
                 Ok(self.printer(resource, version).table(&[object], &meta, headings))
             }
         }
     }
 
-    fn printer<'a>(&self, resource: &'a Resource, version: &'a str) -> Printer<'a> {
-        Printer { resource, version, include: self.include, now: clock::now() }
+    fn printer<'a>(&self, resource: &'a Resource, version: &'a str) -> TablePrinter<'a> {
+        TablePrinter { resource, version, include: self.include, now: clock::now() }
     }
 
-    /// A list.
-    pub fn list(&self, resource: &Resource, list: &List) -> Answer<Bytes> {
-        if self.wanted.view == View::Whole && self.wanted.format == Format::Json && !self.wanted.pretty {
-            return concatenated(resource, list);
+    /// Encodes a list.
+    pub fn encode_list(&self, resource: &Resource, list: &ObjectList) -> ApiResult<Bytes> {
+        if self.representation.projection == Projection::Whole
+            && self.representation.format == Format::Json
+            && !self.representation.pretty
+        {
+            return concatenate_list(resource, list);
         }
-        let values = || list.items.iter().map(Body::value);
-        let meta = list_meta(list, resource.custom && self.wanted.view == View::Whole);
-        let value = match &self.wanted.view {
-            View::Whole => {
-                let items: Vec<Value> = values().map(|item| as_item(resource, item)).collect();
+        let values = || list.items.iter().map(ObjectBody::value);
+        let meta = list_meta(list, resource.is_custom && self.representation.projection == Projection::Whole);
+        let value = match &self.representation.projection {
+            Projection::Whole => {
+                let items: Vec<Value> = values().map(|item| strip_item_type(resource, item)).collect();
                 json!({ "kind": resource.list_kind, "apiVersion": resource.api_version(), "metadata": meta, "items": items })
             }
-            View::PartialList(version) => json!({
+            Projection::PartialMetadataList(version) => json!({
                 "kind": "PartialObjectMetadataList", "apiVersion": format!("meta.k8s.io/{version}"), "metadata": meta,
-                "items": values().map(|item| partial(&item, version)).collect::<Vec<_>>(),
+                "items": values().map(|item| partial_metadata(&item, version)).collect::<Vec<_>>(),
             }),
-            View::Partial(_) => {
-                return Err(unfit(&format!(
+            Projection::PartialMetadata(_) => {
+                return Err(not_a_table_error(&format!(
                     "you requested PartialObjectMetadata, but the requested object is a list ({})",
                     go_type(resource, &resource.list_kind)
                 )));
             }
-            View::Table(version) => {
+            Projection::Table(version) => {
                 self.printer(resource, version).table(&values().collect::<Vec<_>>(), &meta, true)
             }
         };
-        self.write(&value)
+        self.encode_value(&value)
     }
 
-    /// A value in the negotiated encoding.
-    pub fn write(&self, value: &Value) -> Answer<Bytes> {
-        match (self.wanted.format, self.wanted.pretty) {
+    /// Encodes a value.
+    pub fn encode_value(&self, value: &Value) -> ApiResult<Bytes> {
+        match (self.representation.format, self.representation.pretty) {
             (Format::Yaml, _) => {
-                let text = serde_saphyr::to_string(&sorted(value)).map_err(Failure::internal)?;
+                let text = serde_saphyr::to_string(&sort_keys(value)).map_err(StatusError::internal)?;
                 Ok(text.into())
             }
-            (Format::Json, true) => serde_json::to_vec_pretty(value).map(lines).map_err(Failure::internal),
-            (Format::Json, false) => serde_json::to_vec(value).map(lines).map_err(Failure::internal),
+            (Format::Json, true) => {
+                serde_json::to_vec_pretty(value).map(append_newline).map_err(StatusError::internal)
+            }
+            (Format::Json, false) => {
+                serde_json::to_vec(value).map(append_newline).map_err(StatusError::internal)
+            }
         }
     }
 }
 
-fn lines(mut bytes: Vec<u8>) -> Bytes {
+fn append_newline(mut bytes: Vec<u8>) -> Bytes {
     bytes.push(b'\n');
     bytes.into()
 }
@@ -122,13 +131,13 @@ fn with_newline(bytes: &Bytes) -> Bytes {
     out.into()
 }
 
-fn unfit(text: &str) -> Failure {
-    Failure::new(406, "NotAcceptable", text, None)
+fn not_a_table_error(text: &str) -> StatusError {
+    StatusError::new(406, "NotAcceptable", text, None)
 }
 
-/// The name of the type that the real server has for it, which it shows to clients here.
+/// The Go type name that kube-apiserver includes in this error.
 fn go_type(resource: &Resource, kind: &str) -> String {
-    if resource.custom {
+    if resource.is_custom {
         let list = if kind == resource.list_kind { "List" } else { "" };
         return format!("*unstructured.Unstructured{list}");
     }
@@ -139,51 +148,51 @@ fn go_type(resource: &Resource, kind: &str) -> String {
     format!("*{package}.{kind}")
 }
 
-/// Metadata of a list. Whole lists of custom resources always say whether there is more (`always`).
-fn list_meta(list: &List, always: bool) -> Value {
+/// Metadata of a list. `always` adds an empty `continue`, as for whole lists of custom resources.
+fn list_meta(list: &ObjectList, always: bool) -> Value {
     let mut meta = json!({ "resourceVersion": list.resource_version });
     if always || !list.continue_token.is_empty() {
         meta["continue"] = list.continue_token.as_str().into();
     }
-    if let Some(remaining) = list.remaining {
+    if let Some(remaining) = list.remaining_items {
         meta["remainingItemCount"] = remaining.into();
     }
     meta
 }
 
-/// Items of built-in lists carry no type: the list's says it.
-fn as_item(resource: &Resource, mut item: Value) -> Value {
-    if !resource.custom {
+/// Items of built-in lists have no type of their own.
+fn strip_item_type(resource: &Resource, mut item: Value) -> Value {
+    if !resource.is_custom {
         item.drop_field("apiVersion");
         item.drop_field("kind");
     }
     item
 }
 
-/// The list as one buffer of exactly the right size: stored objects are copied once.
-fn concatenated(resource: &Resource, list: &List) -> Answer<Bytes> {
+/// Builds the list in one buffer of the exact size: stored objects are copied once.
+fn concatenate_list(resource: &Resource, list: &ObjectList) -> ApiResult<Bytes> {
     let made: Vec<Option<Vec<u8>>> = list
         .items
         .iter()
         .map(|item| match item {
-            Body::Stored(_) => Ok(None),
-            Body::Value(value) => {
-                serde_json::to_vec(&as_item(resource, value.clone())).map(Some).map_err(Failure::internal)
-            }
+            ObjectBody::Stored(_) => Ok(None),
+            ObjectBody::Value(value) => serde_json::to_vec(&strip_item_type(resource, value.clone()))
+                .map(Some)
+                .map_err(StatusError::internal),
         })
-        .collect::<Answer<_>>()?;
+        .collect::<ApiResult<_>>()?;
     let head = json!({
-        "kind": resource.list_kind, "apiVersion": resource.api_version(), "metadata": list_meta(list, resource.custom),
+        "kind": resource.list_kind, "apiVersion": resource.api_version(), "metadata": list_meta(list, resource.is_custom),
     });
-    let mut head = serde_json::to_vec(&head).map_err(Failure::internal)?;
+    let mut head = serde_json::to_vec(&head).map_err(StatusError::internal)?;
     head.pop();
     head.extend_from_slice(br#","items":["#);
     let pieces = || {
         list.items.iter().zip(&made).map(|(item, made)| match (item, made) {
             (_, Some(bytes)) => (false, bytes.as_slice()),
-            (Body::Stored(document), None) if resource.custom => (false, document.bytes().as_ref()),
-            (Body::Stored(document), None) => (true, document.body()),
-            (Body::Value(_), None) => (false, b"null".as_slice()),
+            (ObjectBody::Stored(document), None) if resource.is_custom => (false, document.bytes().as_ref()),
+            (ObjectBody::Stored(document), None) => (true, document.body()),
+            (ObjectBody::Value(_), None) => (false, b"null".as_slice()),
         })
     };
     let size: usize = pieces().map(|(brace, bytes)| bytes.len() + 1 + usize::from(brace)).sum();
@@ -202,17 +211,17 @@ fn concatenated(resource: &Resource, list: &List) -> Answer<Bytes> {
     Ok(out.into())
 }
 
-/// Keys in order, as the real server's YAML has them.
-fn sorted(value: &Value) -> Value {
+/// Sorts keys, as kube-apiserver's YAML does.
+fn sort_keys(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
             let mut pairs: Vec<(&String, &Value)> = fields.iter().collect();
             pairs.sort_by_key(|(key, _)| *key);
             Value::Object(
-                pairs.into_iter().map(|(key, value)| (key.clone(), sorted(value))).collect::<Map<_, _>>(),
+                pairs.into_iter().map(|(key, value)| (key.clone(), sort_keys(value))).collect::<Map<_, _>>(),
             )
         }
-        Value::Array(items) => Value::Array(items.iter().map(sorted).collect()),
+        Value::Array(items) => Value::Array(items.iter().map(sort_keys).collect()),
         other => other.clone(),
     }
 }

@@ -1,34 +1,34 @@
-//! The server as a service in the same process: no socket, no TLS, no copy of bodies.
+//! In-process transport: no socket, no TLS, no copy of bodies.
 
 use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
 use http::{HeaderValue, header::USER_AGENT};
 
-use super::{Caller, Front, payload::Broken, respond::Response};
+use super::{CallerIdentity, HttpServer, response::Response, response_body::ConnectionAborted};
 use crate::request::User;
 
-/// A client's way in, for one user.
+/// A `tower` service for one user.
 #[derive(Clone)]
-pub struct InProcess {
-    front: Front,
+pub struct InProcessService {
+    front: HttpServer,
     user: User,
     agent: Option<HeaderValue>,
 }
 
-impl InProcess {
-    /// For this user; `agent` is the name of clients that give none.
-    pub fn new(front: Front, user: User, agent: &str) -> Self {
+impl InProcessService {
+    /// A service for this user; `agent` is the default `User-Agent`.
+    pub fn new(front: HttpServer, user: User, agent: &str) -> Self {
         Self { front, user, agent: HeaderValue::from_str(agent).ok() }
     }
 }
 
-impl tower::Service<http::Request<kube::client::Body>> for InProcess {
-    type Error = Broken;
-    type Future = BoxFuture<'static, Result<Response, Broken>>;
+impl tower::Service<http::Request<kube::client::Body>> for InProcessService {
+    type Error = ConnectionAborted;
+    type Future = BoxFuture<'static, Result<Response, ConnectionAborted>>;
     type Response = Response;
 
-    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), ConnectionAborted>> {
         Poll::Ready(Ok(()))
     }
 
@@ -39,7 +39,7 @@ impl tower::Service<http::Request<kube::client::Body>> for InProcess {
             if let (Some(agent), false) = (agent, parts.headers.contains_key(USER_AGENT)) {
                 parts.headers.insert(USER_AGENT, agent);
             }
-            front.answer(parts, body, Caller::Known(user)).await
+            front.serve(parts, body, CallerIdentity::Authenticated(user)).await
         })
     }
 }

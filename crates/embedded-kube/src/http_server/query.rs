@@ -1,20 +1,20 @@
-//! Query parameters into [`Options`], with the real server's leniency: unknown ones are ignored, a boolean is true
-//! unless it says otherwise, a number must be one.
+//! Parses query parameters into [`Options`] as leniently as kube-apiserver: unknown ones are ignored, booleans are true
+//! unless `0` or `false`, numbers must be valid.
 
 use percent_encoding::percent_decode_str;
 
 use crate::{
-    failure::{Answer, Failure, quoted},
-    request::Options,
+    request::RequestOptions,
+    status_error::{ApiResult, StatusError, go_quote},
 };
 
-/// All pairs of a query, decoded, in order.
+/// Decoded query pairs in order.
 #[derive(Debug, Clone, Default)]
 pub struct Query(Vec<(String, String)>);
 
 impl Query {
-    /// Splits and decodes.
-    pub fn of(query: Option<&str>) -> Self {
+    /// Parses a query.
+    pub fn parse(query: Option<&str>) -> Self {
         let decode =
             |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
         let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
@@ -34,7 +34,7 @@ impl Query {
     }
 
     /// First value of a key; empty if there is none.
-    pub fn text(&self, key: &str) -> String {
+    pub fn get_or_empty(&self, key: &str) -> String {
         self.get(key).unwrap_or_default().to_owned()
     }
 
@@ -43,12 +43,12 @@ impl Query {
         self.0.iter().filter(|(name, _)| name == key).map(|(_, value)| value.clone()).collect()
     }
 
-    /// A boolean; any text but `0` and `false` means yes.
+    /// A boolean; any value but `0` and `false` is true.
     pub fn flag(&self, key: &str) -> Option<bool> {
         self.get(key).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
-    fn number(&self, key: &str) -> Answer<Option<i64>> {
+    fn number(&self, key: &str) -> ApiResult<Option<i64>> {
         let Some(value) = self.get(key) else { return Ok(None) };
         value.parse().map(Some).map_err(|why: std::num::ParseIntError| {
             use std::num::IntErrorKind::{NegOverflow, PosOverflow};
@@ -56,28 +56,28 @@ impl Query {
                 PosOverflow | NegOverflow => "value out of range",
                 _ => "invalid syntax",
             };
-            Failure::bad_request(format!("strconv.ParseInt: parsing {}: {what}", quoted(value)))
+            StatusError::bad_request(format!("strconv.ParseInt: parsing {}: {what}", go_quote(value)))
         })
     }
 
-    /// Everything a verb may want to know.
-    pub fn options(&self) -> Answer<Options> {
+    /// All parameters that handlers use.
+    pub fn request_options(&self) -> ApiResult<RequestOptions> {
         let positive = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok());
-        Ok(Options {
-            label_selector: self.text("labelSelector"),
-            field_selector: self.text("fieldSelector"),
-            resource_version: self.text("resourceVersion"),
-            resource_version_match: self.text("resourceVersionMatch"),
+        Ok(RequestOptions {
+            label_selector: self.get_or_empty("labelSelector"),
+            field_selector: self.get_or_empty("fieldSelector"),
+            resource_version: self.get_or_empty("resourceVersion"),
+            resource_version_match: self.get_or_empty("resourceVersionMatch"),
             limit: positive(self.number("limit")?),
-            continue_token: self.text("continue"),
+            continue_token: self.get_or_empty("continue"),
             timeout_seconds: positive(self.number("timeoutSeconds")?),
             bookmarks: self.flag("allowWatchBookmarks").unwrap_or_default(),
             send_initial_events: self.flag("sendInitialEvents"),
             dry_run: self.all("dryRun"),
-            field_manager: self.text("fieldManager"),
-            field_validation: self.text("fieldValidation"),
+            field_manager: self.get_or_empty("fieldManager"),
+            field_validation: self.get_or_empty("fieldValidation"),
             force: self.flag("force"),
-            propagation_policy: self.text("propagationPolicy"),
+            propagation_policy: self.get_or_empty("propagationPolicy"),
             grace_period_seconds: self.number("gracePeriodSeconds")?,
             orphan_dependents: self.flag("orphanDependents"),
         })
@@ -90,10 +90,10 @@ mod tests {
 
     #[test]
     fn parameters_are_decoded() {
-        let query = Query::of(Some(
+        let query = Query::parse(Some(
             "labelSelector=a%3Db%2Cc+in+(d)&limit=5&dryRun=All&dryRun=x&allowWatchBookmarks=1&force=FALSE",
         ));
-        let options = query.options().unwrap();
+        let options = query.request_options().unwrap();
         assert_eq!(options.label_selector, "a=b,c in (d)");
         assert_eq!(options.limit, Some(5));
         assert_eq!(options.dry_run, ["All", "x"]);
@@ -104,12 +104,13 @@ mod tests {
 
     #[test]
     fn a_limit_that_is_no_number_is_refused_in_go_words() {
-        let failure = Query::of(Some("limit=ten")).options().unwrap_err();
+        let failure = Query::parse(Some("limit=ten")).request_options().unwrap_err();
         assert_eq!(
             (failure.code(), failure.message()),
             (400, "strconv.ParseInt: parsing \"ten\": invalid syntax")
         );
-        let failure = Query::of(Some("timeoutSeconds=99999999999999999999")).options().unwrap_err();
+        let failure =
+            Query::parse(Some("timeoutSeconds=99999999999999999999")).request_options().unwrap_err();
         assert!(failure.message().ends_with("value out of range"));
     }
 }

@@ -1,19 +1,19 @@
-//! What a path is about, as the real server reads it. Pure: whether such a resource exists is not known here.
+//! Parses request paths as kube-apiserver does. Pure: whether the resource exists is not checked here.
 
 use percent_encoding::percent_decode_str;
 
-/// A path of the form `/api/v1/…` or `/apis/group/version/…`.
+/// A parsed path of the form `/api/v1/…` or `/apis/group/version/…`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Address {
+pub struct RequestInfo {
     /// API group; empty for core.
     pub group: String,
     /// Version.
     pub version: String,
-    /// `/watch/` stands before the resource.
-    pub watch: bool,
-    /// Namespace as authorization sees it: for the path of a namespace itself it is that namespace.
+    /// Whether the path has the deprecated `/watch/` prefix.
+    pub watch_prefix: bool,
+    /// Namespace for authorization: for the path of a namespace object it is that namespace.
     pub namespace: String,
-    /// The path goes through `namespaces/NS/`, to something in it.
+    /// Whether the path continues after `namespaces/NS/`.
     pub in_namespace: bool,
     /// Plural.
     pub resource: String,
@@ -21,12 +21,12 @@ pub struct Address {
     pub name: String,
     /// Subresource; empty for the object itself.
     pub subresource: String,
-    /// More steps follow than an address has.
-    pub deeper: bool,
+    /// Whether the path has more segments than a subresource.
+    pub has_extra_segments: bool,
 }
 
-/// Steps of a path, decoded; empty ones at both ends are dropped.
-fn steps(path: &str) -> Vec<String> {
+/// Decoded path segments; empty ones at both ends are dropped.
+fn path_segments(path: &str) -> Vec<String> {
     let path = path.trim_matches('/');
     if path.is_empty() {
         return Vec::new();
@@ -34,19 +34,19 @@ fn steps(path: &str) -> Vec<String> {
     path.split('/').map(|step| percent_decode_str(step).decode_utf8_lossy().into_owned()).collect()
 }
 
-/// The group of a path that names a version: `/apis/GROUP/VERSION`.
-pub fn group(path: &str) -> Option<String> {
-    match steps(path).as_slice() {
+/// Group of a path of the form `/apis/GROUP/VERSION`.
+pub fn group_of_path(path: &str) -> Option<String> {
+    match path_segments(path).as_slice() {
         [apis, group, _] if apis == "apis" => Some(group.clone()),
         _ => None,
     }
 }
 
-/// Reads a path; `None` if it names no resource.
-pub fn address(path: &str) -> Option<Address> {
-    let steps = steps(path);
+/// Parses a path; `None` if it does not name a resource.
+pub fn parse_path(path: &str) -> Option<RequestInfo> {
+    let steps = path_segments(path);
     let mut rest = steps.iter().map(String::as_str);
-    let mut address = Address::default();
+    let mut address = RequestInfo::default();
     match rest.next()? {
         "api" => {}
         "apis" => rest.next()?.clone_into(&mut address.group),
@@ -55,7 +55,7 @@ pub fn address(path: &str) -> Option<Address> {
     rest.next()?.clone_into(&mut address.version);
     let mut rest: &[&str] = &rest.collect::<Vec<_>>();
     if let [verb @ ("watch" | "proxy"), more @ ..] = rest {
-        address.watch = *verb == "watch";
+        address.watch_prefix = *verb == "watch";
         rest = more;
     }
     if let ["namespaces", namespace, more @ ..] = rest {
@@ -70,7 +70,7 @@ pub fn address(path: &str) -> Option<Address> {
     let mut more = more.iter();
     (*more.next().unwrap_or(&"")).clone_into(&mut address.name);
     (*more.next().unwrap_or(&"")).clone_into(&mut address.subresource);
-    address.deeper = more.next().is_some();
+    address.has_extra_segments = more.next().is_some();
     Some(address)
 }
 
@@ -81,18 +81,18 @@ mod tests {
     use super::*;
 
     fn shown(path: &str) -> String {
-        let Some(it) = address(path) else { return "none".to_owned() };
+        let Some(it) = parse_path(path) else { return "none".to_owned() };
         format!(
             "{}/{} watch={} ns={} in={} {} {} {} deeper={}",
             it.group,
             it.version,
-            it.watch,
+            it.watch_prefix,
             it.namespace,
             it.in_namespace,
             it.resource,
             it.name,
             it.subresource,
-            it.deeper
+            it.has_extra_segments
         )
     }
 

@@ -1,4 +1,4 @@
-//! A request for a resource, from its head to its response.
+//! Serves resource requests.
 
 use std::sync::Arc;
 
@@ -9,75 +9,78 @@ use hyper::body::Body as HttpBody;
 use serde_json::{Value, json};
 
 use super::{
-    Backend, BoxError, Front, Head, Record,
-    accept::{self, Format},
+    Backend, BoxError, HttpServer, RequestHead, RequestLogGuard,
     encode::Encoder,
-    path::Address,
-    payload::{Broken, Payload},
-    read, respond,
-    respond::Response,
+    negotiation::{self, Format},
+    read_body,
+    request_info::RequestInfo,
+    response,
+    response::Response,
+    response_body::{ConnectionAborted, ResponseBody},
     route::{self, Route},
-    table::Include,
-    watch::{self, Framing},
+    table::IncludeObject,
+    watch_encoder::{self, WatchEncoder},
 };
 use crate::{
     auth::Attributes,
     clock, decode,
-    failure::{Answer, Failure},
-    faults::{Call, Effect},
-    object::{self, Meta, MetaMut},
-    patch::{self, Writer},
+    fault_injection::{ApiCall, Effect},
+    object::{self, MetaAccessor, MetaAccessorMut},
+    patch::{self, WriteContext},
     registry::{Resource, api_version},
-    request::{Body, Events, Reply, Request, User, Verb},
+    request::{ObjectBody, Reply, Request, User, Verb, WatchEventStream},
+    status_error::{ApiResult, StatusError},
     types,
 };
 
-impl Front {
-    pub(super) async fn resource<B>(
+impl HttpServer {
+    pub(super) async fn serve_resource<B>(
         &self,
-        (head, user): (&Head, &User),
+        (head, user): (&RequestHead, &User),
         body: B,
-        address: Address,
-        record: &mut Record,
-    ) -> Result<Answer<Response>, Broken>
+        address: RequestInfo,
+        record: &mut RequestLogGuard,
+    ) -> Result<ApiResult<Response>, ConnectionAborted>
     where
         B: HttpBody<Data = Bytes> + Send,
         B::Error: Into<BoxError>,
     {
-        let verb = route::verb(&head.method, &address, &head.query);
-        note(record, head, &address, verb);
-        let attributes = route::attributes(verb, &address, &head.query);
+        let verb = route::request_verb(&head.method, &address, &head.query);
+        fill_record(record, head, &address, verb);
+        let attributes = route::authorization_attributes(verb, &address, &head.query);
         if let Err(failure) = self.0.auth.authorize(user, &attributes) {
             return Ok(Err(failure));
         }
         let resource = match route::route(self.0.backend.registry(), &head.method, &address, verb) {
-            Route::To(resource) => resource,
-            Route::Nowhere => return Ok(Ok(respond::page_not_found())),
-            Route::Refused(failure) => return Ok(Err(failure)),
+            Route::Resource(resource) => resource,
+            Route::NotFound => return Ok(Ok(response::page_not_found())),
+            Route::Rejected(failure) => return Ok(Err(failure)),
         };
-        let Some(verb) = verb else { return Ok(Err(Failure::no_such_path())) };
-        let deprecation: Vec<String> = resource.rules.deprecation().map(str::to_owned).into_iter().collect();
-        let create_refused = self.create_refused(head, user, verb, attributes);
-        let answer = match prepare((head, user), resource, verb, address) {
+        let Some(verb) = verb else { return Ok(Err(StatusError::path_not_found())) };
+        let deprecation: Vec<String> =
+            resource.strategy.deprecation_warning().map(str::to_owned).into_iter().collect();
+        let create_refused = self.create_denied(head, user, verb, attributes);
+        let answer = match build_request((head, user), resource, verb, address) {
             Ok((request, encoder)) => {
-                self.with_body(Request { create_refused, ..request }, encoder, body).await?
+                self.read_and_handle(Request { create_denied: create_refused, ..request }, encoder, body)
+                    .await?
             }
             Err(failure) => Err(failure),
         };
-        // Refusals say it too.
-        let mut response = answer.unwrap_or_else(|failure| respond::failure(head, &failure));
-        respond::warn(&mut response, &deprecation);
+        // Errors carry the warning too.
+        let mut response = answer.unwrap_or_else(|failure| response::status_error(head, &failure));
+        response::add_warnings(&mut response, &deprecation);
         Ok(Ok(response))
     }
 
-    /// Why an update or an apply of something that is not there is refused: it needs leave to create, too.
-    fn create_refused(
+    /// The error of an update or apply to a missing object if the caller lacks the permission to create.
+    fn create_denied(
         &self,
-        head: &Head,
+        head: &RequestHead,
         user: &User,
         verb: Verb,
         attributes: Attributes,
-    ) -> Option<Failure> {
+    ) -> Option<StatusError> {
         let may_create = match verb {
             Verb::Update => true,
             Verb::Patch => content_type(head) == "application/apply-patch+yaml",
@@ -90,65 +93,69 @@ impl Front {
         self.0.auth.authorize(user, &attributes).err()
     }
 
-    async fn with_body<B>(
+    async fn read_and_handle<B>(
         &self,
         mut request: Request,
         encoder: Encoder,
         body: B,
-    ) -> Result<Answer<Response>, Broken>
+    ) -> Result<ApiResult<Response>, ConnectionAborted>
     where
         B: HttpBody<Data = Bytes> + Send,
         B::Error: Into<BoxError>,
     {
-        match read(body).await {
+        match read_body(body).await {
             Ok(body) => request.body = body,
             Err(failure) => return Ok(Err(failure)),
         }
-        self.with_faults(request, encoder).await
+        self.handle_with_faults(request, encoder).await
     }
 
-    async fn with_faults(&self, request: Request, encoder: Encoder) -> Result<Answer<Response>, Broken> {
-        let effect = self.0.faults.meet(&call(&request));
+    async fn handle_with_faults(
+        &self,
+        request: Request,
+        encoder: Encoder,
+    ) -> Result<ApiResult<Response>, ConnectionAborted> {
+        let effect = self.0.faults.effect_for(&api_call(&request));
         match effect {
             Some(Effect::Fail(failure)) => return Ok(Err(failure)),
-            Some(Effect::DropBefore) => return Err(Broken),
+            Some(Effect::DropBefore) => return Err(ConnectionAborted),
             Some(Effect::Delay(time)) => tokio::time::sleep(time).await,
             _ => {}
         }
         let resource = Arc::clone(&request.resource);
-        let reply = self.reply(request).await;
+        let reply = self.dispatch(request).await;
         match (effect, reply) {
-            (Some(Effect::DropAfter), _) => Err(Broken),
+            (Some(Effect::DropAfter), _) => Err(ConnectionAborted),
             (_, Err(failure)) => Ok(Err(failure)),
             (effect, Ok(Reply::Watch(events))) => {
                 let cut = match effect {
                     Some(Effect::BreakWatchAfter(events)) => Some(events),
                     _ => None,
                 };
-                Ok(self.stream(resource, encoder, events, cut))
+                Ok(self.watch_response(resource, encoder, events, cut))
             }
-            (_, Ok(reply)) => Ok(encoded(&resource, &encoder, &reply)),
+            (_, Ok(reply)) => Ok(encode_reply(&resource, &encoder, &reply)),
         }
     }
 
-    async fn reply(&self, request: Request) -> Answer<Reply> {
+    async fn dispatch(&self, request: Request) -> ApiResult<Reply> {
         let is_token = request.subresource == "token" && request.resource.id.plural == "serviceaccounts";
-        if request.resource.storage.is_empty() || is_token {
-            return self.virtual_reply(request, is_token).await;
+        if request.resource.storage_prefix.is_empty() || is_token {
+            return self.handle_virtual(request, is_token).await;
         }
-        match (self.0.faults.stale(), request.verb) {
+        match (self.0.faults.frozen_revision(), request.verb) {
             (Some(revision), Verb::Get | Verb::List) if request.subresource.is_empty() => {
-                stale(&*self.0.backend, request, revision).await
+                handle_at_revision(&*self.0.backend, request, revision).await
             }
             _ => self.0.backend.handle(request).await,
         }
     }
 
-    /// Reviews and token requests: objects that are answered, not stored.
-    async fn virtual_reply(&self, request: Request, is_token: bool) -> Answer<Reply> {
+    /// Reviews and token requests: answered without being stored.
+    async fn handle_virtual(&self, request: Request, is_token: bool) -> ApiResult<Reply> {
         let kind = if is_token { "TokenRequest" } else { request.resource.kind.as_str() };
         let (mut asked, _) = decode::decode(&request.content_type, &request.body, kind)?;
-        let owned = own(&request, &mut asked, kind);
+        let owned = review_with_managed_fields(&request, &mut asked, kind);
         let mut object = if is_token {
             self.0.auth.token_request(&request.namespace, &request.name, &asked)?
         } else {
@@ -157,39 +164,39 @@ impl Front {
         if let Some(owned) = owned {
             object.set_meta("managedFields", owned);
         }
-        Ok(Reply::Object { code: 201, object: Body::Value(object), warnings: Vec::new() })
+        Ok(Reply::Object { code: 201, object: ObjectBody::Value(object), warnings: Vec::new() })
     }
 
-    fn stream(
+    fn watch_response(
         &self,
         resource: Arc<Resource>,
         encoder: Encoder,
-        events: Events,
+        events: WatchEventStream,
         cut: Option<usize>,
-    ) -> Answer<Response> {
-        if encoder.wanted.format != Format::Json {
+    ) -> ApiResult<Response> {
+        if encoder.representation.format != Format::Json {
             let text = "only the following media types are accepted: application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
-            return Err(Failure::new(406, "NotAcceptable", text, None));
+            return Err(StatusError::new(406, "NotAcceptable", text, None));
         }
-        let lines = Framing::new(encoder, resource).lines(events);
+        let lines = WatchEncoder::new(encoder, resource).encode_stream(events);
         let lines = match cut {
-            Some(events) => watch::breaking_after(lines, events),
+            Some(events) => watch_encoder::abort_after_events(lines, events),
             None => lines,
         };
-        let lines = watch::breaking_on(lines, self.0.faults.watches());
+        let lines = watch_encoder::abort_on_cancel(lines, self.0.faults.watch_token());
         let stopping = self.0.stopping.clone();
         let lines = lines.take_until(async move { stopping.cancelled().await });
-        Ok(respond::streaming(200, "application/json", Payload::Stream(Box::pin(lines))))
+        Ok(response::streaming(200, "application/json", ResponseBody::Stream(Box::pin(lines))))
     }
 }
 
-/// Who asked what in a review, in the form in which stored objects have it. It goes back with the answer.
-fn own(request: &Request, asked: &mut Value, kind: &str) -> Option<Value> {
+/// The submitted review with managed fields, in the form of stored objects. It is part of the response.
+fn review_with_managed_fields(request: &Request, asked: &mut Value, kind: &str) -> Option<Value> {
     if matches!(kind, "SelfSubjectReview" | "SelfSubjectRulesReview") {
         return None;
     }
     if kind == "TokenRequest"
-        && let Some(seconds) = object::at_mut(asked, &["spec", "expirationSeconds"])
+        && let Some(seconds) = object::get_path_mut(asked, &["spec", "expirationSeconds"])
         && seconds.is_null()
     {
         *seconds = 3600.into();
@@ -198,23 +205,23 @@ fn own(request: &Request, asked: &mut Value, kind: &str) -> Option<Value> {
     let shape = types::shape_of(group, "v1", kind)?;
     let agent = request.agent.split('/').next().filter(|agent| !agent.is_empty()).unwrap_or("unknown");
     let named = request.options.field_manager.as_str();
-    let writer = Writer {
+    let writer = WriteContext {
         manager: if named.is_empty() { agent } else { named },
         api_version: &api_version(group, "v1"),
         kind,
         subresource: &request.subresource,
-        reset: &[],
-        replicas: "",
+        reset_fields: &[],
+        replicas_path: "",
         now: clock::now(),
     };
     let mut owned =
         json!({ "apiVersion": writer.api_version, "kind": kind, "metadata": {}, "spec": asked.get("spec") });
-    // What does not fit its shape has no owners; whether it is refused is decided elsewhere.
-    patch::track(None, &mut owned, &shape, &writer).ok()?;
+    // An object that does not match its shape gets no managed fields; validation happens elsewhere.
+    patch::update_managed_fields(None, &mut owned, &shape, &writer).ok()?;
     owned.drop_meta("managedFields")
 }
 
-fn note(record: &mut Record, head: &Head, address: &Address, verb: Option<Verb>) {
+fn fill_record(record: &mut RequestLogGuard, head: &RequestHead, address: &RequestInfo, verb: Option<Verb>) {
     let entry = &mut record.entry;
     entry.verb = verb;
     address.group.clone_into(&mut entry.group);
@@ -227,25 +234,25 @@ fn note(record: &mut Record, head: &Head, address: &Address, verb: Option<Verb>)
     if head.method == Method::PATCH {
         entry.patch_type = content_type(head);
     }
-    entry.field_manager = head.query.text("fieldManager");
+    entry.field_manager = head.query.get_or_empty("fieldManager");
     entry.dry_run = head.query.get("dryRun").is_some();
 }
 
 /// Media type of the body without parameters.
-fn content_type(head: &Head) -> String {
+fn content_type(head: &RequestHead) -> String {
     let header = head.header(header::CONTENT_TYPE);
     header.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-fn prepare(
-    (head, user): (&Head, &User),
+fn build_request(
+    (head, user): (&RequestHead, &User),
     resource: Arc<Resource>,
     verb: Verb,
-    address: Address,
-) -> Answer<(Request, Encoder)> {
-    // An escaped slash is no letter of a name.
+    address: RequestInfo,
+) -> ApiResult<(Request, Encoder)> {
+    // Names cannot contain an escaped slash.
     if [&address.name, &address.namespace, &address.subresource].iter().any(|step| step.contains('/')) {
-        return Err(Failure::no_such_path());
+        return Err(StatusError::path_not_found());
     }
     let accept = head.accept();
     let content_type = content_type(head);
@@ -253,13 +260,13 @@ fn prepare(
         route::check_patch(&resource, &content_type)?;
     }
     route::check_accept(&resource, &accept, verb)?;
-    let wanted = accept::negotiate(&accept, &head.query, &head.agent)?;
-    let include = match wanted.view {
-        accept::View::Table(_) => Include::of(&head.query)?,
-        _ => Include::Metadata,
+    let wanted = negotiation::negotiate(&accept, &head.query, &head.agent)?;
+    let include = match wanted.projection {
+        negotiation::Projection::Table(_) => IncludeObject::from_query(&head.query)?,
+        _ => IncludeObject::Metadata,
     };
-    let mut options = head.query.options()?;
-    if address.watch && !address.name.is_empty() {
+    let mut options = head.query.request_options()?;
+    if address.watch_prefix && !address.name.is_empty() {
         options.field_selector = format!("metadata.name={}", address.name);
     }
     let namespace = if resource.namespaced { address.namespace } else { String::new() };
@@ -275,13 +282,13 @@ fn prepare(
         options,
         body: Bytes::new(),
         content_type,
-        create_refused: None,
+        create_denied: None,
     };
-    Ok((request, Encoder { wanted, include }))
+    Ok((request, Encoder { representation: wanted, include }))
 }
 
-fn call(request: &Request) -> Call {
-    Call {
+fn api_call(request: &Request) -> ApiCall {
+    ApiCall {
         verb: request.verb,
         group: request.resource.id.group.clone(),
         resource: request.resource.id.plural.clone(),
@@ -293,8 +300,8 @@ fn call(request: &Request) -> Call {
     }
 }
 
-/// A read as of an older revision: a list at exactly that one; a get is a list of one name.
-async fn stale(backend: &dyn Backend, mut request: Request, revision: u64) -> Answer<Reply> {
+/// Reads at an older revision: a list at exactly that revision; a get is a list with one name.
+async fn handle_at_revision(backend: &dyn Backend, mut request: Request, revision: u64) -> ApiResult<Reply> {
     if !request.options.continue_token.is_empty() {
         return backend.handle(request).await;
     }
@@ -309,22 +316,24 @@ async fn stale(backend: &dyn Backend, mut request: Request, revision: u64) -> An
     match backend.handle(request).await? {
         Reply::List(list) => {
             let found = list.items.into_iter().find(|item| item.value().name() == name);
-            let object = found.ok_or_else(|| Failure::not_found(&resource, &name))?;
+            let object = found.ok_or_else(|| StatusError::not_found(&resource, &name))?;
             Ok(Reply::Object { code: 200, object, warnings: Vec::new() })
         }
         other => Ok(other),
     }
 }
 
-fn encoded(resource: &Resource, encoder: &Encoder, reply: &Reply) -> Answer<Response> {
+fn encode_reply(resource: &Resource, encoder: &Encoder, reply: &Reply) -> ApiResult<Response> {
     match reply {
         Reply::Object { code, object, warnings } => {
-            let body = encoder.object(resource, object)?;
-            let mut response = respond::with(*code, encoder.content_type(), body);
-            respond::warn(&mut response, warnings);
+            let body = encoder.encode_object(resource, object)?;
+            let mut response = response::full(*code, encoder.content_type(), body);
+            response::add_warnings(&mut response, warnings);
             Ok(response)
         }
-        Reply::List(list) => Ok(respond::with(200, encoder.content_type(), encoder.list(resource, list)?)),
-        Reply::Watch(_) => Err(Failure::internal("a watch cannot be encoded at once")),
+        Reply::List(list) => {
+            Ok(response::full(200, encoder.content_type(), encoder.encode_list(resource, list)?))
+        }
+        Reply::Watch(_) => Err(StatusError::internal("a watch cannot be encoded at once")),
     }
 }

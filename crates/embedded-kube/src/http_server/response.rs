@@ -1,27 +1,27 @@
-//! Finished responses and their headers.
+//! HTTP responses and their headers.
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 
 use super::{
-    Head,
-    accept::{self, Format, Wanted},
+    RequestHead,
     encode::Encoder,
-    payload::Payload,
-    table::Include,
+    negotiation::{self, Format, Representation},
+    response_body::ResponseBody,
+    table::IncludeObject,
 };
-use crate::failure::Failure;
+use crate::status_error::StatusError;
 
-/// A response, ready to go.
-pub type Response = http::Response<Payload>;
+/// An HTTP response.
+pub type Response = http::Response<ResponseBody>;
 
-/// With a body of this type.
-pub fn with(code: u16, content_type: &'static str, body: impl Into<Bytes>) -> Response {
-    streaming(code, content_type, Payload::full(body))
+/// A buffered response.
+pub fn full(code: u16, content_type: &'static str, body: impl Into<Bytes>) -> Response {
+    streaming(code, content_type, ResponseBody::full(body))
 }
 
-/// With whatever body.
-pub fn streaming(code: u16, content_type: &'static str, body: Payload) -> Response {
+/// A response with any body.
+pub fn streaming(code: u16, content_type: &'static str, body: ResponseBody) -> Response {
     let mut response = http::Response::new(body);
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     set(&mut response, header::CONTENT_TYPE, content_type);
@@ -33,26 +33,26 @@ fn set(response: &mut Response, name: HeaderName, value: &'static str) {
     response.headers_mut().insert(name, HeaderValue::from_static(value));
 }
 
-/// A path that leads nowhere, as Go's own handler says it.
+/// 404 in plain text, as Go's default handler sends it.
 pub fn page_not_found() -> Response {
-    let mut response = with(404, "text/plain; charset=utf-8", "404 page not found\n");
+    let mut response = full(404, "text/plain; charset=utf-8", "404 page not found\n");
     set(&mut response, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     response
 }
 
-/// A refusal.
-pub fn failure(head: &Head, failure: &Failure) -> Response {
-    // Whatever the client accepts: a refusal is readable as JSON at least.
-    let wanted =
-        accept::negotiate(&head.accept(), &head.query, &head.agent).unwrap_or_else(|_| Wanted::json());
-    let wanted = Wanted { view: accept::View::Whole, ..wanted };
+/// An error response.
+pub fn status_error(head: &RequestHead, failure: &StatusError) -> Response {
+    // Falls back to JSON if the client accepts nothing supported.
+    let wanted = negotiation::negotiate(&head.accept(), &head.query, &head.agent)
+        .unwrap_or_else(|_| Representation::json());
+    let wanted = Representation { projection: negotiation::Projection::Whole, ..wanted };
     let content_type = match wanted.format {
         Format::Json => "application/json",
         Format::Yaml => "application/yaml",
     };
-    let encoder = Encoder { wanted, include: Include::Metadata };
-    let body = encoder.write(&failure.status()).unwrap_or_default();
-    let mut response = with(failure.code(), content_type, body);
+    let encoder = Encoder { representation: wanted, include: IncludeObject::Metadata };
+    let body = encoder.encode_value(&failure.status()).unwrap_or_default();
+    let mut response = full(failure.code(), content_type, body);
     if let Some(seconds) = failure.details().map(|details| details.retry_after_seconds).filter(|it| *it > 0) {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
@@ -62,8 +62,8 @@ pub fn failure(head: &Head, failure: &Failure) -> Response {
     response
 }
 
-/// Each warning once, in the form of RFC 7234 that clients of Kubernetes know.
-pub fn warn(response: &mut Response, warnings: &[String]) {
+/// Adds each distinct warning in the format of RFC 7234.
+pub fn add_warnings(response: &mut Response, warnings: &[String]) {
     let mut seen: Vec<&str> = Vec::new();
     for warning in warnings {
         if warning.is_empty() || seen.contains(&warning.as_str()) {
@@ -77,7 +77,7 @@ pub fn warn(response: &mut Response, warnings: &[String]) {
     }
 }
 
-/// The answer to a HEAD: what a GET would have said of itself.
+/// Response to HEAD: the headers of the GET response.
 pub fn without_body(response: Response) -> Response {
-    response.map(|_| Payload::Full(None))
+    response.map(|_| ResponseBody::Full(None))
 }

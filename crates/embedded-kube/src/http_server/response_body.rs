@@ -1,4 +1,4 @@
-//! Body of an answer: all at once, or as it comes.
+//! Response bodies: buffered or streamed.
 
 use std::{
     pin::Pin,
@@ -9,38 +9,38 @@ use bytes::Bytes;
 use futures::Stream;
 use hyper::body::{Body, Frame, SizeHint};
 
-/// The connection was broken on purpose: the client must see neither an answer nor a proper end.
+/// The connection is aborted by an injected fault: the client sees neither a response nor a clean end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("connection broken by an injected fault")]
-pub struct Broken;
+pub struct ConnectionAborted;
 
-/// Chunks as they come.
-pub type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, Broken>> + Send>>;
+/// Streamed chunks.
+pub type ChunkStream = Pin<Box<dyn Stream<Item = Result<Bytes, ConnectionAborted>> + Send>>;
 
-/// Body of an answer.
-pub enum Payload {
-    /// All at once; `None` when it has been sent.
+/// Response body.
+pub enum ResponseBody {
+    /// Buffered; `None` after it has been sent.
     Full(Option<Bytes>),
-    /// As it comes.
-    Stream(Chunks),
+    /// Streamed.
+    Stream(ChunkStream),
 }
 
-impl Payload {
-    /// All at once.
+impl ResponseBody {
+    /// A buffered body.
     pub fn full(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         Self::Full((!bytes.is_empty()).then_some(bytes))
     }
 }
 
-impl Body for Payload {
+impl Body for ResponseBody {
     type Data = Bytes;
-    type Error = Broken;
+    type Error = ConnectionAborted;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, ConnectionAborted>>> {
         match self.get_mut() {
             Self::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Self::Stream(chunks) => chunks.as_mut().poll_next(context).map_ok(Frame::data),

@@ -1,33 +1,33 @@
-//! From an address to a resource and a verb, or to the refusal that the real server has for it. Pure.
+//! Maps a parsed path to a resource and verb, or to kube-apiserver's error. Pure.
 //!
-//! Built-in and custom resources are routed by different parts of the real server, and it shows in the texts.
+//! kube-apiserver routes built-in and custom resources in different components, with different error texts.
 
 use std::sync::Arc;
 
 use http::Method;
 
-use super::{path::Address, query::Query};
+use super::{query::Query, request_info::RequestInfo};
 use crate::{
     auth::Attributes,
     decode,
-    failure::{Details, Failure},
     registry::{Registry, Resource},
     request::Verb,
+    status_error::{StatusDetails, StatusError},
 };
 
-/// Where an address leads.
+/// Result of routing.
 pub enum Route {
-    /// To a resource.
-    To(Arc<Resource>),
-    /// Nowhere: a page of plain text.
-    Nowhere,
-    /// To a refusal.
-    Refused(Failure),
+    /// A resource.
+    Resource(Arc<Resource>),
+    /// 404 in plain text.
+    NotFound,
+    /// An error.
+    Rejected(StatusError),
 }
 
-/// What is asked for; `None` for a method that means nothing here.
-pub fn verb(method: &Method, address: &Address, query: &Query) -> Option<Verb> {
-    if address.watch {
+/// The verb; `None` for a method that is not supported here.
+pub fn request_verb(method: &Method, address: &RequestInfo, query: &Query) -> Option<Verb> {
+    if address.watch_prefix {
         return Some(Verb::Watch);
     }
     let one = !address.name.is_empty();
@@ -44,12 +44,12 @@ pub fn verb(method: &Method, address: &Address, query: &Query) -> Option<Verb> {
     })
 }
 
-/// What must be allowed for it.
-pub fn attributes(verb: Option<Verb>, address: &Address, query: &Query) -> Attributes {
+/// Attributes for authorization.
+pub fn authorization_attributes(verb: Option<Verb>, address: &RequestInfo, query: &Query) -> Attributes {
     let name = match verb {
-        // A list of one name is as good as a get.
+        // A list restricted to one name is authorized for that name.
         Some(Verb::List | Verb::Watch | Verb::DeleteCollection) if address.name.is_empty() => {
-            exact_name(query.get("fieldSelector").unwrap_or_default())
+            name_from_selector(query.get("fieldSelector").unwrap_or_default())
         }
         _ => address.name.clone(),
     };
@@ -64,7 +64,7 @@ pub fn attributes(verb: Option<Verb>, address: &Address, query: &Query) -> Attri
     }
 }
 
-fn exact_name(selector: &str) -> String {
+fn name_from_selector(selector: &str) -> String {
     selector
         .split(',')
         .find_map(|term| {
@@ -74,39 +74,39 @@ fn exact_name(selector: &str) -> String {
         .unwrap_or_default()
 }
 
-/// Leads a request to its resource.
-pub fn route(registry: &Registry, method: &Method, address: &Address, verb: Option<Verb>) -> Route {
+/// Routes a request.
+pub fn route(registry: &Registry, method: &Method, address: &RequestInfo, verb: Option<Verb>) -> Route {
     let Some(resource) = registry.find(&address.group, &address.version, &address.resource) else {
-        let all = registry.all();
-        let ours = all.values().any(|one| !one.custom && one.id.group == address.group);
-        return if ours { Route::Refused(Failure::no_such_path()) } else { Route::Nowhere };
+        let all = registry.catalogue();
+        let ours = all.values().any(|one| !one.is_custom && one.id.group == address.group);
+        return if ours { Route::Rejected(StatusError::path_not_found()) } else { Route::NotFound };
     };
-    if resource.custom {
-        return custom(resource, address, verb);
+    if resource.is_custom {
+        return route_custom(resource, address, verb);
     }
-    match methods(&resource, address) {
-        Some(allowed) if allowed.contains(method) => Route::To(resource),
-        Some(_) => Route::Refused(generic(
+    match allowed_methods(&resource, address) {
+        Some(allowed) if allowed.contains(method) => Route::Resource(resource),
+        Some(_) => Route::Rejected(generic_error(
             405,
             "MethodNotAllowed",
             "the server does not allow this method on the requested resource",
         )),
-        None => Route::Refused(Failure::no_such_path()),
+        None => Route::Rejected(StatusError::path_not_found()),
     }
 }
 
-fn generic(code: u16, reason: &'static str, text: impl Into<String>) -> Failure {
-    Failure::new(code, reason, text, Some(Details::default()))
+fn generic_error(code: u16, reason: &'static str, text: impl Into<String>) -> StatusError {
+    StatusError::new(code, reason, text, Some(StatusDetails::default()))
 }
 
-/// Methods that a path of a built-in resource has; `None` if there is no such path.
-fn methods(resource: &Resource, address: &Address) -> Option<Vec<Method>> {
+/// Methods of a built-in resource's path; `None` if the path does not exist.
+fn allowed_methods(resource: &Resource, address: &RequestInfo) -> Option<Vec<Method>> {
     let wrong_scope = if resource.namespaced {
         !address.in_namespace && !address.name.is_empty()
     } else {
         address.in_namespace
     };
-    if wrong_scope || address.deeper {
+    if wrong_scope || address.has_extra_segments {
         return None;
     }
     let known = |pairs: &[(&str, Method)]| -> Option<Vec<Method>> {
@@ -117,11 +117,11 @@ fn methods(resource: &Resource, address: &Address) -> Option<Vec<Method>> {
             .collect();
         (!methods.is_empty()).then_some(methods)
     };
-    if address.watch {
+    if address.watch_prefix {
         return known(&[("watch", Method::GET)]);
     }
     if !address.subresource.is_empty() {
-        return subresource(resource, &address.subresource);
+        return subresource_methods(resource, &address.subresource);
     }
     match (address.name.is_empty(), resource.namespaced && !address.in_namespace) {
         (true, true) => known(&[("list", Method::GET)]),
@@ -137,9 +137,9 @@ fn methods(resource: &Resource, address: &Address) -> Option<Vec<Method>> {
     }
 }
 
-fn subresource(resource: &Resource, name: &str) -> Option<Vec<Method>> {
+fn subresource_methods(resource: &Resource, name: &str) -> Option<Vec<Method>> {
     match (resource.id.plural.as_str(), name) {
-        (_, "status") if resource.status => Some(vec![Method::GET, Method::PUT, Method::PATCH]),
+        (_, "status") if resource.has_status => Some(vec![Method::GET, Method::PUT, Method::PATCH]),
         (_, "scale") if resource.scale.is_some() => Some(vec![Method::GET, Method::PUT, Method::PATCH]),
         ("namespaces", "finalize") => Some(vec![Method::PUT]),
         ("pods", "binding" | "eviction") | ("serviceaccounts", "token") => Some(vec![Method::POST]),
@@ -147,7 +147,7 @@ fn subresource(resource: &Resource, name: &str) -> Option<Vec<Method>> {
     }
 }
 
-fn custom(resource: Arc<Resource>, address: &Address, verb: Option<Verb>) -> Route {
+fn route_custom(resource: Arc<Resource>, address: &RequestInfo, verb: Option<Verb>) -> Route {
     let collective = matches!(verb, Some(Verb::List | Verb::Watch));
     let wrong_scope = if resource.namespaced {
         address.namespace.is_empty() && !collective
@@ -155,51 +155,51 @@ fn custom(resource: Arc<Resource>, address: &Address, verb: Option<Verb>) -> Rou
         !address.namespace.is_empty()
     };
     if wrong_scope {
-        return Route::Nowhere;
+        return Route::NotFound;
     }
     let unsupported = || {
         let action = verb.map(Verb::name).unwrap_or_default();
-        Route::Refused(Failure::method_not_supported(&resource.group_resource(), action))
+        Route::Rejected(StatusError::method_not_supported(&resource.group_resource(), action))
     };
     let part = matches!(verb, Some(Verb::Get | Verb::Update | Verb::Patch));
     match address.subresource.as_str() {
-        "" if verb.is_some() => Route::To(resource),
-        "status" if resource.status && part => Route::To(resource),
-        "scale" if resource.scale.is_some() && part => Route::To(resource),
-        "status" if resource.status => unsupported(),
+        "" if verb.is_some() => Route::Resource(resource),
+        "status" if resource.has_status && part => Route::Resource(resource),
+        "scale" if resource.scale.is_some() && part => Route::Resource(resource),
+        "status" if resource.has_status => unsupported(),
         "scale" if resource.scale.is_some() => unsupported(),
         "" => unsupported(),
-        _ => Route::Refused(Failure::not_found(&resource.group_resource(), &address.name)),
+        _ => Route::Rejected(StatusError::not_found(&resource.group_resource(), &address.name)),
     }
 }
 
-const PATCHES: [&str; 4] = [
+const PATCH_MEDIA_TYPES: [&str; 4] = [
     "application/json-patch+json",
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
     "application/apply-patch+yaml",
 ];
 
-/// Refuses a patch of a kind that the resource does not take.
-pub fn check_patch(resource: &Resource, content_type: &str) -> Result<(), Failure> {
-    let takes = PATCHES.contains(&content_type)
-        && !(resource.custom && content_type == "application/strategic-merge-patch+json");
+/// Rejects patch types that the resource does not support.
+pub fn check_patch(resource: &Resource, content_type: &str) -> Result<(), StatusError> {
+    let takes = PATCH_MEDIA_TYPES.contains(&content_type)
+        && !(resource.is_custom && content_type == "application/strategic-merge-patch+json");
     if takes {
         return Ok(());
     }
-    Err(if resource.custom {
-        let [json, merge, _, apply] = PATCHES;
-        decode::unsupported(&[json, merge, apply])
+    Err(if resource.is_custom {
+        let [json, merge, _, apply] = PATCH_MEDIA_TYPES;
+        decode::unsupported_media_type(&[json, merge, apply])
     } else {
-        generic(415, "UnsupportedMediaType", "415: Unsupported Media Type")
+        generic_error(415, "UnsupportedMediaType", "415: Unsupported Media Type")
     })
 }
 
-/// Refuses an `Accept` of which a built-in resource serves nothing. Custom ones are judged by the negotiation.
-pub fn check_accept(resource: &Resource, accept: &str, verb: Verb) -> Result<(), Failure> {
+/// Rejects an `Accept` header that a built-in resource cannot satisfy. Custom resources are handled by the negotiation.
+pub fn check_accept(resource: &Resource, accept: &str, verb: Verb) -> Result<(), StatusError> {
     let plain = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
     let kinds = accept.split(',').map(|clause| clause.split(';').next().unwrap_or_default().trim());
-    let served = accept.is_empty() || resource.custom;
+    let served = accept.is_empty() || resource.is_custom;
     if served || kinds.into_iter().any(|kind| kind == "*/*" || plain.contains(&kind)) {
         return Ok(());
     }
@@ -208,5 +208,5 @@ pub fn check_accept(resource: &Resource, accept: &str, verb: Verb) -> Result<(),
         all.extend(["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"]);
     }
     let text = format!("406: Not Acceptable\n\nAvailable representations: {}", all.join(", "));
-    Err(generic(406, "NotAcceptable", text))
+    Err(generic_error(406, "NotAcceptable", text))
 }

@@ -1,6 +1,6 @@
-//! The cluster's own certificate authority and the server's certificate.
+//! The cluster's certificate authority and the server certificate.
 //!
-//! The authority is made once and kept; the server's certificate is made at every start, so that it fits the names and
+//! The authority is generated once and stored; the server certificate is generated at every start, for the names and
 //! addresses of that start.
 
 use std::sync::Arc;
@@ -15,30 +15,35 @@ use rustls::{
     pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer},
 };
 
-/// Certificates could not be made.
+/// Why TLS setup failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// Making or signing.
-    #[error("a certificate could not be made")]
+    /// Generating or signing a certificate failed.
+    #[error("failed to generate a certificate")]
     Certificate(#[from] rcgen::Error),
-    /// Using.
-    #[error("a certificate could not be used")]
+    /// The TLS configuration is invalid.
+    #[error("failed to build the TLS configuration")]
     Config(#[from] rustls::Error),
-    /// Reckoning dates.
-    #[error("the clock is out of range")]
+    /// The validity is out of range.
+    #[error("the certificate validity is out of range; check the system clock")]
     Clock(#[from] jiff::Error),
 }
 
 /// Certificate and key of the authority, as PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Authority {
-    /// The certificate, which clients are given.
+pub struct CertificateAuthority {
+    /// The certificate, published to clients.
     pub certificate: String,
-    /// The key.
+    /// The private key.
     pub key: String,
 }
 
-fn params(name: &str, names: Vec<String>, years: i64, now: Timestamp) -> Result<CertificateParams, TlsError> {
+fn certificate_params(
+    name: &str,
+    names: Vec<String>,
+    years: i64,
+    now: Timestamp,
+) -> Result<CertificateParams, TlsError> {
     let mut params = CertificateParams::new(names)?;
     let mut subject = DistinguishedName::new();
     subject.push(DnType::CommonName, name);
@@ -55,25 +60,25 @@ fn params(name: &str, names: Vec<String>, years: i64, now: Timestamp) -> Result<
 }
 
 fn authority_params(now: Timestamp) -> Result<CertificateParams, TlsError> {
-    let mut params = params("embedded-kube", Vec::new(), 10, now)?;
+    let mut params = certificate_params("embedded-kube", Vec::new(), 10, now)?;
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     params.key_usages =
         vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
     Ok(params)
 }
 
-impl Authority {
-    /// A new one.
+impl CertificateAuthority {
+    /// Generates a new authority.
     pub fn generate(now: Timestamp) -> Result<Self, TlsError> {
         let key = KeyPair::generate()?;
         let certificate = authority_params(now)?.self_signed(&key)?.pem();
         Ok(Self { certificate, key: key.serialize_pem() })
     }
 
-    /// A server's configuration with a new certificate for these names and addresses.
-    pub fn server(&self, names: &[String], now: Timestamp) -> Result<ServerConfig, TlsError> {
+    /// A TLS server configuration with a new certificate for these names and addresses.
+    pub fn server_config(&self, names: &[String], now: Timestamp) -> Result<ServerConfig, TlsError> {
         let issuer = Issuer::new(authority_params(now)?, KeyPair::from_pem(&self.key)?);
-        let mut params = params("embedded-kube-server", names.to_vec(), 1, now)?;
+        let mut params = certificate_params("embedded-kube-server", names.to_vec(), 1, now)?;
         params.use_authority_key_identifier_extension = true;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];

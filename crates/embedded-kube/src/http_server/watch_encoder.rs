@@ -1,4 +1,4 @@
-//! Watch events as lines of JSON. Each event goes out at once; those that are ready together share a write.
+//! Encodes watch events as lines of JSON. Events are sent immediately; those that are ready together share a write.
 
 use std::sync::Arc;
 
@@ -7,61 +7,65 @@ use futures::{StreamExt, stream};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    accept::View,
     encode::Encoder,
-    payload::{Broken, Chunks},
+    negotiation::Projection,
+    response_body::{ChunkStream, ConnectionAborted},
 };
 use crate::{
     registry::Resource,
-    request::{Body, Change, Events, WatchEvent},
+    request::{ObjectBody, WatchEvent, WatchEventStream, WatchEventType},
 };
 
-/// Events that may share one write.
-const TOGETHER: usize = 256;
+/// Maximum number of events per write.
+const MAX_EVENTS_PER_WRITE: usize = 256;
 
-/// Encodes the events of one watch.
-pub struct Framing {
+/// Encodes the events of a watch.
+pub struct WatchEncoder {
     encoder: Encoder,
     resource: Arc<Resource>,
     headings: bool,
 }
 
-impl Framing {
-    /// For events of this resource.
+impl WatchEncoder {
+    /// An encoder for events of this resource.
     pub fn new(encoder: Encoder, resource: Arc<Resource>) -> Self {
         Self { encoder, resource, headings: true }
     }
 
-    /// The stream of lines.
-    pub fn lines(mut self, events: Events) -> Chunks {
-        Box::pin(events.ready_chunks(TOGETHER).map(move |events| Ok::<Bytes, Broken>(self.frame(&events))))
+    /// Encodes a stream of events.
+    pub fn encode_stream(mut self, events: WatchEventStream) -> ChunkStream {
+        Box::pin(
+            events
+                .ready_chunks(MAX_EVENTS_PER_WRITE)
+                .map(move |events| Ok::<Bytes, ConnectionAborted>(self.encode_events(&events))),
+        )
     }
 
-    fn frame(&mut self, events: &[WatchEvent]) -> Bytes {
+    fn encode_events(&mut self, events: &[WatchEvent]) -> Bytes {
         let mut out = Vec::with_capacity(events.len() * 1024);
         for event in events {
             out.extend_from_slice(br#"{"type":""#);
-            out.extend_from_slice(event.change.name().as_bytes());
+            out.extend_from_slice(event.event_type.name().as_bytes());
             out.extend_from_slice(br#"","object":"#);
-            self.object(event, &mut out);
+            self.encode_event_object(event, &mut out);
             out.extend_from_slice(b"}\n");
         }
         out.into()
     }
 
-    fn object(&mut self, event: &WatchEvent, out: &mut Vec<u8>) {
+    fn encode_event_object(&mut self, event: &WatchEvent, out: &mut Vec<u8>) {
         match &event.object {
-            Body::Stored(document) if self.encoder.wanted.view == View::Whole => {
+            ObjectBody::Stored(document) if self.encoder.representation.projection == Projection::Whole => {
                 out.extend_from_slice(document.bytes());
             }
             object => {
                 let value = object.value();
-                let shown = if event.change == Change::Error {
+                let shown = if event.event_type == WatchEventType::Error {
                     value
                 } else {
                     let headings = std::mem::take(&mut self.headings);
                     self.encoder
-                        .view(&self.resource, value, headings)
+                        .project(&self.resource, value, headings)
                         .unwrap_or_else(|failure| failure.status())
                 };
                 if serde_json::to_writer(&mut *out, &shown).is_err() {
@@ -72,20 +76,20 @@ impl Framing {
     }
 }
 
-/// A stream of lines that breaks (rather than ends) when the token is cancelled.
-pub fn breaking_on(chunks: Chunks, token: CancellationToken) -> Chunks {
+/// Aborts (rather than ends) the stream when the token is cancelled.
+pub fn abort_on_cancel(chunks: ChunkStream, token: CancellationToken) -> ChunkStream {
     let end = token.clone();
-    let tail =
-        stream::once(async move { end.is_cancelled().then_some(Err(Broken)) }).filter_map(std::future::ready);
+    let tail = stream::once(async move { end.is_cancelled().then_some(Err(ConnectionAborted)) })
+        .filter_map(std::future::ready);
     Box::pin(chunks.take_until(token.cancelled_owned()).chain(tail))
 }
 
-/// A stream of lines that breaks (rather than ends) after this many events.
-pub fn breaking_after(chunks: Chunks, events: usize) -> Chunks {
+/// Aborts (rather than ends) the stream after this many events.
+pub fn abort_after_events(chunks: ChunkStream, events: usize) -> ChunkStream {
     Box::pin(stream::unfold(Some((chunks, events)), |state| async move {
         let (mut chunks, mut left) = state?;
         if left == 0 {
-            return Some((Err(Broken), None));
+            return Some((Err(ConnectionAborted), None));
         }
         let next = chunks.next().await?.map(|bytes| first_lines(&bytes, &mut left));
         Some((next, Some((chunks, left))))

@@ -1,4 +1,4 @@
-//! Columns of the tables of built-in kinds, and what their cells are made of.
+//! Printer columns and cells of built-in kinds.
 
 mod age;
 mod cells;
@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 pub use self::{
     age::human_duration,
     cells::{
-        endpoint_slice_endpoints, endpoint_slice_ports, endpoints_text, events, node_cells, replica_cells,
-        service_cells,
+        endpoint_slice_endpoints, endpoint_slice_ports, endpoints_text, event_cells, node_cells,
+        replica_cells, service_cells,
     },
     pods::pod_cells,
 };
 use crate::{
-    object::{Meta, at, text},
+    object::{MetaAccessor, get_path, str_at},
     registry::Column,
 };
 
@@ -29,11 +29,11 @@ const CONTAINERS: [(&str, &str, i32, &str); 2] = [
     ("Images", "string", 1, "Images of the containers in the template."),
 ];
 
-type Heading = (&'static str, &'static str, i32, &'static str);
+type ColumnSpec = (&'static str, &'static str, i32, &'static str);
 
-/// Columns of a built-in kind; kinds without any of their own show name and age.
-pub fn built_in(kind: &str) -> Vec<Column> {
-    let own: Vec<Heading> = match kind {
+/// Columns of a built-in kind; by default name and age.
+pub fn built_in_columns(kind: &str) -> Vec<Column> {
+    let own: Vec<ColumnSpec> = match kind {
         "Namespace" => vec![("Status", "string", 0, "Whether the namespace takes objects.")],
         "Secret" => vec![
             ("Type", "string", 0, "What the data is meant for."),
@@ -66,15 +66,15 @@ pub fn built_in(kind: &str) -> Vec<Column> {
         "RoleBinding" | "ClusterRoleBinding" => binding_columns(),
         _ => Vec::new(),
     };
-    // The age stands behind what is always shown, and before what only wide tables show.
-    let (always, wide): (Vec<Heading>, Vec<Heading>) =
+    // The age follows the columns that are always shown and precedes those of wide output.
+    let (always, wide): (Vec<ColumnSpec>, Vec<ColumnSpec>) =
         own.into_iter().partition(|(_, _, priority, _)| *priority == 0);
     let mut all = vec![("Name", "string", 0, NAME)];
     all.extend(always);
     all.push(("Age", "string", 0, AGE));
     all.extend(wide);
     if kind == "Node" {
-        // The one kind whose age is not the last of the narrow ones.
+        // The only kind whose age is not the last narrow column.
         all.swap(3, 4);
     }
     all.into_iter().map(column).collect()
@@ -98,7 +98,7 @@ fn event_columns() -> Vec<Column> {
     .collect()
 }
 
-fn service_columns() -> Vec<Heading> {
+fn service_columns() -> Vec<ColumnSpec> {
     vec![
         ("Type", "string", 0, "How the service is exposed."),
         ("Cluster-IP", "string", 0, "Address within the cluster."),
@@ -108,7 +108,7 @@ fn service_columns() -> Vec<Heading> {
     ]
 }
 
-fn pod_columns() -> Vec<Heading> {
+fn pod_columns() -> Vec<ColumnSpec> {
     vec![
         ("Ready", "string", 0, "Containers that are ready, of all."),
         ("Status", "string", 0, "State of the containers in one word."),
@@ -120,7 +120,7 @@ fn pod_columns() -> Vec<Heading> {
     ]
 }
 
-fn node_columns() -> Vec<Heading> {
+fn node_columns() -> Vec<ColumnSpec> {
     vec![
         ("Status", "string", 0, "Whether the node takes pods."),
         ("Roles", "string", 0, "Roles by the node's labels."),
@@ -133,7 +133,7 @@ fn node_columns() -> Vec<Heading> {
     ]
 }
 
-fn deployment_columns() -> Vec<Heading> {
+fn deployment_columns() -> Vec<ColumnSpec> {
     let mut all = vec![
         ("Ready", "string", 0, "Pods that are ready, of those wished for."),
         ("Up-to-date", "string", 0, "Pods of the present template."),
@@ -144,7 +144,7 @@ fn deployment_columns() -> Vec<Heading> {
     all
 }
 
-fn replica_set_columns() -> Vec<Heading> {
+fn replica_set_columns() -> Vec<ColumnSpec> {
     let mut all = vec![
         ("Desired", "integer", 0, "Pods wished for."),
         ("Current", "integer", 0, "Pods that exist."),
@@ -155,7 +155,7 @@ fn replica_set_columns() -> Vec<Heading> {
     all
 }
 
-fn binding_columns() -> Vec<Heading> {
+fn binding_columns() -> Vec<ColumnSpec> {
     vec![
         ("Role", "string", 0, "Role that is granted."),
         ("Users", "string", 1, "Users that have it."),
@@ -164,7 +164,7 @@ fn binding_columns() -> Vec<Heading> {
     ]
 }
 
-fn column((name, kind, priority, description): Heading) -> Column {
+fn column((name, kind, priority, description): ColumnSpec) -> Column {
     Column {
         name: name.to_owned(),
         kind: kind.to_owned(),
@@ -175,38 +175,43 @@ fn column((name, kind, priority, description): Heading) -> Column {
     }
 }
 
-/// The object's name, as a cell.
-pub fn name(object: &Value) -> Value {
+/// The name cell.
+pub fn name_cell(object: &Value) -> Value {
     object.name().into()
 }
 
-/// Cells of a scale, which is no resource of its own.
+/// Cells of a `Scale`.
 pub fn scale_cells(scale: &Value, now: Timestamp) -> Vec<Value> {
-    let number = |path: &[&str]| at(scale, path).and_then(Value::as_i64).unwrap_or_default().into();
-    vec![name(scale), number(&["spec", "replicas"]), number(&["status", "replicas"]), age(scale, now)]
+    let number = |path: &[&str]| get_path(scale, path).and_then(Value::as_i64).unwrap_or_default().into();
+    vec![
+        name_cell(scale),
+        number(&["spec", "replicas"]),
+        number(&["status", "replicas"]),
+        age_cell(scale, now),
+    ]
 }
 
-/// The object's age, as a cell.
-pub fn age(object: &Value, now: Timestamp) -> Value {
-    ago(object.meta("creationTimestamp"), now).into()
+/// The age cell.
+pub fn age_cell(object: &Value, now: Timestamp) -> Value {
+    age_since(object.meta_str("creationTimestamp"), now).into()
 }
 
-/// The time of creation, as a cell.
-pub fn created_at(object: &Value) -> Value {
-    object.meta("creationTimestamp").into()
+/// The creation time cell.
+pub fn created_at_cell(object: &Value) -> Value {
+    object.meta_str("creationTimestamp").into()
 }
 
-/// Time since a moment; `<unknown>` where there is none.
-pub fn ago(moment: &str, now: Timestamp) -> String {
+/// Age since a time; `<unknown>` if there is none.
+pub fn age_since(moment: &str, now: Timestamp) -> String {
     match moment.parse::<Timestamp>() {
         Ok(moment) => human_duration(now.duration_since(moment)),
         Err(_) => "<unknown>".to_owned(),
     }
 }
 
-/// Conditions of a table's row: a finished Pod says so.
+/// Row conditions: marks a completed Pod.
 pub fn row_conditions(kind: &str, object: &Value) -> Option<Value> {
-    let (reason, message) = match (kind, text(object, &["status", "phase"])) {
+    let (reason, message) = match (kind, str_at(object, &["status", "phase"])) {
         ("Pod", "Succeeded") => ("Succeeded", "The pod has completed successfully."),
         ("Pod", "Failed") => ("Failed", "The pod failed."),
         _ => return None,

@@ -1,122 +1,125 @@
-//! What the kinds share: names, defaults, faults that many have.
+//! Helpers shared by the kinds: names, defaults, validation.
 
 use std::net::IpAddr;
 
 use serde_json::{Map, Value};
 
-use super::columns::{age, created_at, name};
+use super::columns::{age_cell, created_at_cell, name_cell};
 use crate::{
-    failure::{FieldError, FieldErrorKind},
     object,
-    registry::{Part, Rules},
+    registry::{ObjectPart, ResourceStrategy},
     shape::Shape,
+    status_error::{FieldError, FieldErrorKind},
     types,
 };
 
-/// Rules of a kind that has none of its own.
-pub struct Plain {
-    /// The table shows when it was created instead of how old it is.
-    pub dated: bool,
+/// Strategy of kinds without specific behaviour.
+pub struct DefaultStrategy {
+    /// The table shows the creation time instead of the age.
+    pub shows_created_at: bool,
 }
 
-impl Rules for Plain {
-    fn default(&self, _object: &mut Value) {}
+impl ResourceStrategy for DefaultStrategy {
+    fn set_defaults(&self, _object: &mut Value) {}
 
-    fn check(&self, _object: &Value) -> Vec<FieldError> {
+    fn validate(&self, _object: &Value) -> Vec<FieldError> {
         Vec::new()
     }
 
-    fn check_update(&self, _part: Part, _object: &Value, _old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, _part: ObjectPart, _object: &Value, _old: &Value) -> Vec<FieldError> {
         Vec::new()
     }
 
-    fn check_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        subdomain_name(name, prefix)
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        validate_subdomain_name(name, prefix)
     }
 
-    fn is_new_generation(&self, _object: &Value, _old: &Value) -> bool {
+    fn bumps_generation(&self, _object: &Value, _old: &Value) -> bool {
         false
     }
 
     fn cells(&self, object: &Value, now: jiff::Timestamp) -> Option<Vec<Value>> {
-        Some(vec![name(object), if self.dated { created_at(object) } else { age(object, now) }])
+        Some(vec![
+            name_cell(object),
+            if self.shows_created_at { created_at_cell(object) } else { age_cell(object, now) },
+        ])
     }
 }
 
-/// A kind's rules on objects in the form that the real decoder gives them: what is empty is absent, what is always
-/// written is there, fields are in order. The kinds can rely on it, and leave objects so.
-pub struct Decoded<R> {
+/// Wraps a strategy so that it sees objects as Go's decoder produces them: empty values absent, always-written values
+/// present, fields in order. The kinds rely on this form and preserve it.
+pub struct NormalizingStrategy<R> {
     pub shape: Shape,
-    pub rules: R,
+    pub strategy: R,
 }
 
-impl<R: Rules> Rules for Decoded<R> {
-    fn default(&self, object: &mut Value) {
+impl<R: ResourceStrategy> ResourceStrategy for NormalizingStrategy<R> {
+    fn set_defaults(&self, object: &mut Value) {
         types::normalise(object, &self.shape);
-        self.rules.default(object);
+        self.strategy.set_defaults(object);
     }
 
     fn prepare_create(&self, object: &mut Value) {
-        self.rules.prepare_create(object);
+        self.strategy.prepare_create(object);
         types::normalise(object, &self.shape);
     }
 
-    fn prepare_update(&self, part: Part, object: &mut Value, old: &Value) {
-        self.rules.prepare_update(part, object, old);
+    fn prepare_update(&self, part: ObjectPart, object: &mut Value, old: &Value) {
+        self.strategy.prepare_update(part, object, old);
         types::normalise(object, &self.shape);
     }
 
-    fn check(&self, object: &Value) -> Vec<FieldError> {
-        self.rules.check(object)
+    fn validate(&self, object: &Value) -> Vec<FieldError> {
+        self.strategy.validate(object)
     }
 
-    fn check_update(&self, part: Part, object: &Value, old: &Value) -> Vec<FieldError> {
-        self.rules.check_update(part, object, old)
+    fn validate_update(&self, part: ObjectPart, object: &Value, old: &Value) -> Vec<FieldError> {
+        self.strategy.validate_update(part, object, old)
     }
 
-    fn check_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        self.rules.check_name(name, prefix)
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        self.strategy.validate_name(name, prefix)
     }
 
-    fn is_new_generation(&self, object: &Value, old: &Value) -> bool {
-        self.rules.is_new_generation(object, old)
+    fn bumps_generation(&self, object: &Value, old: &Value) -> bool {
+        self.strategy.bumps_generation(object, old)
     }
 
     fn warnings(&self, object: &Value) -> Vec<String> {
-        self.rules.warnings(object)
+        self.strategy.warnings(object)
     }
 
-    fn deprecation(&self) -> Option<&str> {
-        self.rules.deprecation()
+    fn deprecation_warning(&self) -> Option<&str> {
+        self.strategy.deprecation_warning()
     }
 
     fn cells(&self, object: &Value, now: jiff::Timestamp) -> Option<Vec<Value>> {
-        self.rules.cells(object, now)
+        self.strategy.cells(object, now)
     }
 
     fn from_storage(&self, object: &mut Value) {
-        self.rules.from_storage(object);
+        self.strategy.from_storage(object);
     }
 
-    fn to_storage(&self, object: &mut Value) -> crate::failure::Answer<()> {
-        self.rules.to_storage(object)
+    fn to_storage(&self, object: &mut Value) -> crate::status_error::ApiResult<()> {
+        self.strategy.to_storage(object)
     }
 }
 
 // === names ===
 
-/// Most kinds: an RFC 1123 subdomain.
-pub fn subdomain_name(name: &str, prefix: bool) -> Vec<String> {
-    object::dns1123_subdomain(&masked(name, prefix))
+/// Validates an RFC 1123 subdomain; most kinds.
+pub fn validate_subdomain_name(name: &str, prefix: bool) -> Vec<String> {
+    object::dns1123_subdomain(&mask_trailing_dash(name, prefix))
 }
 
-/// Namespaces and Services: an RFC 1123 label.
-pub fn label_name(name: &str, prefix: bool) -> Vec<String> {
-    object::dns1123_label(&masked(name, prefix))
+/// Validates an RFC 1123 label; Namespaces and Services.
+pub fn validate_label_name(name: &str, prefix: bool) -> Vec<String> {
+    object::dns1123_label(&mask_trailing_dash(name, prefix))
 }
 
-/// A generateName may end in a dash, since something follows it.
-fn masked(name: &str, prefix: bool) -> String {
+/// A generateName may end in a dash, since a suffix follows.
+fn mask_trailing_dash(name: &str, prefix: bool) -> String {
     match name.strip_suffix('-') {
         Some(rest) if prefix && !rest.is_empty() => {
             let mut rest = rest.to_owned();
@@ -130,35 +133,35 @@ fn masked(name: &str, prefix: bool) -> String {
 
 // === reading ===
 
-/// A list by path; empty where there is none.
-pub fn list<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
-    object::at(value, path).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+/// Gets a list by path; empty if missing.
+pub fn list_at<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
+    object::get_path(value, path).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// A map by path.
-pub fn map<'a>(value: &'a Value, path: &[&str]) -> impl Iterator<Item = (&'a String, &'a Value)> {
-    object::at(value, path).and_then(Value::as_object).into_iter().flatten()
+/// Gets a map by path.
+pub fn map_at<'a>(value: &'a Value, path: &[&str]) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    object::get_path(value, path).and_then(Value::as_object).into_iter().flatten()
 }
 
-/// An integer by path.
-pub fn int(value: &Value, path: &[&str]) -> Option<i64> {
-    object::at(value, path).and_then(Value::as_i64)
+/// Gets an integer by path.
+pub fn int_at(value: &Value, path: &[&str]) -> Option<i64> {
+    object::get_path(value, path).and_then(Value::as_i64)
 }
 
-/// A truth by path; no where there is none.
-pub fn flag(value: &Value, path: &[&str]) -> bool {
-    object::at(value, path).and_then(Value::as_bool).unwrap_or_default()
+/// Gets a boolean by path; false if missing.
+pub fn bool_at(value: &Value, path: &[&str]) -> bool {
+    object::get_path(value, path).and_then(Value::as_bool).unwrap_or_default()
 }
 
-/// Whether a path leads to something.
-pub fn has(value: &Value, path: &[&str]) -> bool {
-    object::at(value, path).is_some_and(|value| !value.is_null())
+/// Whether the path exists.
+pub fn has_path(value: &Value, path: &[&str]) -> bool {
+    object::get_path(value, path).is_some_and(|value| !value.is_null())
 }
 
 // === writing ===
 
-/// Fills a gap.
-pub fn fill(value: &mut Value, key: &str, default: impl Into<Value>) {
+/// Sets a default.
+pub fn set_default(value: &mut Value, key: &str, default: impl Into<Value>) {
     if value.is_null() {
         *value = Value::Object(Map::new());
     }
@@ -169,13 +172,13 @@ pub fn fill(value: &mut Value, key: &str, default: impl Into<Value>) {
     }
 }
 
-/// The items of a list, to be changed.
+/// Mutable items of a list.
 pub fn items_mut<'a>(value: &'a mut Value, key: &str) -> impl Iterator<Item = &'a mut Value> {
     value.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-/// Puts a part of the old object in the place of the new one's.
-pub fn keep(object: &mut Value, old: &Value, key: &str) {
+/// Replaces a field with its old value.
+pub fn copy_from_old(object: &mut Value, old: &Value, key: &str) {
     match (old.get(key), object.as_object_mut()) {
         (Some(part), Some(map)) => {
             map.insert(key.to_owned(), part.clone());
@@ -187,23 +190,23 @@ pub fn keep(object: &mut Value, old: &Value, key: &str) {
     }
 }
 
-/// What the status endpoint leaves alone, and the main one: each keeps the other's part.
-pub fn keep_other_part(part: Part, object: &mut Value, old: &Value) {
+/// The status and main endpoints each preserve the other's part.
+pub fn restore_other_part(part: ObjectPart, object: &mut Value, old: &Value) {
     match part {
-        Part::Status => keep(object, old, "spec"),
-        Part::Main | Part::Scale => keep(object, old, "status"),
+        ObjectPart::Status => copy_from_old(object, old, "spec"),
+        ObjectPart::Object | ObjectPart::Scale => copy_from_old(object, old, "status"),
     }
 }
 
-// === faults ===
+// === validation ===
 
-/// Adds complaints about one value.
-pub fn complain(out: &mut Vec<FieldError>, field: &str, value: &str, complaints: Vec<String>) {
+/// Adds errors about one value.
+pub fn push_invalid(out: &mut Vec<FieldError>, field: &str, value: &str, complaints: Vec<String>) {
     out.extend(complaints.into_iter().map(|text| FieldError::invalid(field, value, text)));
 }
 
-/// A field that may not change.
-pub fn unchanged(out: &mut Vec<FieldError>, field: &str, new: Option<&Value>, old: Option<&Value>) {
+/// Rejects a change of an immutable field.
+pub fn validate_immutable(out: &mut Vec<FieldError>, field: &str, new: Option<&Value>, old: Option<&Value>) {
     let there = |value: Option<&Value>| value.filter(|value| !value.is_null()).cloned();
     let (new, old) = (there(new), there(old));
     if new != old {
@@ -211,23 +214,23 @@ pub fn unchanged(out: &mut Vec<FieldError>, field: &str, new: Option<&Value>, ol
     }
 }
 
-/// A number that must not be below zero.
-pub fn not_negative(out: &mut Vec<FieldError>, field: &str, number: Option<i64>) {
+/// Rejects a negative number.
+pub fn validate_non_negative(out: &mut Vec<FieldError>, field: &str, number: Option<i64>) {
     if let Some(number) = number.filter(|number| *number < 0) {
         let error = FieldError::invalid(field, number, "must be greater than or equal to 0");
         out.push(error);
     }
 }
 
-/// A port's number.
-pub fn port_number(out: &mut Vec<FieldError>, field: &str, port: i64) {
+/// Validates a port number.
+pub fn validate_port_number(out: &mut Vec<FieldError>, field: &str, port: i64) {
     if !(1..=65535).contains(&port) {
         out.push(FieldError::invalid(field, port, "must be between 1 and 65535, inclusive"));
     }
 }
 
-/// A protocol of a port.
-pub fn protocol(out: &mut Vec<FieldError>, field: &str, protocol: &str) {
+/// Validates a port protocol.
+pub fn validate_protocol(out: &mut Vec<FieldError>, field: &str, protocol: &str) {
     match protocol {
         "TCP" | "UDP" | "SCTP" => {}
         "" => out.push(FieldError::required(field, "")),
@@ -235,14 +238,14 @@ pub fn protocol(out: &mut Vec<FieldError>, field: &str, protocol: &str) {
     }
 }
 
-/// More items than there may be.
+/// Too many items.
 pub fn too_many(field: &str, count: usize, most: usize) -> FieldError {
     let detail = format!("must have at most {most} items");
     FieldError::new(FieldErrorKind::TooMany, field, Some(count.into()), detail)
 }
 
-/// A key of a Secret's or `ConfigMap`'s data.
-pub fn config_key(key: &str) -> Vec<String> {
+/// Validates a data key of a Secret or `ConfigMap`.
+pub fn validate_config_key(key: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if key.len() > 253 {
         wrong.push("must be no more than 253 bytes".to_owned());
@@ -259,8 +262,8 @@ pub fn config_key(key: &str) -> Vec<String> {
     wrong
 }
 
-/// An address, as fields from before strict parsing have it.
-pub fn ip_address(out: &mut Vec<FieldError>, field: &str, text: &str) -> Option<IpAddr> {
+/// Validates an IP address in legacy (lenient) syntax.
+pub fn validate_ip_address(out: &mut Vec<FieldError>, field: &str, text: &str) -> Option<IpAddr> {
     match text.parse::<IpAddr>() {
         Ok(IpAddr::V6(six)) if six.to_ipv4_mapped().is_some() => {
             let detail = "must not be an IPv4-mapped IPv6 address";
@@ -282,8 +285,8 @@ pub fn ip_address(out: &mut Vec<FieldError>, field: &str, text: &str) -> Option<
     }
 }
 
-/// An address that an endpoint may have.
-pub fn endpoint_address(out: &mut Vec<FieldError>, field: &str, text: &str) {
+/// Validates the IP address of an endpoint.
+pub fn validate_endpoint_address(out: &mut Vec<FieldError>, field: &str, text: &str) {
     let Ok(address) = text.parse::<IpAddr>() else {
         out.push(FieldError::invalid(field, text, "must be a valid IP address"));
         return;
@@ -312,26 +315,26 @@ pub fn endpoint_address(out: &mut Vec<FieldError>, field: &str, text: &str) {
     }
 }
 
-/// Labels, as they stand in places other than metadata.
-pub fn labels<'a>(
+/// Validates labels outside of metadata.
+pub fn validate_labels<'a>(
     out: &mut Vec<FieldError>,
     field: &str,
     labels: impl Iterator<Item = (&'a String, &'a Value)>,
 ) {
     for (key, value) in labels {
-        complain(out, field, key, object::label_key(key));
+        push_invalid(out, field, key, object::label_key(key));
         let value = value.as_str().unwrap_or_default();
-        complain(out, field, value, object::label_value(value));
+        push_invalid(out, field, value, object::label_value(value));
     }
 }
 
-/// A `LabelSelector`.
-pub fn label_selector(out: &mut Vec<FieldError>, field: &str, selector: &Value) {
-    labels(out, &format!("{field}.matchLabels"), map(selector, &["matchLabels"]));
-    for (index, one) in list(selector, &["matchExpressions"]).iter().enumerate() {
+/// Validates a `LabelSelector`.
+pub fn validate_label_selector(out: &mut Vec<FieldError>, field: &str, selector: &Value) {
+    validate_labels(out, &format!("{field}.matchLabels"), map_at(selector, &["matchLabels"]));
+    for (index, one) in list_at(selector, &["matchExpressions"]).iter().enumerate() {
         let field = format!("{field}.matchExpressions[{index}]");
-        let values = list(one, &["values"]);
-        let operator = object::text(one, &["operator"]);
+        let values = list_at(one, &["values"]);
+        let operator = object::str_at(one, &["operator"]);
         match operator {
             "In" | "NotIn" if values.is_empty() => out.push(FieldError::required(
                 format!("{field}.values"),
@@ -350,11 +353,11 @@ pub fn label_selector(out: &mut Vec<FieldError>, field: &str, selector: &Value) 
                 ));
             }
         }
-        let key = object::text(one, &["key"]);
-        complain(out, &format!("{field}.key"), key, object::label_key(key));
+        let key = object::str_at(one, &["key"]);
+        push_invalid(out, &format!("{field}.key"), key, object::label_key(key));
         if matches!(operator, "In" | "NotIn") {
             for (index, value) in values.iter().filter_map(Value::as_str).enumerate() {
-                complain(out, &format!("{field}.values[{index}]"), value, object::label_value(value));
+                push_invalid(out, &format!("{field}.values[{index}]"), value, object::label_value(value));
             }
         }
     }

@@ -3,116 +3,117 @@
 use serde_json::{Value, json};
 
 use super::{
-    columns::{age, endpoint_slice_endpoints, endpoint_slice_ports, endpoints_text, name},
+    columns::{age_cell, endpoint_slice_endpoints, endpoint_slice_ports, endpoints_text, name_cell},
     common::{
-        complain, endpoint_address, fill, has, int, ip_address, items_mut, labels, list, map, port_number,
-        protocol, subdomain_name, too_many, unchanged,
+        has_path, int_at, items_mut, list_at, map_at, push_invalid, set_default, too_many,
+        validate_endpoint_address, validate_immutable, validate_ip_address, validate_labels,
+        validate_port_number, validate_protocol, validate_subdomain_name,
     },
 };
 use crate::{
-    failure::FieldError,
-    object::{MetaMut, dns1123_label, dns1123_subdomain, label_value, qualified_name, text},
-    registry::{Part, Rules},
+    object::{MetaAccessorMut, dns1123_label, dns1123_subdomain, label_value, qualified_name, str_at},
+    registry::{ObjectPart, ResourceStrategy},
+    status_error::FieldError,
 };
 
-pub struct Endpoints;
+pub struct EndpointsStrategy;
 
-impl Rules for Endpoints {
-    fn default(&self, endpoints: &mut Value) {
+impl ResourceStrategy for EndpointsStrategy {
+    fn set_defaults(&self, endpoints: &mut Value) {
         for subset in items_mut(endpoints, "subsets") {
             for port in items_mut(subset, "ports") {
-                fill(port, "protocol", "TCP");
+                set_default(port, "protocol", "TCP");
             }
         }
     }
 
-    fn check(&self, endpoints: &Value) -> Vec<FieldError> {
+    fn validate(&self, endpoints: &Value) -> Vec<FieldError> {
         let mut out = Vec::new();
-        for (index, subset) in list(endpoints, &["subsets"]).iter().enumerate() {
-            check_subset(&mut out, &format!("subsets[{index}]"), subset);
+        for (index, subset) in list_at(endpoints, &["subsets"]).iter().enumerate() {
+            validate_subset(&mut out, &format!("subsets[{index}]"), subset);
         }
         out
     }
 
-    fn check_update(&self, _part: Part, endpoints: &Value, old: &Value) -> Vec<FieldError> {
-        // What was accepted once may stay.
-        if endpoints.get("subsets") == old.get("subsets") { Vec::new() } else { self.check(endpoints) }
+    fn validate_update(&self, _part: ObjectPart, endpoints: &Value, old: &Value) -> Vec<FieldError> {
+        // Existing subsets are not validated again.
+        if endpoints.get("subsets") == old.get("subsets") { Vec::new() } else { self.validate(endpoints) }
     }
 
-    fn check_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        subdomain_name(name, prefix)
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        validate_subdomain_name(name, prefix)
     }
 
-    fn is_new_generation(&self, _endpoints: &Value, _old: &Value) -> bool {
+    fn bumps_generation(&self, _endpoints: &Value, _old: &Value) -> bool {
         false
     }
 
-    fn deprecation(&self) -> Option<&str> {
+    fn deprecation_warning(&self) -> Option<&str> {
         Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
     }
 
     fn cells(&self, endpoints: &Value, now: jiff::Timestamp) -> Option<Vec<Value>> {
-        Some(vec![name(endpoints), endpoints_text(endpoints).into(), age(endpoints, now)])
+        Some(vec![name_cell(endpoints), endpoints_text(endpoints).into(), age_cell(endpoints, now)])
     }
 }
 
-fn check_subset(out: &mut Vec<FieldError>, field: &str, subset: &Value) {
+fn validate_subset(out: &mut Vec<FieldError>, field: &str, subset: &Value) {
     let addresses = ["addresses", "notReadyAddresses"];
-    if addresses.iter().all(|key| list(subset, &[key]).is_empty()) {
+    if addresses.iter().all(|key| list_at(subset, &[key]).is_empty()) {
         out.push(FieldError::required(field, "must specify `addresses` or `notReadyAddresses`"));
     }
     for key in addresses {
-        for (index, address) in list(subset, &[key]).iter().enumerate() {
-            check_address(out, &format!("{field}.{key}[{index}]"), address);
+        for (index, address) in list_at(subset, &[key]).iter().enumerate() {
+            validate_address(out, &format!("{field}.{key}[{index}]"), address);
         }
     }
-    let ports = list(subset, &["ports"]);
+    let ports = list_at(subset, &["ports"]);
     for (index, port) in ports.iter().enumerate() {
         let field = format!("{field}.ports[{index}]");
-        match text(port, &["name"]) {
+        match str_at(port, &["name"]) {
             "" if ports.len() > 1 => out.push(FieldError::required(format!("{field}.name"), "")),
             "" => {}
-            name => complain(out, &format!("{field}.name"), name, dns1123_label(name)),
+            name => push_invalid(out, &format!("{field}.name"), name, dns1123_label(name)),
         }
-        port_number(out, &format!("{field}.port"), int(port, &["port"]).unwrap_or_default());
-        protocol(out, &format!("{field}.protocol"), text(port, &["protocol"]));
-        check_app_protocol(out, &field, port);
+        validate_port_number(out, &format!("{field}.port"), int_at(port, &["port"]).unwrap_or_default());
+        validate_protocol(out, &format!("{field}.protocol"), str_at(port, &["protocol"]));
+        validate_app_protocol(out, &field, port);
     }
 }
 
-fn check_address(out: &mut Vec<FieldError>, field: &str, address: &Value) {
-    let ip = text(address, &["ip"]);
+fn validate_address(out: &mut Vec<FieldError>, field: &str, address: &Value) {
+    let ip = str_at(address, &["ip"]);
     let field_ip = format!("{field}.ip");
-    ip_address(out, &field_ip, ip);
-    let hostname = text(address, &["hostname"]);
+    validate_ip_address(out, &field_ip, ip);
+    let hostname = str_at(address, &["hostname"]);
     if !hostname.is_empty() {
-        complain(out, &format!("{field}.hostname"), hostname, dns1123_label(hostname));
+        push_invalid(out, &format!("{field}.hostname"), hostname, dns1123_label(hostname));
     }
-    check_node(out, field, address);
-    endpoint_address(out, &field_ip, ip);
+    validate_node_name(out, field, address);
+    validate_endpoint_address(out, &field_ip, ip);
 }
 
-fn check_node(out: &mut Vec<FieldError>, field: &str, endpoint: &Value) {
-    if has(endpoint, &["nodeName"]) {
-        let node = text(endpoint, &["nodeName"]);
-        complain(out, &format!("{field}.nodeName"), node, dns1123_subdomain(node));
-    }
-}
-
-fn check_app_protocol(out: &mut Vec<FieldError>, field: &str, port: &Value) {
-    if has(port, &["appProtocol"]) {
-        let protocol = text(port, &["appProtocol"]);
-        complain(out, &format!("{field}.appProtocol"), protocol, qualified_name(protocol));
+fn validate_node_name(out: &mut Vec<FieldError>, field: &str, endpoint: &Value) {
+    if has_path(endpoint, &["nodeName"]) {
+        let node = str_at(endpoint, &["nodeName"]);
+        push_invalid(out, &format!("{field}.nodeName"), node, dns1123_subdomain(node));
     }
 }
 
-pub struct EndpointSlice;
+fn validate_app_protocol(out: &mut Vec<FieldError>, field: &str, port: &Value) {
+    if has_path(port, &["appProtocol"]) {
+        let protocol = str_at(port, &["appProtocol"]);
+        push_invalid(out, &format!("{field}.appProtocol"), protocol, qualified_name(protocol));
+    }
+}
 
-impl Rules for EndpointSlice {
-    fn default(&self, slice: &mut Value) {
+pub struct EndpointSliceStrategy;
+
+impl ResourceStrategy for EndpointSliceStrategy {
+    fn set_defaults(&self, slice: &mut Value) {
         for port in items_mut(slice, "ports") {
-            fill(port, "name", "");
-            fill(port, "protocol", "TCP");
+            set_default(port, "name", "");
+            set_default(port, "protocol", "TCP");
         }
     }
 
@@ -121,45 +122,45 @@ impl Rules for EndpointSlice {
         empty_to_null(slice);
     }
 
-    fn prepare_update(&self, _part: Part, slice: &mut Value, _old: &Value) {
+    fn prepare_update(&self, _part: ObjectPart, slice: &mut Value, _old: &Value) {
         empty_to_null(slice);
     }
 
-    fn check(&self, slice: &Value) -> Vec<FieldError> {
+    fn validate(&self, slice: &Value) -> Vec<FieldError> {
         let mut out = Vec::new();
-        let kind = text(slice, &["addressType"]);
+        let kind = str_at(slice, &["addressType"]);
         match kind {
             "" => out.push(FieldError::required("addressType", "")),
             "IPv4" | "IPv6" | "FQDN" => {}
             other => out.push(FieldError::not_supported("addressType", other, &["FQDN", "IPv4", "IPv6"])),
         }
-        check_slice_ports(&mut out, list(slice, &["ports"]));
-        let endpoints = list(slice, &["endpoints"]);
+        validate_slice_ports(&mut out, list_at(slice, &["ports"]));
+        let endpoints = list_at(slice, &["endpoints"]);
         if endpoints.len() > 1000 {
             out.push(too_many("endpoints", endpoints.len(), 1000));
             return out;
         }
         for (index, endpoint) in endpoints.iter().enumerate() {
-            check_endpoint(&mut out, &format!("endpoints[{index}]"), endpoint, kind);
+            validate_endpoint(&mut out, &format!("endpoints[{index}]"), endpoint, kind);
         }
         out
     }
 
-    fn check_update(&self, _part: Part, slice: &Value, old: &Value) -> Vec<FieldError> {
-        let mut out = self.check(slice);
+    fn validate_update(&self, _part: ObjectPart, slice: &Value, old: &Value) -> Vec<FieldError> {
+        let mut out = self.validate(slice);
         if slice.get("endpoints") == old.get("endpoints") {
             out.retain(|error| !error.field.starts_with("endpoints"));
         }
-        unchanged(&mut out, "addressType", slice.get("addressType"), old.get("addressType"));
+        validate_immutable(&mut out, "addressType", slice.get("addressType"), old.get("addressType"));
         out
     }
 
-    fn check_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        subdomain_name(name, prefix)
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        validate_subdomain_name(name, prefix)
     }
 
-    fn is_new_generation(&self, slice: &Value, old: &Value) -> bool {
-        // Labels are content here: they say to which Service it belongs.
+    fn bumps_generation(&self, slice: &Value, old: &Value) -> bool {
+        // Labels count as content: they name the Service.
         let content = |slice: &Value| {
             let meta = slice.get("metadata").cloned().unwrap_or_default();
             json!([
@@ -177,19 +178,19 @@ impl Rules for EndpointSlice {
 
     fn cells(&self, slice: &Value, now: jiff::Timestamp) -> Option<Vec<Value>> {
         Some(vec![
-            name(slice),
-            text(slice, &["addressType"]).into(),
+            name_cell(slice),
+            str_at(slice, &["addressType"]).into(),
             endpoint_slice_ports(slice).into(),
             endpoint_slice_endpoints(slice).into(),
-            age(slice, now),
+            age_cell(slice, now),
         ])
     }
 }
 
-/// The real store does not tell an empty list from none.
+/// kube-apiserver's storage does not distinguish an empty list from none.
 fn empty_to_null(slice: &mut Value) {
     for key in ["endpoints", "ports"] {
-        if list(slice, &[key]).is_empty()
+        if list_at(slice, &[key]).is_empty()
             && let Some(map) = slice.as_object_mut()
         {
             map.insert(key.to_owned(), Value::Null);
@@ -197,7 +198,7 @@ fn empty_to_null(slice: &mut Value) {
     }
 }
 
-fn check_slice_ports(out: &mut Vec<FieldError>, ports: &[Value]) {
+fn validate_slice_ports(out: &mut Vec<FieldError>, ports: &[Value]) {
     if ports.len() > 20_000 {
         out.push(too_many("ports", ports.len(), 20_000));
         return;
@@ -205,23 +206,23 @@ fn check_slice_ports(out: &mut Vec<FieldError>, ports: &[Value]) {
     let mut names: Vec<&str> = Vec::new();
     for (index, port) in ports.iter().enumerate() {
         let field = format!("ports[{index}]");
-        let name = text(port, &["name"]);
+        let name = str_at(port, &["name"]);
         if !name.is_empty() {
-            complain(out, &format!("{field}.name"), name, dns1123_label(name));
+            push_invalid(out, &format!("{field}.name"), name, dns1123_label(name));
         }
         if names.contains(&name) {
             out.push(FieldError::duplicate(format!("{field}.name"), name));
         } else {
             names.push(name);
         }
-        let kind = text(port, &["protocol"]);
-        protocol(out, &format!("{field}.protocol"), kind);
-        check_app_protocol(out, &field, port);
+        let kind = str_at(port, &["protocol"]);
+        validate_protocol(out, &format!("{field}.protocol"), kind);
+        validate_app_protocol(out, &field, port);
     }
 }
 
-fn check_endpoint(out: &mut Vec<FieldError>, field: &str, endpoint: &Value, kind: &str) {
-    let addresses = list(endpoint, &["addresses"]);
+fn validate_endpoint(out: &mut Vec<FieldError>, field: &str, endpoint: &Value, kind: &str) {
+    let addresses = list_at(endpoint, &["addresses"]);
     let path = format!("{field}.addresses");
     if addresses.is_empty() {
         out.push(FieldError::required(&path, "must contain at least 1 address"));
@@ -229,37 +230,42 @@ fn check_endpoint(out: &mut Vec<FieldError>, field: &str, endpoint: &Value, kind
         out.push(too_many(&path, addresses.len(), 100));
     }
     for (index, address) in addresses.iter().filter_map(Value::as_str).enumerate() {
-        check_slice_address(out, &path, index, (address, kind));
+        validate_slice_address(out, &path, index, (address, kind));
     }
-    check_node(out, field, endpoint);
-    labels(out, &format!("{field}.deprecatedTopology"), map(endpoint, &["deprecatedTopology"]));
-    if has(endpoint, &["hostname"]) {
-        let hostname = text(endpoint, &["hostname"]);
-        complain(out, &format!("{field}.hostname"), hostname, dns1123_label(hostname));
+    validate_node_name(out, field, endpoint);
+    validate_labels(out, &format!("{field}.deprecatedTopology"), map_at(endpoint, &["deprecatedTopology"]));
+    if has_path(endpoint, &["hostname"]) {
+        let hostname = str_at(endpoint, &["hostname"]);
+        push_invalid(out, &format!("{field}.hostname"), hostname, dns1123_label(hostname));
     }
-    let zones = list(endpoint, &["hints", "forZones"]);
+    let zones = list_at(endpoint, &["hints", "forZones"]);
     for (index, zone) in zones.iter().enumerate() {
-        let zone = text(zone, &["name"]);
-        complain(out, &format!("{field}.hints.forZones[{index}].name"), zone, label_value(zone));
+        let zone = str_at(zone, &["name"]);
+        push_invalid(out, &format!("{field}.hints.forZones[{index}].name"), zone, label_value(zone));
     }
 }
 
-fn check_slice_address(out: &mut Vec<FieldError>, path: &str, index: usize, (address, kind): (&str, &str)) {
+fn validate_slice_address(
+    out: &mut Vec<FieldError>,
+    path: &str,
+    index: usize,
+    (address, kind): (&str, &str),
+) {
     let field = format!("{path}[{index}]");
     match kind {
         "IPv4" | "IPv6" => {
-            let Some(parsed) = ip_address(out, &field, address) else { return };
+            let Some(parsed) = validate_ip_address(out, &field, address) else { return };
             if parsed.is_ipv4() != (kind == "IPv4") {
                 out.push(FieldError::invalid(path, address, format!("must be an {kind} address")));
             }
-            endpoint_address(out, &field, address);
+            validate_endpoint_address(out, &field, address);
         }
         "FQDN" => {
             if address.split('.').count() < 2 {
                 let detail = "should be a domain with at least two segments separated by dots";
                 out.push(FieldError::invalid(field, address, detail));
             } else {
-                complain(out, &field, address, dns1123_subdomain(address));
+                push_invalid(out, &field, address, dns1123_subdomain(address));
             }
         }
         _ => {}

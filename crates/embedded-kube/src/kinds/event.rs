@@ -1,19 +1,19 @@
-//! Events of both groups: one storage, in the form of the core group.
+//! Events of both groups: stored once, in the form of the core group.
 
 use serde_json::{Value, json};
 
 use super::{
-    columns::{ago, events},
-    common::{complain, int, unchanged},
+    columns::{age_since, event_cells},
+    common::{int_at, push_invalid, validate_immutable},
 };
 use crate::{
-    failure::{Answer, FieldError},
-    object::{self, Meta, dns1123_subdomain, qualified_name, text},
-    registry::{Part, Rules},
+    object::{self, MetaAccessor, dns1123_subdomain, qualified_name, str_at},
+    registry::{ObjectPart, ResourceStrategy},
+    status_error::{ApiResult, FieldError},
 };
 
-/// Fields that the two groups call differently: core name first.
-const NAMES: [(&str, &str); 6] = [
+/// Fields that the two groups name differently: core name first.
+const FIELD_NAMES: [(&str, &str); 6] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
     ("source", "deprecatedSource"),
@@ -22,35 +22,35 @@ const NAMES: [(&str, &str); 6] = [
     ("count", "deprecatedCount"),
 ];
 
-const CONTROLLER: (&str, &str) = ("reportingComponent", "reportingController");
+const REPORTER_NAMES: (&str, &str) = ("reportingComponent", "reportingController");
 
-/// An Event of the core group, or of `events.k8s.io`.
-pub struct Event {
+/// Strategy of Events of the core group and of `events.k8s.io`.
+pub struct EventStrategy {
     pub core: bool,
 }
 
-impl Rules for Event {
-    fn default(&self, _event: &mut Value) {}
+impl ResourceStrategy for EventStrategy {
+    fn set_defaults(&self, _event: &mut Value) {}
 
-    fn check(&self, event: &Value) -> Vec<FieldError> {
-        let event = self.core_form(event);
-        let mut out = self.check_legacy(&event);
+    fn validate(&self, event: &Value) -> Vec<FieldError> {
+        let event = self.to_core_form(event);
+        let mut out = self.validate_legacy(&event);
         if self.core {
             return out;
         }
-        check_series(&mut out, &event);
-        if text(&event, &["eventTime"]).is_empty() {
+        validate_series(&mut out, &event);
+        if str_at(&event, &["eventTime"]).is_empty() {
             out.push(FieldError::required("eventTime", ""));
         }
-        let kind = text(&event, &["type"]);
+        let kind = str_at(&event, &["type"]);
         if !matches!(kind, "Normal" | "Warning") {
             out.push(FieldError::invalid("type", "", format!("has invalid value: {kind}")));
         }
-        let source = ["component", "host"].iter().any(|key| !text(&event, &["source", key]).is_empty());
+        let source = ["component", "host"].iter().any(|key| !str_at(&event, &["source", key]).is_empty());
         let unwanted = [
-            ("firstTimestamp", !text(&event, &["firstTimestamp"]).is_empty()),
-            ("lastTimestamp", !text(&event, &["lastTimestamp"]).is_empty()),
-            ("count", int(&event, &["count"]).unwrap_or_default() != 0),
+            ("firstTimestamp", !str_at(&event, &["firstTimestamp"]).is_empty()),
+            ("lastTimestamp", !str_at(&event, &["lastTimestamp"]).is_empty()),
+            ("count", int_at(&event, &["count"]).unwrap_or_default() != 0),
             ("source", source),
         ];
         let unwanted = unwanted.into_iter().filter(|(_, is_set)| *is_set);
@@ -58,14 +58,14 @@ impl Rules for Event {
         out
     }
 
-    fn check_update(&self, _part: Part, event: &Value, old: &Value) -> Vec<FieldError> {
-        let (event, old) = (self.core_form(event), self.core_form(old));
-        let mut out = self.check_legacy(&event);
+    fn validate_update(&self, _part: ObjectPart, event: &Value, old: &Value) -> Vec<FieldError> {
+        let (event, old) = (self.to_core_form(event), self.to_core_form(old));
+        let mut out = self.validate_legacy(&event);
         if self.core {
             return out;
         }
         if event.get("series") != old.get("series") {
-            check_series(&mut out, &event);
+            validate_series(&mut out, &event);
         }
         let fixed = [
             "involvedObject",
@@ -83,58 +83,63 @@ impl Rules for Event {
             "reportingInstance",
         ];
         for field in fixed {
-            unchanged(&mut out, field, event.get(field), old.get(field));
+            validate_immutable(&mut out, field, event.get(field), old.get(field));
         }
-        unchanged(&mut out, CONTROLLER.1, event.get(CONTROLLER.0), old.get(CONTROLLER.0));
+        validate_immutable(
+            &mut out,
+            REPORTER_NAMES.1,
+            event.get(REPORTER_NAMES.0),
+            old.get(REPORTER_NAMES.0),
+        );
         out
     }
 
-    fn check_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        // The core group has never checked the names of its Events.
-        if self.core { Vec::new() } else { super::common::subdomain_name(name, prefix) }
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        // The core group does not validate Event names.
+        if self.core { Vec::new() } else { super::common::validate_subdomain_name(name, prefix) }
     }
 
-    fn is_new_generation(&self, _event: &Value, _old: &Value) -> bool {
+    fn bumps_generation(&self, _event: &Value, _old: &Value) -> bool {
         false
     }
 
     fn cells(&self, event: &Value, now: jiff::Timestamp) -> Option<Vec<Value>> {
-        let event = self.core_form(event);
-        Some(events(&event, |at| ago(at, now)))
+        let event = self.to_core_form(event);
+        Some(event_cells(&event, |at| age_since(at, now)))
     }
 
     fn from_storage(&self, event: &mut Value) {
         if !self.core {
-            rename(event, |(core, newer)| (core, newer));
+            rename_fields(event, |(core, newer)| (core, newer));
             set_type(event, "events.k8s.io/v1");
         }
     }
 
-    fn to_storage(&self, event: &mut Value) -> Answer<()> {
+    fn to_storage(&self, event: &mut Value) -> ApiResult<()> {
         if !self.core {
-            rename(event, |(core, newer)| (newer, core));
+            rename_fields(event, |(core, newer)| (newer, core));
             set_type(event, "v1");
         }
         Ok(())
     }
 }
 
-impl Event {
-    fn core_form(&self, event: &Value) -> Value {
+impl EventStrategy {
+    fn to_core_form(&self, event: &Value) -> Value {
         let mut event = event.clone();
         if !self.core {
-            rename(&mut event, |(core, newer)| (newer, core));
+            rename_fields(&mut event, |(core, newer)| (newer, core));
         }
         event
     }
 
-    fn check_legacy(&self, event: &Value) -> Vec<FieldError> {
+    fn validate_legacy(&self, event: &Value) -> Vec<FieldError> {
         let mut out = Vec::new();
         let namespace = event.namespace();
-        let involved = text(event, &["involvedObject", "namespace"]);
+        let involved = str_at(event, &["involvedObject", "namespace"]);
         let stranger =
             FieldError::invalid("involvedObject.namespace", involved, "does not match event.namespace");
-        if text(event, &["eventTime"]).is_empty() {
+        if str_at(event, &["eventTime"]).is_empty() {
             let matches = match involved {
                 "" => matches!(namespace, "" | "default"),
                 other => other == namespace,
@@ -146,26 +151,26 @@ impl Event {
             if involved.is_empty() && !matches!(namespace, "default" | "kube-system") {
                 out.push(stranger);
             }
-            self.check_reporter(&mut out, event);
+            self.validate_reporter(&mut out, event);
         }
-        complain(&mut out, "namespace", namespace, dns1123_subdomain(namespace));
+        push_invalid(&mut out, "namespace", namespace, dns1123_subdomain(namespace));
         out
     }
 
-    fn check_reporter(&self, out: &mut Vec<FieldError>, event: &Value) {
-        let field = if self.core { CONTROLLER.0 } else { CONTROLLER.1 };
-        let controller = text(event, &[CONTROLLER.0]);
+    fn validate_reporter(&self, out: &mut Vec<FieldError>, event: &Value) {
+        let field = if self.core { REPORTER_NAMES.0 } else { REPORTER_NAMES.1 };
+        let controller = str_at(event, &[REPORTER_NAMES.0]);
         if controller.is_empty() {
             out.push(FieldError::required(field, ""));
         }
-        complain(out, field, controller, qualified_name(controller));
+        push_invalid(out, field, controller, qualified_name(controller));
         for (field, most, required) in [
             ("reportingInstance", 128, true),
             ("action", 128, true),
             ("reason", 128, true),
             ("message", 1024, false),
         ] {
-            let length = text(event, &[field]).len();
+            let length = str_at(event, &[field]).len();
             if required && length == 0 {
                 out.push(FieldError::required(field, ""));
             }
@@ -176,23 +181,23 @@ impl Event {
     }
 }
 
-fn check_series(out: &mut Vec<FieldError>, event: &Value) {
+fn validate_series(out: &mut Vec<FieldError>, event: &Value) {
     let Some(series) = event.get("series").filter(|series| !series.is_null()) else { return };
-    if int(series, &["count"]).unwrap_or_default() < 2 {
+    if int_at(series, &["count"]).unwrap_or_default() < 2 {
         out.push(FieldError::invalid("series.count", "", "should be at least 2"));
     }
-    if text(series, &["lastObservedTime"]).is_empty() {
+    if str_at(series, &["lastObservedTime"]).is_empty() {
         out.push(FieldError::required("series.lastObservedTime", ""));
     }
 }
 
-/// Moves fields from one group's names to the other's.
-fn rename(
+/// Renames fields from one group's names to the other's.
+fn rename_fields(
     event: &mut Value,
     direction: impl Fn((&'static str, &'static str)) -> (&'static str, &'static str),
 ) {
     let Some(map) = event.as_object_mut() else { return };
-    for pair in NAMES.into_iter().chain([CONTROLLER]) {
+    for pair in FIELD_NAMES.into_iter().chain([REPORTER_NAMES]) {
         let (from, to) = direction(pair);
         if let Some(value) = map.shift_remove(from) {
             map.insert(to.to_owned(), value);
@@ -201,7 +206,7 @@ fn rename(
 }
 
 fn set_type(event: &mut Value, version: &str) {
-    if let Some(place) = object::at_mut(event, &["apiVersion"]) {
+    if let Some(place) = object::get_path_mut(event, &["apiVersion"]) {
         *place = json!(version);
     }
 }

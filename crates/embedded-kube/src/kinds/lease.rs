@@ -3,55 +3,61 @@
 use serde_json::Value;
 
 use super::{
-    columns::{age, name},
-    common::{int, not_negative, subdomain_name},
+    columns::{age_cell, name_cell},
+    common::{int_at, validate_non_negative, validate_subdomain_name},
 };
 use crate::{
-    failure::FieldError,
-    object::text,
-    registry::{Part, Rules},
+    object::str_at,
+    registry::{ObjectPart, ResourceStrategy},
+    status_error::FieldError,
 };
 
-pub struct Lease;
+pub struct LeaseStrategy;
 
-impl Rules for Lease {
-    fn default(&self, _lease: &mut Value) {}
+impl ResourceStrategy for LeaseStrategy {
+    fn set_defaults(&self, _lease: &mut Value) {}
 
     fn prepare_create(&self, lease: &mut Value) {
         drop_candidates(lease);
     }
 
-    fn prepare_update(&self, _part: Part, lease: &mut Value, _old: &Value) {
+    fn prepare_update(&self, _part: ObjectPart, lease: &mut Value, _old: &Value) {
         drop_candidates(lease);
     }
 
-    fn check(&self, lease: &Value) -> Vec<FieldError> {
+    fn validate(&self, lease: &Value) -> Vec<FieldError> {
         let mut out = Vec::new();
-        if let Some(seconds) = int(lease, &["spec", "leaseDurationSeconds"]).filter(|seconds| *seconds <= 0) {
+        if let Some(seconds) =
+            int_at(lease, &["spec", "leaseDurationSeconds"]).filter(|seconds| *seconds <= 0)
+        {
             out.push(FieldError::invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"));
         }
-        not_negative(&mut out, "spec.leaseTransitions", int(lease, &["spec", "leaseTransitions"]));
+        validate_non_negative(
+            &mut out,
+            "spec.leaseTransitions",
+            int_at(lease, &["spec", "leaseTransitions"]),
+        );
         out
     }
 
-    fn check_update(&self, _part: Part, lease: &Value, _old: &Value) -> Vec<FieldError> {
-        self.check(lease)
+    fn validate_update(&self, _part: ObjectPart, lease: &Value, _old: &Value) -> Vec<FieldError> {
+        self.validate(lease)
     }
 
-    fn check_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        subdomain_name(name, prefix)
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        validate_subdomain_name(name, prefix)
     }
 
-    fn is_new_generation(&self, _lease: &Value, _old: &Value) -> bool {
+    fn bumps_generation(&self, _lease: &Value, _old: &Value) -> bool {
         false
     }
 
     fn cells(&self, lease: &Value, now: jiff::Timestamp) -> Option<Vec<Value>> {
-        Some(vec![name(lease), text(lease, &["spec", "holderIdentity"]).into(), age(lease, now)])
+        Some(vec![name_cell(lease), str_at(lease, &["spec", "holderIdentity"]).into(), age_cell(lease, now)])
     }
 }
 
-/// Fields of coordinated leader election, which is off unless a feature gate says otherwise.
+/// Drops fields of coordinated leader election, whose feature gate is off by default.
 fn drop_candidates(lease: &mut Value) {
     if let Some(spec) = lease.get_mut("spec").and_then(Value::as_object_mut) {
         spec.shift_remove("strategy");

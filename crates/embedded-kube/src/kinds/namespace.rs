@@ -3,33 +3,33 @@
 use serde_json::{Value, json};
 
 use super::{
-    columns::{age, name},
-    common::{complain, fill, keep_other_part, label_name, list},
+    columns::{age_cell, name_cell},
+    common::{list_at, push_invalid, restore_other_part, set_default, validate_label_name},
 };
 use crate::{
-    failure::FieldError,
-    object::{self, Meta, at_mut, qualified_name, text},
-    registry::{Part, Rules},
+    object::{self, MetaAccessor, get_path_mut, qualified_name, str_at},
+    registry::{ObjectPart, ResourceStrategy},
+    status_error::FieldError,
 };
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-pub struct Namespace;
+pub struct NamespaceStrategy;
 
-impl Rules for Namespace {
-    fn default(&self, namespace: &mut Value) {
-        label(namespace);
+impl ResourceStrategy for NamespaceStrategy {
+    fn set_defaults(&self, namespace: &mut Value) {
+        set_name_label(namespace);
         if let Some(status) = namespace.get_mut("status") {
-            fill(status, "phase", "Active");
+            set_default(status, "phase", "Active");
         }
     }
 
     fn prepare_create(&self, namespace: &mut Value) {
-        label(namespace);
-        if let Some(status) = at_mut(namespace, &["status"]) {
+        set_name_label(namespace);
+        if let Some(status) = get_path_mut(namespace, &["status"]) {
             *status = json!({"phase": "Active"});
         }
-        if let Some(place) = at_mut(namespace, &["spec", "finalizers"]) {
+        if let Some(place) = get_path_mut(namespace, &["spec", "finalizers"]) {
             match place.as_array_mut() {
                 Some(list) if list.iter().any(|one| one == "kubernetes") => {}
                 Some(list) => list.push("kubernetes".into()),
@@ -38,21 +38,21 @@ impl Rules for Namespace {
         }
     }
 
-    fn prepare_update(&self, part: Part, namespace: &mut Value, old: &Value) {
-        keep_other_part(part, namespace, old);
-        label(namespace);
-        if part == Part::Main
-            && let Some(place) = at_mut(namespace, &["spec", "finalizers"])
+    fn prepare_update(&self, part: ObjectPart, namespace: &mut Value, old: &Value) {
+        restore_other_part(part, namespace, old);
+        set_name_label(namespace);
+        if part == ObjectPart::Object
+            && let Some(place) = get_path_mut(namespace, &["spec", "finalizers"])
         {
-            *place = object::at(old, &["spec", "finalizers"]).cloned().unwrap_or_default();
+            *place = object::get_path(old, &["spec", "finalizers"]).cloned().unwrap_or_default();
         }
     }
 
-    fn check(&self, namespace: &Value) -> Vec<FieldError> {
+    fn validate(&self, namespace: &Value) -> Vec<FieldError> {
         let mut out = Vec::new();
-        for finalizer in list(namespace, &["spec", "finalizers"]).iter().filter_map(Value::as_str) {
+        for finalizer in list_at(namespace, &["spec", "finalizers"]).iter().filter_map(Value::as_str) {
             let field = "spec.finalizers";
-            complain(&mut out, field, finalizer, qualified_name(finalizer));
+            push_invalid(&mut out, field, finalizer, qualified_name(finalizer));
             let standard = ["kubernetes", "orphan", "foregroundDeletion"];
             if !finalizer.contains('/') && !standard.contains(&finalizer) {
                 let detail = "name is neither a standard finalizer name nor is it fully qualified";
@@ -62,11 +62,11 @@ impl Rules for Namespace {
         out
     }
 
-    fn check_update(&self, part: Part, namespace: &Value, _old: &Value) -> Vec<FieldError> {
-        if part != Part::Status {
-            return self.check(namespace);
+    fn validate_update(&self, part: ObjectPart, namespace: &Value, _old: &Value) -> Vec<FieldError> {
+        if part != ObjectPart::Status {
+            return self.validate(namespace);
         }
-        let phase = text(namespace, &["status", "phase"]);
+        let phase = str_at(namespace, &["status", "phase"]);
         let detail = match namespace.is_terminating() {
             false if phase != "Active" => "may only be 'Active' if `deletionTimestamp` is empty",
             true if phase != "Terminating" => "may only be 'Terminating' if `deletionTimestamp` is not empty",
@@ -75,24 +75,28 @@ impl Rules for Namespace {
         vec![FieldError::invalid("status.Phase", phase, detail)]
     }
 
-    fn check_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        label_name(name, prefix)
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        validate_label_name(name, prefix)
     }
 
-    fn is_new_generation(&self, _namespace: &Value, _old: &Value) -> bool {
+    fn bumps_generation(&self, _namespace: &Value, _old: &Value) -> bool {
         false
     }
 
     fn cells(&self, namespace: &Value, now: jiff::Timestamp) -> Option<Vec<Value>> {
-        Some(vec![name(namespace), text(namespace, &["status", "phase"]).into(), age(namespace, now)])
+        Some(vec![
+            name_cell(namespace),
+            str_at(namespace, &["status", "phase"]).into(),
+            age_cell(namespace, now),
+        ])
     }
 }
 
-/// Every namespace can be selected by its name. One without a name yet gets the label once it has one.
-fn label(namespace: &mut Value) {
+/// Sets the name label. A namespace without a name gets it once the name is generated.
+fn set_name_label(namespace: &mut Value) {
     let name = namespace.name().to_owned();
     if !name.is_empty()
-        && let Some(place) = at_mut(namespace, &["metadata", "labels", NAME_LABEL])
+        && let Some(place) = get_path_mut(namespace, &["metadata", "labels", NAME_LABEL])
     {
         *place = name.into();
     }

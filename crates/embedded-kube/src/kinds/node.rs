@@ -4,23 +4,23 @@ use serde_json::{Value, json};
 
 use super::{
     columns::node_cells,
-    common::{complain, keep_other_part, list, subdomain_name},
+    common::{list_at, push_invalid, restore_other_part, validate_subdomain_name},
 };
 use crate::{
-    failure::{FieldError, FieldErrorKind},
-    object::{self, at_mut, label_key, label_value, text},
-    registry::{Part, Rules},
+    object::{self, get_path_mut, label_key, label_value, str_at},
+    registry::{ObjectPart, ResourceStrategy},
+    status_error::{FieldError, FieldErrorKind},
 };
 
-pub struct Node;
+pub struct NodeStrategy;
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 
-impl Rules for Node {
-    fn default(&self, node: &mut Value) {
-        let capacity = object::at(node, &["status", "capacity"]).cloned();
+impl ResourceStrategy for NodeStrategy {
+    fn set_defaults(&self, node: &mut Value) {
+        let capacity = object::get_path(node, &["status", "capacity"]).cloned();
         if let Some(capacity) = capacity
-            && let Some(place) = at_mut(node, &["status", "allocatable"])
+            && let Some(place) = get_path_mut(node, &["status", "allocatable"])
             && place.is_null()
         {
             *place = capacity;
@@ -28,11 +28,11 @@ impl Rules for Node {
     }
 
     fn prepare_create(&self, node: &mut Value) {
-        // A new node takes no pods before its kubelet has said that it is ready.
-        let is_tainted = list(node, &["spec", "taints"])
+        // A new node is tainted until its kubelet reports it ready.
+        let is_tainted = list_at(node, &["spec", "taints"])
             .iter()
-            .any(|taint| text(taint, &["key"]) == NOT_READY && text(taint, &["effect"]) == "NoSchedule");
-        if !is_tainted && let Some(place) = at_mut(node, &["spec", "taints"]) {
+            .any(|taint| str_at(taint, &["key"]) == NOT_READY && str_at(taint, &["effect"]) == "NoSchedule");
+        if !is_tainted && let Some(place) = get_path_mut(node, &["spec", "taints"]) {
             let taint = json!({"key": NOT_READY, "effect": "NoSchedule"});
             match place.as_array_mut() {
                 Some(taints) => taints.push(taint),
@@ -41,14 +41,15 @@ impl Rules for Node {
         }
     }
 
-    fn prepare_update(&self, part: Part, node: &mut Value, old: &Value) {
-        keep_other_part(part, node, old);
+    fn prepare_update(&self, part: ObjectPart, node: &mut Value, old: &Value) {
+        restore_other_part(part, node, old);
     }
 
-    fn check(&self, node: &Value) -> Vec<FieldError> {
+    fn validate(&self, node: &Value) -> Vec<FieldError> {
         let mut out = Vec::new();
-        check_taints(&mut out, list(node, &["spec", "taints"]));
-        for (index, cidr) in list(node, &["spec", "podCIDRs"]).iter().filter_map(Value::as_str).enumerate() {
+        validate_taints(&mut out, list_at(node, &["spec", "taints"]));
+        for (index, cidr) in list_at(node, &["spec", "podCIDRs"]).iter().filter_map(Value::as_str).enumerate()
+        {
             if !is_cidr(cidr) {
                 let detail = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
                 out.push(FieldError::invalid(format!("spec.podCIDRs[{index}]"), cidr, detail));
@@ -57,11 +58,11 @@ impl Rules for Node {
         out
     }
 
-    fn check_update(&self, _part: Part, node: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, _part: ObjectPart, node: &Value, old: &Value) -> Vec<FieldError> {
         let mut out = Vec::new();
-        let part = |node: &Value, key: &str| object::at(node, &["spec", key]).cloned();
-        let old_ranges = list(old, &["spec", "podCIDRs"]);
-        if !old_ranges.is_empty() && old_ranges != list(node, &["spec", "podCIDRs"]) {
+        let part = |node: &Value, key: &str| object::get_path(node, &["spec", key]).cloned();
+        let old_ranges = list_at(old, &["spec", "podCIDRs"]);
+        if !old_ranges.is_empty() && old_ranges != list_at(node, &["spec", "podCIDRs"]) {
             let detail = "node updates may not change podCIDR except from \"\" to valid";
             out.push(FieldError::forbidden("spec.podCIDRs", detail));
         }
@@ -69,18 +70,18 @@ impl Rules for Node {
             let detail = "node updates may not change providerID except from \"\" to valid";
             out.push(FieldError::forbidden("spec.providerID", detail));
         }
-        check_taints(&mut out, list(node, &["spec", "taints"]));
+        validate_taints(&mut out, list_at(node, &["spec", "taints"]));
         if part(old, "externalID") != part(node, "externalID") {
             out.push(FieldError::forbidden("spec.externalID", "may not be updated"));
         }
         out
     }
 
-    fn check_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        subdomain_name(name, prefix)
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        validate_subdomain_name(name, prefix)
     }
 
-    fn is_new_generation(&self, _node: &Value, _old: &Value) -> bool {
+    fn bumps_generation(&self, _node: &Value, _old: &Value) -> bool {
         false
     }
 
@@ -99,13 +100,14 @@ fn is_cidr(text: &str) -> bool {
     bits.parse::<u8>().is_ok_and(|bits| bits <= most)
 }
 
-fn check_taints(out: &mut Vec<FieldError>, taints: &[Value]) {
+fn validate_taints(out: &mut Vec<FieldError>, taints: &[Value]) {
     let mut seen: Vec<(&str, &str)> = Vec::new();
     for (index, taint) in taints.iter().enumerate() {
-        // The real server looks for them in the metadata, too.
+        // kube-apiserver uses this field path, too.
         let field = format!("metadata.taints[{index}]");
-        let (key, value, effect) = (text(taint, &["key"]), text(taint, &["value"]), text(taint, &["effect"]));
-        complain(out, &format!("{field}.key"), key, label_key(key));
+        let (key, value, effect) =
+            (str_at(taint, &["key"]), str_at(taint, &["value"]), str_at(taint, &["effect"]));
+        push_invalid(out, &format!("{field}.key"), key, label_key(key));
         let wrong = label_value(value);
         if !wrong.is_empty() {
             out.push(FieldError::invalid(format!("{field}.value"), value, wrong.join(";")));

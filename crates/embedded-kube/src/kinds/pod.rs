@@ -1,110 +1,118 @@
-//! Pods: what the real server and its default admission make of one.
+//! Pods, with the changes of kube-apiserver's default admission plugins.
 
-pub mod check;
 mod containers;
 pub mod defaults;
+pub mod validation;
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{
     columns::pod_cells,
-    common::{complain, fill, flag, has, items_mut, keep, list, subdomain_name, unchanged},
+    common::{
+        bool_at, copy_from_old, has_path, items_mut, list_at, push_invalid, set_default, validate_immutable,
+        validate_subdomain_name,
+    },
     quantity::Quantity,
 };
 use crate::{
-    failure::FieldError,
-    object::{self, MetaMut, at_mut, text},
-    registry::{Part, Rules},
+    object::{self, MetaAccessorMut, get_path_mut, str_at},
+    registry::{ObjectPart, ResourceStrategy},
+    status_error::FieldError,
 };
 
-pub struct Pod;
+pub struct PodStrategy;
 
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const TOKEN_VOLUME: &str = "kube-api-access-";
 
-impl Rules for Pod {
-    fn default(&self, pod: &mut Value) {
+impl ResourceStrategy for PodStrategy {
+    fn set_defaults(&self, pod: &mut Value) {
         if let Some(spec) = pod.get_mut("spec") {
-            defaults::pod(spec);
-            defaults::spec(spec);
+            defaults::default_pod(spec);
+            defaults::default_pod_spec(spec);
         }
     }
 
     fn prepare_create(&self, pod: &mut Value) {
         pod.set_meta("generation", 1);
         if let Some(spec) = pod.get_mut("spec") {
-            admit_account(spec);
-            admit_tolerations(spec);
-            admit_priority(spec);
+            add_service_account(spec);
+            add_default_tolerations(spec);
+            set_default_priority(spec);
         }
-        let class = quality(pod.get("spec").unwrap_or(&Value::Null));
-        if let Some(status) = at_mut(pod, &["status"]) {
+        let class = qos_class(pod.get("spec").unwrap_or(&Value::Null));
+        if let Some(status) = get_path_mut(pod, &["status"]) {
             *status = json!({"phase": "Pending", "qosClass": class});
         }
     }
 
-    fn prepare_update(&self, part: Part, pod: &mut Value, old: &Value) {
-        if part != Part::Status {
-            keep(pod, old, "status");
+    fn prepare_update(&self, part: ObjectPart, pod: &mut Value, old: &Value) {
+        if part != ObjectPart::Status {
+            copy_from_old(pod, old, "status");
             if let (Some(spec), Some(old)) = (pod.get_mut("spec"), old.get("spec")) {
-                admit_tolerations(spec);
+                add_default_tolerations(spec);
                 for key in ["priority", "preemptionPolicy"] {
-                    if !has(spec, &[key]) {
-                        keep(spec, old, key);
+                    if !has_path(spec, &[key]) {
+                        copy_from_old(spec, old, key);
                     }
                 }
             }
             return;
         }
-        keep(pod, old, "spec");
-        // Old kubelets are known to lose them.
+        copy_from_old(pod, old, "spec");
+        // Old kubelets drop these fields.
         if let (Some(new), Some(old)) = (pod.get_mut("metadata"), old.get("metadata")) {
-            keep(new, old, "ownerReferences");
+            copy_from_old(new, old, "ownerReferences");
         }
-        let class = text(old, &["status", "qosClass"]);
+        let class = str_at(old, &["status", "qosClass"]);
         if !class.is_empty()
-            && let Some(status) = at_mut(pod, &["status"])
+            && let Some(status) = get_path_mut(pod, &["status"])
         {
-            fill(status, "qosClass", class);
+            set_default(status, "qosClass", class);
         }
     }
 
-    fn check(&self, pod: &Value) -> Vec<FieldError> {
+    fn validate(&self, pod: &Value) -> Vec<FieldError> {
         let mut out = Vec::new();
-        check::pod(&mut out, pod);
-        if !list(pod, &["spec", "ephemeralContainers"]).is_empty() {
+        validation::validate_pod(&mut out, pod);
+        if !list_at(pod, &["spec", "ephemeralContainers"]).is_empty() {
             out.push(FieldError::forbidden("spec.ephemeralContainers", "cannot be set on create"));
         }
-        let gated = !list(pod, &["spec", "schedulingGates"]).is_empty();
-        if gated && has(pod, &["spec", "nodeName"]) {
+        let gated = !list_at(pod, &["spec", "schedulingGates"]).is_empty();
+        if gated && has_path(pod, &["spec", "nodeName"]) {
             let detail = "cannot be set until all schedulingGates have been cleared";
             out.push(FieldError::forbidden("spec.nodeName", detail));
         }
         out
     }
 
-    fn check_update(&self, part: Part, pod: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, part: ObjectPart, pod: &Value, old: &Value) -> Vec<FieldError> {
         let mut out = Vec::new();
-        if part == Part::Status {
-            let class = |pod: &Value| object::at(pod, &["status", "qosClass"]).cloned();
-            unchanged(&mut out, "status.qosClass", class(pod).as_ref(), class(old).as_ref());
-            let nominated = text(pod, &["status", "nominatedNodeName"]);
+        if part == ObjectPart::Status {
+            let class = |pod: &Value| object::get_path(pod, &["status", "qosClass"]).cloned();
+            validate_immutable(&mut out, "status.qosClass", class(pod).as_ref(), class(old).as_ref());
+            let nominated = str_at(pod, &["status", "nominatedNodeName"]);
             if !nominated.is_empty() {
-                complain(&mut out, "status.nominatedNodeName", nominated, subdomain_name(nominated, false));
+                push_invalid(
+                    &mut out,
+                    "status.nominatedNodeName",
+                    nominated,
+                    validate_subdomain_name(nominated, false),
+                );
             }
             return out;
         }
-        check::pod(&mut out, pod);
-        check::changes(&mut out, pod, old);
+        validation::validate_pod(&mut out, pod);
+        validation::validate_pod_update(&mut out, pod, old);
         out
     }
 
-    fn check_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        subdomain_name(name, prefix)
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        validate_subdomain_name(name, prefix)
     }
 
-    fn is_new_generation(&self, pod: &Value, old: &Value) -> bool {
+    fn bumps_generation(&self, pod: &Value, old: &Value) -> bool {
         pod.get("spec") != old.get("spec")
     }
 
@@ -113,17 +121,17 @@ impl Rules for Pod {
     }
 }
 
-/// A service account, and its token in every container.
-fn admit_account(spec: &mut Value) {
-    fill(spec, "serviceAccountName", "default");
+/// Adds a service account and mounts its token in every container.
+fn add_service_account(spec: &mut Value) {
+    set_default(spec, "serviceAccountName", "default");
     let account = spec.get("serviceAccountName").cloned().unwrap_or_default();
     spec["serviceAccount"] = account;
-    let refused =
-        has(spec, &["automountServiceAccountToken"]) && !flag(spec, &["automountServiceAccountToken"]);
+    let refused = has_path(spec, &["automountServiceAccountToken"])
+        && !bool_at(spec, &["automountServiceAccountToken"]);
     if refused {
         return;
     }
-    let mut names = list(spec, &["volumes"]).iter().map(|volume| text(volume, &["name"]));
+    let mut names = list_at(spec, &["volumes"]).iter().map(|volume| str_at(volume, &["name"]));
     let known = names.find(|name| name.starts_with(TOKEN_VOLUME)).map(str::to_owned);
     let is_new = known.is_none();
     let volume = known.unwrap_or_else(|| format!("{TOKEN_VOLUME}{}", random_suffix()));
@@ -139,8 +147,8 @@ fn admit_account(spec: &mut Value) {
 }
 
 fn mount_token(container: &mut Value, volume: &str) -> bool {
-    let mounts = list(container, &["volumeMounts"]);
-    if mounts.iter().any(|mount| text(mount, &["mountPath"]) == TOKEN_PATH) {
+    let mounts = list_at(container, &["volumeMounts"]);
+    if mounts.iter().any(|mount| str_at(mount, &["mountPath"]) == TOKEN_PATH) {
         return false;
     }
     push(container, "volumeMounts", json!({"name": volume, "readOnly": true, "mountPath": TOKEN_PATH}));
@@ -158,13 +166,13 @@ fn token_volume(name: &str) -> Value {
 }
 
 fn push(value: &mut Value, key: &str, item: Value) {
-    fill(value, key, json!([]));
+    set_default(value, key, json!([]));
     if let Some(list) = value.get_mut(key).and_then(Value::as_array_mut) {
         list.push(item);
     }
 }
 
-/// Five letters that make no words.
+/// Five characters of the safe alphabet.
 fn random_suffix() -> String {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let bytes = Uuid::new_v4().into_bytes();
@@ -172,11 +180,11 @@ fn random_suffix() -> String {
     bytes.iter().take(5).filter_map(pick).collect()
 }
 
-/// Five minutes on a node that is not ready or out of reach.
-fn admit_tolerations(spec: &mut Value) {
+/// Tolerates not-ready and unreachable nodes for five minutes.
+fn add_default_tolerations(spec: &mut Value) {
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
-        let tolerated = list(spec, &["tolerations"]).iter().any(|one| {
-            let (known, effect) = (text(one, &["key"]), text(one, &["effect"]));
+        let tolerated = list_at(spec, &["tolerations"]).iter().any(|one| {
+            let (known, effect) = (str_at(one, &["key"]), str_at(one, &["effect"]));
             (known == key || known.is_empty()) && matches!(effect, "" | "NoExecute")
         });
         if !tolerated {
@@ -188,24 +196,25 @@ fn admit_tolerations(spec: &mut Value) {
     }
 }
 
-fn admit_priority(spec: &mut Value) {
-    let priority = match text(spec, &["priorityClassName"]) {
+fn set_default_priority(spec: &mut Value) {
+    let priority = match str_at(spec, &["priorityClassName"]) {
         "system-cluster-critical" => 2_000_000_000,
         "system-node-critical" => 2_000_001_000,
         _ => 0,
     };
     spec["priority"] = priority.into();
-    fill(spec, "preemptionPolicy", "PreemptLowerPriority");
+    set_default(spec, "preemptionPolicy", "PreemptLowerPriority");
 }
 
-/// How much of what it may use is promised to it.
-fn quality(spec: &Value) -> &'static str {
+/// `QoS` class.
+fn qos_class(spec: &Value) -> &'static str {
     let mut any = false;
     let mut all = true;
-    for container in ["containers", "initContainers"].iter().flat_map(|key| list(spec, &[key])) {
+    for container in ["containers", "initContainers"].iter().flat_map(|key| list_at(spec, &[key])) {
         for resource in ["cpu", "memory"] {
             let amount = |kind: &str| {
-                let amount = object::at(container, &["resources", kind, resource]).and_then(Quantity::of);
+                let amount = object::get_path(container, &["resources", kind, resource])
+                    .and_then(Quantity::from_value);
                 amount.filter(|amount| !amount.is_zero())
             };
             let (limit, request) = (amount("limits"), amount("requests"));

@@ -4,11 +4,11 @@ use std::{cmp::Ordering, fmt};
 
 use serde_json::Value;
 
-/// The complaint about text that is no quantity.
-pub const FORMAT: &str =
+/// Error text of an invalid quantity.
+pub const FORMAT_ERROR: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
-const SUFFIX: &str = "unable to parse quantity's suffix";
-const NUMBER: &str = "unable to parse numeric part of quantity";
+const SUFFIX_ERROR: &str = "unable to parse quantity's suffix";
+const NUMBER_ERROR: &str = "unable to parse numeric part of quantity";
 
 const NANO: i128 = 1_000_000_000;
 const DECIMAL: [(&str, i32); 10] =
@@ -22,7 +22,7 @@ enum Format {
     Binary,
 }
 
-/// An exact number, to a billionth.
+/// An exact number with nano precision.
 #[derive(Debug, Clone, Copy)]
 pub struct Quantity {
     nanos: i128,
@@ -30,17 +30,17 @@ pub struct Quantity {
 }
 
 impl Quantity {
-    /// From JSON; none if it is no quantity.
-    pub fn of(value: &Value) -> Option<Self> {
+    /// From JSON; `None` if it is not a quantity.
+    pub fn from_value(value: &Value) -> Option<Self> {
         Self::parse_json(value).ok()
     }
 
-    /// From JSON, with the real server's complaint.
+    /// From JSON, with kube-apiserver's error text.
     pub fn parse_json(value: &Value) -> Result<Self, String> {
         match value {
             Value::String(text) => Self::parse(text).map_err(str::to_owned),
             Value::Number(number) => Self::parse(&number.to_string()).map_err(str::to_owned),
-            _ => Err(FORMAT.to_owned()),
+            _ => Err(FORMAT_ERROR.to_owned()),
         }
     }
 
@@ -54,10 +54,10 @@ impl Quantity {
             unsigned.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(unsigned.len());
         let (number, suffix) = unsigned.split_at(end);
         if number.is_empty() || suffix.chars().any(|letter| !"eEinumkKMGTP+-0123456789".contains(letter)) {
-            return Err(FORMAT);
+            return Err(FORMAT_ERROR);
         }
-        let (power, binary, format) = scale(suffix)?;
-        let nanos = nanos(number, power, binary)?;
+        let (power, binary, format) = parse_suffix(suffix)?;
+        let nanos = parse_nanos(number, power, binary)?;
         Ok(Self { nanos: if negative { -nanos } else { nanos }, format })
     }
 
@@ -89,8 +89,8 @@ impl PartialOrd for Quantity {
     }
 }
 
-/// Powers of ten and of 1024 that a suffix stands for.
-fn scale(suffix: &str) -> Result<(i32, u32, Format), &'static str> {
+/// Powers of 10 and 1024 of a suffix.
+fn parse_suffix(suffix: &str) -> Result<(i32, u32, Format), &'static str> {
     if let Some((_, power)) = DECIMAL.iter().find(|(name, _)| *name == suffix) {
         return Ok((*power, 0, Format::Decimal));
     }
@@ -98,17 +98,17 @@ fn scale(suffix: &str) -> Result<(i32, u32, Format), &'static str> {
         return Ok((0, u32::try_from(power).unwrap_or_default(), Format::Binary));
     }
     let power = suffix.strip_prefix(['e', 'E']).and_then(|power| power.parse::<i32>().ok());
-    power.map(|power| (power, 0, Format::Exponent)).ok_or(SUFFIX)
+    power.map(|power| (power, 0, Format::Exponent)).ok_or(SUFFIX_ERROR)
 }
 
-/// Rounded up to a billionth, as the real server does.
-fn nanos(number: &str, power: i32, binary: u32) -> Result<i128, &'static str> {
+/// Rounded up to nano precision, as in kube-apiserver.
+fn parse_nanos(number: &str, power: i32, binary: u32) -> Result<i128, &'static str> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if fraction.contains('.') || (whole.is_empty() && fraction.is_empty()) {
-        return Err(NUMBER);
+        return Err(NUMBER_ERROR);
     }
     let digits = format!("{whole}{fraction}");
-    let mut amount: i128 = digits.parse().map_err(|_| NUMBER)?;
+    let mut amount: i128 = digits.parse().map_err(|_| NUMBER_ERROR)?;
     for _ in 0..binary {
         amount = amount.saturating_mul(1024);
     }

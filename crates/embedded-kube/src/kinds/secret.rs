@@ -4,93 +4,96 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use super::{
-    columns::{age, name},
-    common::{complain, config_key, fill, flag, map, subdomain_name, unchanged},
+    columns::{age_cell, name_cell},
+    common::{
+        bool_at, map_at, push_invalid, set_default, validate_config_key, validate_immutable,
+        validate_subdomain_name,
+    },
 };
 use crate::{
-    failure::FieldError,
-    object::{self, MetaMut, text},
-    registry::{Part, Rules},
+    object::{self, MetaAccessorMut, str_at},
+    registry::{ObjectPart, ResourceStrategy},
+    status_error::FieldError,
 };
 
-const LARGEST: usize = 1024 * 1024;
-const FROZEN: &str = "field is immutable when `immutable` is set";
+const MAX_DATA_BYTES: usize = 1024 * 1024;
+const IMMUTABLE_MESSAGE: &str = "field is immutable when `immutable` is set";
 
-pub struct Secret;
+pub struct SecretStrategy;
 
-impl Rules for Secret {
-    fn default(&self, secret: &mut Value) {
+impl ResourceStrategy for SecretStrategy {
+    fn set_defaults(&self, secret: &mut Value) {
         if let Some(Value::Object(plain)) = secret.drop_field("stringData")
             && !plain.is_empty()
         {
-            fill(secret, "data", json!({}));
+            set_default(secret, "data", json!({}));
             for (key, value) in plain {
                 let encoded = STANDARD.encode(value.as_str().unwrap_or_default());
-                if let Some(place) = object::at_mut(secret, &["data", &key]) {
+                if let Some(place) = object::get_path_mut(secret, &["data", &key]) {
                     *place = encoded.into();
                 }
             }
         }
-        fill(secret, "type", "Opaque");
+        set_default(secret, "type", "Opaque");
     }
 
-    fn check(&self, secret: &Value) -> Vec<FieldError> {
+    fn validate(&self, secret: &Value) -> Vec<FieldError> {
         let mut out = Vec::new();
         let mut size = 0;
-        for (key, value) in map(secret, &["data"]) {
-            complain(&mut out, &format!("data[{key}]"), key, config_key(key));
-            size += decoded(value).len();
+        for (key, value) in map_at(secret, &["data"]) {
+            push_invalid(&mut out, &format!("data[{key}]"), key, validate_config_key(key));
+            size += decode_base64(value).len();
         }
-        if size > LARGEST {
-            out.push(FieldError::too_long("data", LARGEST));
+        if size > MAX_DATA_BYTES {
+            out.push(FieldError::too_long("data", MAX_DATA_BYTES));
         }
-        check_type(&mut out, secret);
+        validate_type(&mut out, secret);
         out
     }
 
-    fn check_update(&self, _part: Part, secret: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, _part: ObjectPart, secret: &Value, old: &Value) -> Vec<FieldError> {
         let mut out = Vec::new();
-        unchanged(&mut out, "type", secret.get("type"), old.get("type"));
-        check_frozen(&mut out, secret, old, &["data"]);
-        out.extend(self.check(secret));
+        validate_immutable(&mut out, "type", secret.get("type"), old.get("type"));
+        validate_immutable_data(&mut out, secret, old, &["data"]);
+        out.extend(self.validate(secret));
         out
     }
 
-    fn check_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        subdomain_name(name, prefix)
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        validate_subdomain_name(name, prefix)
     }
 
-    fn is_new_generation(&self, _secret: &Value, _old: &Value) -> bool {
+    fn bumps_generation(&self, _secret: &Value, _old: &Value) -> bool {
         false
     }
 
     fn cells(&self, secret: &Value, now: jiff::Timestamp) -> Option<Vec<Value>> {
-        let count = map(secret, &["data"]).count();
-        Some(vec![name(secret), text(secret, &["type"]).into(), count.into(), age(secret, now)])
+        let count = map_at(secret, &["data"]).count();
+        Some(vec![name_cell(secret), str_at(secret, &["type"]).into(), count.into(), age_cell(secret, now)])
     }
 }
 
-fn decoded(value: &Value) -> Vec<u8> {
+fn decode_base64(value: &Value) -> Vec<u8> {
     value.as_str().and_then(|text| STANDARD.decode(text).ok()).unwrap_or_default()
 }
 
-/// Known types promise certain keys.
-fn check_type(out: &mut Vec<FieldError>, secret: &Value) {
-    let has = |key: &str| object::at(secret, &["data", key]).is_some();
+/// Known types require certain keys.
+fn validate_type(out: &mut Vec<FieldError>, secret: &Value) {
+    let has = |key: &str| object::get_path(secret, &["data", key]).is_some();
     let missing = |key: &str| FieldError::required(format!("data[{key}]"), "");
-    match text(secret, &["type"]) {
+    match str_at(secret, &["type"]) {
         "kubernetes.io/service-account-token" => {
             let key = "kubernetes.io/service-account.name";
-            if text(secret, &["metadata", "annotations", key]).is_empty() {
+            if str_at(secret, &["metadata", "annotations", key]).is_empty() {
                 out.push(FieldError::required(format!("metadata.annotations[{key}]"), ""));
             }
         }
-        "kubernetes.io/dockercfg" => check_json(out, secret, ".dockercfg"),
-        "kubernetes.io/dockerconfigjson" => check_json(out, secret, ".dockerconfigjson"),
+        "kubernetes.io/dockercfg" => validate_json_key(out, secret, ".dockercfg"),
+        "kubernetes.io/dockerconfigjson" => validate_json_key(out, secret, ".dockerconfigjson"),
         "kubernetes.io/basic-auth" if !has("username") && !has("password") => {
             out.extend([missing("username"), missing("password")]);
         }
-        "kubernetes.io/ssh-auth" if text(secret, &["data", "ssh-privatekey"]).is_empty() => {
+        "kubernetes.io/ssh-auth" if str_at(secret, &["data", "ssh-privatekey"]).is_empty() => {
             out.push(missing("ssh-privatekey"));
         }
         "kubernetes.io/tls" => {
@@ -101,19 +104,19 @@ fn check_type(out: &mut Vec<FieldError>, secret: &Value) {
     }
 }
 
-fn check_json(out: &mut Vec<FieldError>, secret: &Value, key: &str) {
+fn validate_json_key(out: &mut Vec<FieldError>, secret: &Value, key: &str) {
     let field = format!("data[{key}]");
-    let Some(value) = object::at(secret, &["data", key]) else {
+    let Some(value) = object::get_path(secret, &["data", key]) else {
         out.push(FieldError::required(field, ""));
         return;
     };
-    if let Some(why) = json_fault(&decoded(value)) {
+    if let Some(why) = json_object_error(&decode_base64(value)) {
         out.push(FieldError::invalid(field, "<secret contents redacted>", why));
     }
 }
 
-/// Why bytes are no JSON object, in the words of the real server's decoder where it is the first character's fault.
-fn json_fault(bytes: &[u8]) -> Option<String> {
+/// Why bytes are not a JSON object; Go's text if the first character is invalid.
+fn json_object_error(bytes: &[u8]) -> Option<String> {
     let into = |kind: &str| {
         Some(format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"))
     };
@@ -132,64 +135,64 @@ fn json_fault(bytes: &[u8]) -> Option<String> {
     }
 }
 
-/// `immutable` objects stay as they are.
-fn check_frozen(out: &mut Vec<FieldError>, object: &Value, old: &Value, fields: &[&str]) {
-    if !flag(old, &["immutable"]) {
+/// Rejects changes of `immutable` objects.
+fn validate_immutable_data(out: &mut Vec<FieldError>, object: &Value, old: &Value, fields: &[&str]) {
+    if !bool_at(old, &["immutable"]) {
         return;
     }
-    if !flag(object, &["immutable"]) {
-        out.push(FieldError::forbidden("immutable", FROZEN));
+    if !bool_at(object, &["immutable"]) {
+        out.push(FieldError::forbidden("immutable", IMMUTABLE_MESSAGE));
     }
     for field in fields.iter().filter(|field| object.get(field) != old.get(field)) {
-        out.push(FieldError::forbidden(*field, FROZEN));
+        out.push(FieldError::forbidden(*field, IMMUTABLE_MESSAGE));
     }
 }
 
-pub struct ConfigMap;
+pub struct ConfigMapStrategy;
 
-impl Rules for ConfigMap {
-    fn default(&self, _config: &mut Value) {}
+impl ResourceStrategy for ConfigMapStrategy {
+    fn set_defaults(&self, _config: &mut Value) {}
 
-    fn check(&self, config: &Value) -> Vec<FieldError> {
+    fn validate(&self, config: &Value) -> Vec<FieldError> {
         let mut out = Vec::new();
         let mut size = 0;
-        for (key, value) in map(config, &["data"]) {
+        for (key, value) in map_at(config, &["data"]) {
             let field = format!("data[{key}]");
-            complain(&mut out, &field, key, config_key(key));
-            if object::at(config, &["binaryData", key]).is_some() {
+            push_invalid(&mut out, &field, key, validate_config_key(key));
+            if object::get_path(config, &["binaryData", key]).is_some() {
                 let detail = "duplicate of key present in binaryData";
                 out.push(FieldError::invalid(field, key.as_str(), detail));
             }
             size += value.as_str().unwrap_or_default().len();
         }
-        for (key, value) in map(config, &["binaryData"]) {
-            complain(&mut out, &format!("binaryData[{key}]"), key, config_key(key));
-            size += decoded(value).len();
+        for (key, value) in map_at(config, &["binaryData"]) {
+            push_invalid(&mut out, &format!("binaryData[{key}]"), key, validate_config_key(key));
+            size += decode_base64(value).len();
         }
-        if size > LARGEST {
-            // The real server has no path for the whole object, and prints one without steps.
-            out.push(FieldError::too_long("[]", LARGEST));
+        if size > MAX_DATA_BYTES {
+            // kube-apiserver has no path for the whole object and prints an empty one.
+            out.push(FieldError::too_long("[]", MAX_DATA_BYTES));
         }
         out
     }
 
-    fn check_update(&self, _part: Part, config: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, _part: ObjectPart, config: &Value, old: &Value) -> Vec<FieldError> {
         let mut out = Vec::new();
-        check_frozen(&mut out, config, old, &["data", "binaryData"]);
-        out.extend(self.check(config));
+        validate_immutable_data(&mut out, config, old, &["data", "binaryData"]);
+        out.extend(self.validate(config));
         out
     }
 
-    fn check_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        subdomain_name(name, prefix)
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        validate_subdomain_name(name, prefix)
     }
 
-    fn is_new_generation(&self, _config: &Value, _old: &Value) -> bool {
+    fn bumps_generation(&self, _config: &Value, _old: &Value) -> bool {
         false
     }
 
     fn cells(&self, config: &Value, now: jiff::Timestamp) -> Option<Vec<Value>> {
-        let count = map(config, &["data"]).count() + map(config, &["binaryData"]).count();
-        Some(vec![name(config), count.into(), age(config, now)])
+        let count = map_at(config, &["data"]).count() + map_at(config, &["binaryData"]).count();
+        Some(vec![name_cell(config), count.into(), age_cell(config, now)])
     }
 }

@@ -1,53 +1,56 @@
-//! Services: defaults, addresses and node ports.
+//! Services: defaults, cluster IPs and node ports.
 
-pub mod check;
+pub mod validation;
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{
     columns::service_cells,
-    common::{fill, flag, has, int, items_mut, keep, keep_other_part, label_name, list},
+    common::{
+        bool_at, copy_from_old, has_path, int_at, items_mut, list_at, restore_other_part, set_default,
+        validate_label_name,
+    },
 };
 use crate::{
-    failure::FieldError,
-    object::{self, at_mut, text},
-    registry::{Part, Rules},
+    object::{self, get_path_mut, str_at},
+    registry::{ObjectPart, ResourceStrategy},
+    status_error::FieldError,
 };
 
-pub struct Service;
+pub struct ServiceStrategy;
 
-impl Rules for Service {
-    fn default(&self, service: &mut Value) {
+impl ResourceStrategy for ServiceStrategy {
+    fn set_defaults(&self, service: &mut Value) {
         let Some(spec) = service.get_mut("spec") else { return };
-        fill(spec, "sessionAffinity", "None");
-        match text(spec, &["sessionAffinity"]) {
+        set_default(spec, "sessionAffinity", "None");
+        match str_at(spec, &["sessionAffinity"]) {
             "None" => drop_key(spec, "sessionAffinityConfig"),
-            "ClientIP" if !has(spec, &["sessionAffinityConfig", "clientIP", "timeoutSeconds"]) => {
+            "ClientIP" if !has_path(spec, &["sessionAffinityConfig", "clientIP", "timeoutSeconds"]) => {
                 spec["sessionAffinityConfig"] = json!({"clientIP": {"timeoutSeconds": 10800}});
             }
             _ => {}
         }
-        fill(spec, "type", "ClusterIP");
+        set_default(spec, "type", "ClusterIP");
         for port in items_mut(spec, "ports") {
-            fill(port, "protocol", "TCP");
-            let number = int(port, &["port"]).unwrap_or_default();
+            set_default(port, "protocol", "TCP");
+            let number = int_at(port, &["port"]).unwrap_or_default();
             if port.get("targetPort").is_none_or(|target| target == 0 || target == "" || target.is_null()) {
                 port["targetPort"] = number.into();
             }
         }
-        if is_reachable_from_outside(spec) {
-            fill(spec, "externalTrafficPolicy", "Cluster");
+        if is_externally_reachable(spec) {
+            set_default(spec, "externalTrafficPolicy", "Cluster");
         }
-        let kind = text(spec, &["type"]).to_owned();
+        let kind = str_at(spec, &["type"]).to_owned();
         if matches!(kind.as_str(), "ClusterIP" | "NodePort" | "LoadBalancer") {
-            fill(spec, "internalTrafficPolicy", "Cluster");
+            set_default(spec, "internalTrafficPolicy", "Cluster");
         }
         if kind == "LoadBalancer" {
-            fill(spec, "allocateLoadBalancerNodePorts", true);
-            if let Some(balancer) = object::at_mut(service, &["status", "loadBalancer"]) {
-                for ingress in items_mut(balancer, "ingress").filter(|one| !text(one, &["ip"]).is_empty()) {
-                    fill(ingress, "ipMode", "VIP");
+            set_default(spec, "allocateLoadBalancerNodePorts", true);
+            if let Some(balancer) = object::get_path_mut(service, &["status", "loadBalancer"]) {
+                for ingress in items_mut(balancer, "ingress").filter(|one| !str_at(one, &["ip"]).is_empty()) {
+                    set_default(ingress, "ipMode", "VIP");
                 }
             }
         }
@@ -56,42 +59,42 @@ impl Rules for Service {
     fn prepare_create(&self, service: &mut Value) {
         drop_key(service, "status");
         if let Some(spec) = service.get_mut("spec") {
-            name_all_addresses(spec, None);
-            settle(spec, None);
+            sync_cluster_ips(spec, None);
+            allocate(spec, None);
         }
     }
 
-    fn prepare_update(&self, part: Part, service: &mut Value, old: &Value) {
-        keep_other_part(part, service, old);
-        if part == Part::Status {
+    fn prepare_update(&self, part: ObjectPart, service: &mut Value, old: &Value) {
+        restore_other_part(part, service, old);
+        if part == ObjectPart::Status {
             return;
         }
-        if text(service, &["spec", "type"]) != "LoadBalancer"
-            && let Some(status) = at_mut(service, &["status", "loadBalancer"])
+        if str_at(service, &["spec", "type"]) != "LoadBalancer"
+            && let Some(status) = get_path_mut(service, &["status", "loadBalancer"])
         {
             *status = json!({});
         }
         if let (Some(spec), Some(old)) = (service.get_mut("spec"), old.get("spec")) {
-            drop_what_the_type_forbids(spec, old);
-            name_all_addresses(spec, Some(old));
-            carry_over(spec, old);
-            settle(spec, Some(old));
+            drop_type_dependent_fields(spec, old);
+            sync_cluster_ips(spec, Some(old));
+            keep_allocated(spec, old);
+            allocate(spec, Some(old));
         }
     }
 
-    fn check(&self, service: &Value) -> Vec<FieldError> {
-        check::new(service)
+    fn validate(&self, service: &Value) -> Vec<FieldError> {
+        validation::validate_create(service)
     }
 
-    fn check_update(&self, part: Part, service: &Value, old: &Value) -> Vec<FieldError> {
-        if part == Part::Status { Vec::new() } else { check::changed(service, old) }
+    fn validate_update(&self, part: ObjectPart, service: &Value, old: &Value) -> Vec<FieldError> {
+        if part == ObjectPart::Status { Vec::new() } else { validation::validate_update(service, old) }
     }
 
-    fn check_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        label_name(name, prefix)
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        validate_label_name(name, prefix)
     }
 
-    fn is_new_generation(&self, _service: &Value, _old: &Value) -> bool {
+    fn bumps_generation(&self, _service: &Value, _old: &Value) -> bool {
         false
     }
 
@@ -106,37 +109,38 @@ fn drop_key(value: &mut Value, key: &str) {
     }
 }
 
-/// Has node ports, or addresses outside of the cluster.
-fn is_reachable_from_outside(spec: &Value) -> bool {
-    has_node_ports(spec) || (text(spec, &["type"]) == "ClusterIP" && !list(spec, &["externalIPs"]).is_empty())
+/// Has node ports or external addresses.
+fn is_externally_reachable(spec: &Value) -> bool {
+    has_node_ports(spec)
+        || (str_at(spec, &["type"]) == "ClusterIP" && !list_at(spec, &["externalIPs"]).is_empty())
 }
 
 fn has_node_ports(spec: &Value) -> bool {
-    matches!(text(spec, &["type"]), "NodePort" | "LoadBalancer")
+    matches!(str_at(spec, &["type"]), "NodePort" | "LoadBalancer")
 }
 
-fn has_address(spec: &Value) -> bool {
-    text(spec, &["type"]) != "ExternalName"
+fn has_cluster_ip(spec: &Value) -> bool {
+    str_at(spec, &["type"]) != "ExternalName"
 }
 
-fn is_checked_by_nodes(spec: &Value) -> bool {
-    text(spec, &["type"]) == "LoadBalancer" && text(spec, &["externalTrafficPolicy"]) == "Local"
+fn has_health_check_node_port(spec: &Value) -> bool {
+    str_at(spec, &["type"]) == "LoadBalancer" && str_at(spec, &["externalTrafficPolicy"]) == "Local"
 }
 
-/// Clients that know only the one address mean all of them.
-fn name_all_addresses(spec: &mut Value, old: Option<&Value>) {
-    let address = text(spec, &["clusterIP"]).to_owned();
-    let all = list(spec, &["clusterIPs"]);
+/// Older clients set only `clusterIP`; `clusterIPs` follows it.
+fn sync_cluster_ips(spec: &mut Value, old: Option<&Value>) {
+    let address = str_at(spec, &["clusterIP"]).to_owned();
+    let all = list_at(spec, &["clusterIPs"]);
     let stale =
-        old.is_some_and(|old| text(old, &["clusterIP"]) != address && list(old, &["clusterIPs"]) == all);
+        old.is_some_and(|old| str_at(old, &["clusterIP"]) != address && list_at(old, &["clusterIPs"]) == all);
     if !address.is_empty() && (all.is_empty() || stale) {
         spec["clusterIPs"] = json!([address]);
     }
 }
 
-/// A change of the type takes away what only the old type could have, unless it was changed at the same time.
-fn drop_what_the_type_forbids(spec: &mut Value, old: &Value) {
-    if has_address(old) && !has_address(spec) {
+/// Drops fields that the new type does not support, unless the update changed them too.
+fn drop_type_dependent_fields(spec: &mut Value, old: &Value) {
+    if has_cluster_ip(old) && !has_cluster_ip(spec) {
         let same = |key: &str, spec: &Value| spec.get(key) == old.get(key);
         if same("clusterIP", spec) && same("clusterIPs", spec) {
             drop_key(spec, "clusterIP");
@@ -155,101 +159,104 @@ fn drop_what_the_type_forbids(spec: &mut Value, old: &Value) {
         }
     }
     let same = |key: &str, spec: &Value| spec.get(key) == old.get(key);
-    if is_checked_by_nodes(old) && !is_checked_by_nodes(spec) && same("healthCheckNodePort", spec) {
+    if has_health_check_node_port(old)
+        && !has_health_check_node_port(spec)
+        && same("healthCheckNodePort", spec)
+    {
         drop_key(spec, "healthCheckNodePort");
     }
-    if text(old, &["type"]) == "LoadBalancer" && text(spec, &["type"]) != "LoadBalancer" {
+    if str_at(old, &["type"]) == "LoadBalancer" && str_at(spec, &["type"]) != "LoadBalancer" {
         for key in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
             if same(key, spec) {
                 drop_key(spec, key);
             }
         }
     }
-    if is_reachable_from_outside(old)
-        && !is_reachable_from_outside(spec)
-        && same("externalTrafficPolicy", spec)
-    {
+    if is_externally_reachable(old) && !is_externally_reachable(spec) && same("externalTrafficPolicy", spec) {
         drop_key(spec, "externalTrafficPolicy");
     }
 }
 
 fn node_ports(spec: &Value) -> Vec<i64> {
-    list(spec, &["ports"]).iter().filter_map(|port| int(port, &["nodePort"])).collect()
+    list_at(spec, &["ports"]).iter().filter_map(|port| int_at(port, &["nodePort"])).collect()
 }
 
-/// What was given out once stays, if the client does not mention it.
-fn carry_over(spec: &mut Value, old: &Value) {
-    if has_address(old) && has_address(spec) {
+/// Keeps allocated values that the client omits.
+fn keep_allocated(spec: &mut Value, old: &Value) {
+    if has_cluster_ip(old) && has_cluster_ip(spec) {
         for key in ["clusterIP", "clusterIPs"] {
-            if !has(spec, &[key]) {
-                keep(spec, old, key);
+            if !has_path(spec, &[key]) {
+                copy_from_old(spec, old, key);
             }
         }
     }
     if has_node_ports(old) && has_node_ports(spec) {
         let given = node_ports(spec);
-        for port in items_mut(spec, "ports").filter(|port| int(port, &["nodePort"]).is_none()) {
-            let name = text(port, &["name"]);
-            let before = list(old, &["ports"]).iter().find(|one| text(one, &["name"]) == name);
-            let number = before.and_then(|before| int(before, &["nodePort"]));
+        for port in items_mut(spec, "ports").filter(|port| int_at(port, &["nodePort"]).is_none()) {
+            let name = str_at(port, &["name"]);
+            let before = list_at(old, &["ports"]).iter().find(|one| str_at(one, &["name"]) == name);
+            let number = before.and_then(|before| int_at(before, &["nodePort"]));
             if let Some(number) = number.filter(|number| !given.contains(number)) {
                 port["nodePort"] = number.into();
             }
         }
     }
-    if is_checked_by_nodes(old) && is_checked_by_nodes(spec) && !has(spec, &["healthCheckNodePort"]) {
-        keep(spec, old, "healthCheckNodePort");
+    if has_health_check_node_port(old)
+        && has_health_check_node_port(spec)
+        && !has_path(spec, &["healthCheckNodePort"])
+    {
+        copy_from_old(spec, old, "healthCheckNodePort");
     }
 }
 
-/// Families, an address and node ports for those that have none.
-fn settle(spec: &mut Value, old: Option<&Value>) {
-    if !has_address(spec) {
+/// Allocates IP families, a cluster IP and node ports that are missing.
+fn allocate(spec: &mut Value, old: Option<&Value>) {
+    if !has_cluster_ip(spec) {
         drop_key(spec, "internalTrafficPolicy");
     }
-    if has_address(spec) {
-        let unselective = text(spec, &["clusterIP"]) == "None" && !has(spec, &["selector"]);
-        let before = old.map(|old| text(old, &["ipFamilyPolicy"])).filter(|policy| !policy.is_empty());
+    if has_cluster_ip(spec) {
+        let unselective = str_at(spec, &["clusterIP"]) == "None" && !has_path(spec, &["selector"]);
+        let before = old.map(|old| str_at(old, &["ipFamilyPolicy"])).filter(|policy| !policy.is_empty());
         let policy = before.unwrap_or(if unselective { "RequireDualStack" } else { "SingleStack" });
-        fill(spec, "ipFamilyPolicy", policy);
-        fill(spec, "ipFamilies", json!(["IPv4"]));
-        // Without a selector nothing is known about the endpoints, so that both families may come.
+        set_default(spec, "ipFamilyPolicy", policy);
+        set_default(spec, "ipFamilies", json!(["IPv4"]));
+        // Without a selector the endpoints are unknown, so both families are allowed.
         if unselective
-            && text(spec, &["ipFamilyPolicy"]) != "SingleStack"
-            && list(spec, &["ipFamilies"]).len() == 1
+            && str_at(spec, &["ipFamilyPolicy"]) != "SingleStack"
+            && list_at(spec, &["ipFamilies"]).len() == 1
         {
-            let both = if list(spec, &["ipFamilies"]).first() == Some(&json!("IPv4")) {
+            let both = if list_at(spec, &["ipFamilies"]).first() == Some(&json!("IPv4")) {
                 json!(["IPv4", "IPv6"])
             } else {
                 json!(["IPv6", "IPv4"])
             };
             spec["ipFamilies"] = both;
         }
-        if !has(spec, &["clusterIP"]) && !has(spec, &["clusterIPs"]) {
-            let address = random_address();
+        if !has_path(spec, &["clusterIP"]) && !has_path(spec, &["clusterIPs"]) {
+            let address = random_cluster_ip();
             spec["clusterIPs"] = json!([&address]);
             spec["clusterIP"] = address.into();
         }
     }
-    let wants_ports = text(spec, &["type"]) == "NodePort"
-        || (text(spec, &["type"]) == "LoadBalancer" && flag(spec, &["allocateLoadBalancerNodePorts"]));
+    let wants_ports = str_at(spec, &["type"]) == "NodePort"
+        || (str_at(spec, &["type"]) == "LoadBalancer" && bool_at(spec, &["allocateLoadBalancerNodePorts"]));
     if wants_ports {
-        give_node_ports(spec);
+        allocate_node_ports(spec);
     }
-    if is_checked_by_nodes(spec) && !has(spec, &["healthCheckNodePort"]) {
+    if has_health_check_node_port(spec) && !has_path(spec, &["healthCheckNodePort"]) {
         let taken = node_ports(spec);
         spec["healthCheckNodePort"] = free_node_port(&taken).into();
     }
 }
 
-/// Ports of the same number and name share a node port when only their protocols differ.
-fn give_node_ports(spec: &mut Value) {
+/// Ports with the same number and name share a node port if only their protocols differ.
+fn allocate_node_ports(spec: &mut Value) {
     let mut taken = node_ports(spec);
     let mut shared: Vec<(i64, String, i64)> = Vec::new();
     for port in items_mut(spec, "ports") {
-        let number = int(port, &["port"]).unwrap_or_default();
-        let protocol = text(port, &["protocol"]).to_owned();
-        let node = int(port, &["nodePort"]).unwrap_or_else(|| {
+        let number = int_at(port, &["port"]).unwrap_or_default();
+        let protocol = str_at(port, &["protocol"]).to_owned();
+        let node = int_at(port, &["nodePort"]).unwrap_or_else(|| {
             let twin = shared.iter().find(|(port, other, _)| *port == number && *other != protocol);
             twin.map_or_else(|| free_node_port(&taken), |(_, _, node)| *node)
         });
@@ -264,8 +271,8 @@ fn random_number() -> u32 {
     u32::from_be_bytes([first, second, third, fourth])
 }
 
-/// In 10.96.0.0/16; the first 256 are left to those who name theirs.
-fn random_address() -> String {
+/// In 10.96.0.0/16; the first 256 addresses are left for explicit requests.
+fn random_cluster_ip() -> String {
     let number = 256 + random_number() % (65_536 - 256 - 1);
     format!("10.96.{}.{}", number / 256, number % 256)
 }

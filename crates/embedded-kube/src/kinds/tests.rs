@@ -1,4 +1,5 @@
-//! Creates and updates as a real server of version 1.36.3 answered them (dry runs, one per line of `recorded.jsonl`).
+//! Create and update responses recorded from a real server of version 1.36.3 (dry runs, one per line of
+//! `recorded.jsonl`).
 
 use std::collections::BTreeMap;
 
@@ -7,9 +8,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    failure::{Failure, FieldError},
-    object::{Meta, MetaMut, at, text},
-    registry::Part,
+    object::{MetaAccessor, MetaAccessorMut, get_path, str_at},
+    registry::ObjectPart,
+    status_error::{FieldError, StatusError},
 };
 
 fn recorded() -> Vec<Value> {
@@ -17,41 +18,41 @@ fn recorded() -> Vec<Value> {
 }
 
 fn resource(case: &Value) -> Resource {
-    let (group, kind) = (text(case, &["group"]), text(case, &["kind"]));
+    let (group, kind) = (str_at(case, &["group"]), str_at(case, &["kind"]));
     resources().into_iter().find(|one| one.id.group == group && one.kind == kind).unwrap()
 }
 
-/// What a server does with the rules, without the metadata that is the same for all kinds.
+/// The kind-specific part of a create, without generic metadata.
 fn create(resource: &Resource, object: &Value) -> Result<Value, Vec<FieldError>> {
     let mut object = object.clone();
     object["apiVersion"] = resource.api_version().into();
     object["kind"] = resource.kind.as_str().into();
-    resource.rules.default(&mut object);
-    if resource.status {
+    resource.strategy.set_defaults(&mut object);
+    if resource.has_status {
         object.drop_field("status");
     }
-    resource.rules.prepare_create(&mut object);
-    let errors = resource.rules.check(&object);
+    resource.strategy.prepare_create(&mut object);
+    let errors = resource.strategy.validate(&object);
     if errors.is_empty() { Ok(object) } else { Err(errors) }
 }
 
 fn update(resource: &Resource, case: &Value) -> Result<Value, Vec<FieldError>> {
-    let part = if text(case, &["part"]) == "status" { Part::Status } else { Part::Main };
+    let part = if str_at(case, &["part"]) == "status" { ObjectPart::Status } else { ObjectPart::Object };
     let (old, mut object) = (case["old"].clone(), case["update"].clone());
-    resource.rules.default(&mut object);
-    resource.rules.prepare_update(part, &mut object, &old);
-    let errors = resource.rules.check_update(part, &object, &old);
+    resource.strategy.set_defaults(&mut object);
+    resource.strategy.prepare_update(part, &mut object, &old);
+    let errors = resource.strategy.validate_update(part, &object, &old);
     if !errors.is_empty() {
         return Err(errors);
     }
-    if old.generation() > 0 && resource.rules.is_new_generation(&object, &old) {
+    if old.generation() > 0 && resource.strategy.bumps_generation(&object, &old) {
         object.set_meta("generation", old.generation() + 1);
     }
     Ok(object)
 }
 
 fn causes(errors: &[FieldError]) -> Value {
-    let failure = Failure::invalid("", "", "", errors);
+    let failure = StatusError::invalid("", "", "", errors);
     let mut causes: Vec<Vec<String>> = failure
         .details()
         .unwrap()
@@ -66,23 +67,25 @@ fn causes(errors: &[FieldError]) -> Value {
     json!(causes)
 }
 
-/// Random names, addresses and ports of the one become those of the other.
+/// Replaces random names, addresses and ports with those of the recording.
 fn with_choices_of(mut object: Value, expected: &Value, request: &Value) -> Value {
     let token = |object: &Value| {
         let volumes =
-            common::list(object, &["spec", "volumes"]).iter().map(|one| text(one, &["name"]).to_owned());
+            common::list_at(object, &["spec", "volumes"]).iter().map(|one| str_at(one, &["name"]).to_owned());
         volumes.into_iter().find(|name| name.starts_with("kube-api-access-"))
     };
     if let (Some(mine), Some(theirs)) = (token(&object), token(expected)) {
         object = serde_json::from_str(&object.to_string().replace(&mine, &theirs)).unwrap();
     }
-    if text(expected, &["kind"]) == "Service" {
-        if at(request, &["spec", "clusterIP"]).is_none() && at(&object, &["spec", "clusterIP"]).is_some() {
+    if str_at(expected, &["kind"]) == "Service" {
+        if get_path(request, &["spec", "clusterIP"]).is_none()
+            && get_path(&object, &["spec", "clusterIP"]).is_some()
+        {
             for key in ["clusterIP", "clusterIPs"] {
                 object["spec"][key] = expected["spec"][key].clone();
             }
         }
-        let ports = common::list(expected, &["spec", "ports"]).to_vec();
+        let ports = common::list_at(expected, &["spec", "ports"]).to_vec();
         for (mine, theirs) in common::items_mut(&mut object["spec"], "ports").zip(ports) {
             if mine.get("nodePort").is_some() && theirs.get("nodePort").is_some() {
                 mine["nodePort"] = theirs["nodePort"].clone();
@@ -137,9 +140,9 @@ fn events_of_both_groups_are_one_object() {
         "reportingComponent": "c", "count": 2});
     let resource = resources().into_iter().find(|one| one.id.group == "events.k8s.io").unwrap();
     let mut event = newer.clone();
-    resource.rules.to_storage(&mut event).unwrap();
+    resource.strategy.to_storage(&mut event).unwrap();
     assert_eq!(event, core);
-    resource.rules.from_storage(&mut event);
+    resource.strategy.from_storage(&mut event);
     assert_eq!(event, newer);
 }
 
@@ -147,7 +150,7 @@ fn events_of_both_groups_are_one_object() {
 fn names_follow_the_rules_of_their_kind() {
     let check = |kind: &str, name: &str, prefix: bool| {
         let resource = resources().into_iter().find(|one| one.kind == kind).unwrap();
-        resource.rules.check_name(name, prefix).is_empty()
+        resource.strategy.validate_name(name, prefix).is_empty()
     };
     assert!(check("Secret", "a.b", false) && !check("Namespace", "a.b", false));
     assert!(check("Service", "1a", false) && !check("Service", "a.b", false));

@@ -5,46 +5,46 @@ use serde_json::{Value, json};
 use super::{
     columns::replica_cells,
     common::{
-        fill, has, int, keep, keep_other_part, label_selector, list, map, not_negative, subdomain_name,
-        unchanged,
+        copy_from_old, has_path, int_at, list_at, map_at, restore_other_part, set_default,
+        validate_immutable, validate_label_selector, validate_non_negative, validate_subdomain_name,
     },
-    pod::{check, defaults},
+    pod::{defaults, validation},
 };
 use crate::{
-    failure::{FieldError, FieldErrorKind},
-    object::{self, Meta, MetaMut, dns1123_label, text},
-    registry::{Part, Rules},
+    object::{self, MetaAccessor, MetaAccessorMut, dns1123_label, str_at},
+    registry::{ObjectPart, ResourceStrategy},
     selectors::LabelSelector,
+    status_error::{FieldError, FieldErrorKind},
 };
 
-/// A Deployment, or a `ReplicaSet`.
-pub struct Workload {
+/// Strategy of Deployment and `ReplicaSet`.
+pub struct WorkloadStrategy {
     pub deployment: bool,
 }
 
-impl Rules for Workload {
-    fn default(&self, object: &mut Value) {
+impl ResourceStrategy for WorkloadStrategy {
+    fn set_defaults(&self, object: &mut Value) {
         let Some(spec) = object.get_mut("spec") else { return };
         if let Some(pod) = spec.get_mut("template").and_then(|template| template.get_mut("spec")) {
-            defaults::spec(pod);
+            defaults::default_pod_spec(pod);
         }
-        fill(spec, "replicas", 1);
+        set_default(spec, "replicas", 1);
         if !self.deployment {
             return;
         }
-        fill(spec, "strategy", json!({}));
+        set_default(spec, "strategy", json!({}));
         if let Some(strategy) = spec.get_mut("strategy") {
-            fill(strategy, "type", "RollingUpdate");
-            if text(strategy, &["type"]) == "RollingUpdate" {
-                fill(strategy, "rollingUpdate", json!({}));
+            set_default(strategy, "type", "RollingUpdate");
+            if str_at(strategy, &["type"]) == "RollingUpdate" {
+                set_default(strategy, "rollingUpdate", json!({}));
                 if let Some(rolling) = strategy.get_mut("rollingUpdate") {
-                    fill(rolling, "maxUnavailable", "25%");
-                    fill(rolling, "maxSurge", "25%");
+                    set_default(rolling, "maxUnavailable", "25%");
+                    set_default(rolling, "maxSurge", "25%");
                 }
             }
         }
-        fill(spec, "revisionHistoryLimit", 10);
-        fill(spec, "progressDeadlineSeconds", 600);
+        set_default(spec, "revisionHistoryLimit", 10);
+        set_default(spec, "progressDeadlineSeconds", 600);
     }
 
     fn prepare_create(&self, object: &mut Value) {
@@ -52,50 +52,54 @@ impl Rules for Workload {
         object.set_meta("generation", 1);
     }
 
-    fn prepare_update(&self, part: Part, object: &mut Value, old: &Value) {
-        keep_other_part(part, object, old);
-        if part == Part::Status
+    fn prepare_update(&self, part: ObjectPart, object: &mut Value, old: &Value) {
+        restore_other_part(part, object, old);
+        if part == ObjectPart::Status
             && self.deployment
             && let (Some(new), Some(old)) = (object.get_mut("metadata"), old.get("metadata"))
         {
-            keep(new, old, "labels");
+            copy_from_old(new, old, "labels");
         }
     }
 
-    fn check(&self, object: &Value) -> Vec<FieldError> {
+    fn validate(&self, object: &Value) -> Vec<FieldError> {
         let mut out = Vec::new();
         let spec = object.get("spec").unwrap_or(&Value::Null);
-        not_negative(&mut out, "spec.replicas", int(spec, &["replicas"]));
+        validate_non_negative(&mut out, "spec.replicas", int_at(spec, &["replicas"]));
         if !self.deployment {
-            not_negative(&mut out, "spec.minReadySeconds", int(spec, &["minReadySeconds"]));
+            validate_non_negative(&mut out, "spec.minReadySeconds", int_at(spec, &["minReadySeconds"]));
         }
-        selector_and_template(&mut out, spec);
+        validate_selector_and_template(&mut out, spec);
         if self.deployment {
-            strategy(&mut out, spec.get("strategy").unwrap_or(&Value::Null));
-            not_negative(&mut out, "spec.minReadySeconds", int(spec, &["minReadySeconds"]));
-            not_negative(&mut out, "spec.revisionHistoryLimit", int(spec, &["revisionHistoryLimit"]));
-            deadline(&mut out, spec);
+            validate_deployment_strategy(&mut out, spec.get("strategy").unwrap_or(&Value::Null));
+            validate_non_negative(&mut out, "spec.minReadySeconds", int_at(spec, &["minReadySeconds"]));
+            validate_non_negative(
+                &mut out,
+                "spec.revisionHistoryLimit",
+                int_at(spec, &["revisionHistoryLimit"]),
+            );
+            validate_progress_deadline(&mut out, spec);
         }
         out
     }
 
-    fn check_update(&self, part: Part, object: &Value, old: &Value) -> Vec<FieldError> {
-        if part == Part::Status {
-            return self.check_status(object, old);
+    fn validate_update(&self, part: ObjectPart, object: &Value, old: &Value) -> Vec<FieldError> {
+        if part == ObjectPart::Status {
+            return self.validate_status(object, old);
         }
-        let mut out = self.check(object);
-        let selector = |object: &Value| object::at(object, &["spec", "selector"]).cloned();
-        unchanged(&mut out, "spec.selector", selector(object).as_ref(), selector(old).as_ref());
+        let mut out = self.validate(object);
+        let selector = |object: &Value| object::get_path(object, &["spec", "selector"]).cloned();
+        validate_immutable(&mut out, "spec.selector", selector(object).as_ref(), selector(old).as_ref());
         out
     }
 
-    fn check_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        subdomain_name(name, prefix)
+    fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
+        validate_subdomain_name(name, prefix)
     }
 
-    fn is_new_generation(&self, object: &Value, old: &Value) -> bool {
-        let annotations = |object: &Value| object::at(object, &["metadata", "annotations"]).cloned();
-        // Annotations of a Deployment go over to its ReplicaSets.
+    fn bumps_generation(&self, object: &Value, old: &Value) -> bool {
+        let annotations = |object: &Value| object::get_path(object, &["metadata", "annotations"]).cloned();
+        // Annotations of a Deployment are copied to its ReplicaSets.
         object.get("spec") != old.get("spec") || (self.deployment && annotations(object) != annotations(old))
     }
 
@@ -113,10 +117,10 @@ impl Rules for Workload {
     }
 }
 
-impl Workload {
-    fn check_status(&self, object: &Value, old: &Value) -> Vec<FieldError> {
+impl WorkloadStrategy {
+    fn validate_status(&self, object: &Value, old: &Value) -> Vec<FieldError> {
         let mut out = Vec::new();
-        let number = |key: &str| int(object, &["status", key]);
+        let number = |key: &str| int_at(object, &["status", key]);
         let counted: &[&str] = if self.deployment {
             &[
                 "observedGeneration",
@@ -139,7 +143,7 @@ impl Workload {
             ]
         };
         for key in counted {
-            not_negative(&mut out, &format!("status.{key}"), number(key));
+            validate_non_negative(&mut out, &format!("status.{key}"), number(key));
         }
         let first = if self.deployment { "updatedReplicas" } else { "fullyLabeledReplicas" };
         let most = number("replicas").unwrap_or_default();
@@ -154,7 +158,7 @@ impl Workload {
             let detail = "cannot be greater than readyReplicas";
             out.push(FieldError::invalid("status.availableReplicas", available, detail));
         }
-        let collisions = |object: &Value| int(object, &["status", "collisionCount"]);
+        let collisions = |object: &Value| int_at(object, &["status", "collisionCount"]);
         if self.deployment
             && let Some(before) = collisions(old)
             && collisions(object).is_none_or(|now| now < before)
@@ -166,54 +170,54 @@ impl Workload {
     }
 }
 
-fn selector_and_template(out: &mut Vec<FieldError>, spec: &Value) {
+fn validate_selector_and_template(out: &mut Vec<FieldError>, spec: &Value) {
     let selector = spec.get("selector").filter(|selector| !selector.is_null());
     match selector {
         None => out.push(FieldError::required("spec.selector", "")),
         Some(selector) => {
-            label_selector(out, "spec.selector", selector);
-            let is_empty = map(selector, &["matchLabels"]).next().is_none()
-                && list(selector, &["matchExpressions"]).is_empty();
+            validate_label_selector(out, "spec.selector", selector);
+            let is_empty = map_at(selector, &["matchLabels"]).next().is_none()
+                && list_at(selector, &["matchExpressions"]).is_empty();
             if is_empty {
                 let detail = "empty selector is invalid for deployment";
                 out.push(FieldError::invalid("spec.selector", selector.clone(), detail));
             }
         }
     }
-    let Ok(parsed) = LabelSelector::of(selector) else {
+    let Ok(parsed) = LabelSelector::from_value(selector) else {
         let shown = selector.cloned().unwrap_or_default();
         out.push(FieldError::invalid("spec.selector", shown, "invalid label selector"));
         return;
     };
     let template = spec.get("template").unwrap_or(&Value::Null);
-    let labels = object::at(template, &["metadata", "labels"]);
+    let labels = object::get_path(template, &["metadata", "labels"]);
     if !parsed.is_empty() && !parsed.matches(labels.and_then(Value::as_object)) {
         let detail = "`selector` does not match template `labels`";
         let shown = labels.cloned().unwrap_or_default();
         out.push(FieldError::invalid("spec.template.metadata.labels", shown, detail));
     }
-    check::template(out, "spec.template", template);
-    let policy = text(template, &["spec", "restartPolicy"]);
+    validation::validate_pod_template(out, "spec.template", template);
+    let policy = str_at(template, &["spec", "restartPolicy"]);
     if policy != "Always" {
         let field = "spec.template.spec.restartPolicy";
         out.push(FieldError::not_supported(field, policy, &["Always"]));
     }
-    if has(template, &["spec", "activeDeadlineSeconds"]) {
+    if has_path(template, &["spec", "activeDeadlineSeconds"]) {
         let detail = "activeDeadlineSeconds in ReplicaSet is not Supported";
         out.push(FieldError::forbidden("spec.template.spec.activeDeadlineSeconds", detail));
     }
 }
 
-fn strategy(out: &mut Vec<FieldError>, strategy: &Value) {
+fn validate_deployment_strategy(out: &mut Vec<FieldError>, strategy: &Value) {
     let rolling = strategy.get("rollingUpdate").filter(|rolling| !rolling.is_null());
-    match text(strategy, &["type"]) {
+    match str_at(strategy, &["type"]) {
         "Recreate" => {
             if rolling.is_some() {
                 let detail = "may not be specified when strategy `type` is 'Recreate'";
                 out.push(FieldError::forbidden("spec.strategy.rollingUpdate", detail));
             }
         }
-        "RollingUpdate" => rolling_update(out, rolling.unwrap_or(&Value::Null)),
+        "RollingUpdate" => validate_rolling_update(out, rolling.unwrap_or(&Value::Null)),
         other => {
             let shown = json!({"Type": other, "RollingUpdate": rolling});
             let detail = "supported values: \"Recreate\", \"RollingUpdate\"";
@@ -223,20 +227,20 @@ fn strategy(out: &mut Vec<FieldError>, strategy: &Value) {
     }
 }
 
-fn rolling_update(out: &mut Vec<FieldError>, rolling: &Value) {
+fn validate_rolling_update(out: &mut Vec<FieldError>, rolling: &Value) {
     let field = |key: &str| format!("spec.strategy.rollingUpdate.{key}");
     let amount = |key: &str| rolling.get(key).cloned().unwrap_or_default();
     for key in ["maxUnavailable", "maxSurge"] {
         match amount(key) {
-            Value::String(text) if percent(&text).is_none() => {
+            Value::String(text) if parse_percent(&text).is_none() => {
                 let detail = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
                 out.push(FieldError::invalid(field(key), text, detail));
             }
-            other => not_negative(out, &field(key), other.as_i64()),
+            other => validate_non_negative(out, &field(key), other.as_i64()),
         }
     }
     let number = |key: &str| match amount(key) {
-        Value::String(text) => percent(&text).unwrap_or_default(),
+        Value::String(text) => parse_percent(&text).unwrap_or_default(),
         other => other.as_i64().unwrap_or_default(),
     };
     if number("maxUnavailable") == 0 && number("maxSurge") == 0 {
@@ -244,22 +248,22 @@ fn rolling_update(out: &mut Vec<FieldError>, rolling: &Value) {
         out.push(FieldError::invalid(field("maxUnavailable"), amount("maxUnavailable"), detail));
     }
     if let Value::String(text) = amount("maxUnavailable")
-        && percent(&text).is_some_and(|percent| percent > 100)
+        && parse_percent(&text).is_some_and(|percent| percent > 100)
     {
         let detail = "must not be greater than 100%";
         out.push(FieldError::invalid(field("maxUnavailable"), text, detail));
     }
 }
 
-fn percent(text: &str) -> Option<i64> {
+fn parse_percent(text: &str) -> Option<i64> {
     let digits = text.strip_suffix('%').filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?;
     if digits.is_empty() { None } else { Some(digits.parse().unwrap_or(i64::MAX)) }
 }
 
-fn deadline(out: &mut Vec<FieldError>, spec: &Value) {
-    let Some(seconds) = int(spec, &["progressDeadlineSeconds"]) else { return };
-    not_negative(out, "spec.progressDeadlineSeconds", Some(seconds));
-    if seconds <= int(spec, &["minReadySeconds"]).unwrap_or_default() {
+fn validate_progress_deadline(out: &mut Vec<FieldError>, spec: &Value) {
+    let Some(seconds) = int_at(spec, &["progressDeadlineSeconds"]) else { return };
+    validate_non_negative(out, "spec.progressDeadlineSeconds", Some(seconds));
+    if seconds <= int_at(spec, &["minReadySeconds"]).unwrap_or_default() {
         let detail = "must be greater than minReadySeconds";
         out.push(FieldError::invalid("spec.progressDeadlineSeconds", seconds, detail));
     }

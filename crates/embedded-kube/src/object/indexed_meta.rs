@@ -1,27 +1,27 @@
-//! What is asked of every object of a kind to find the few that are meant: its name, its labels, who manages it.
+//! Metadata that objects are selected by: name, labels and controller.
 //!
-//! Read once for each version of an object and kept beside its bytes, so that whoever looks for a few among thousands
-//! parses those few.
+//! Parsed once per version of an object and cached with its bytes, so that a search among thousands parses only the
+//! matches.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};
 
-use super::{Meta, at, text};
+use super::{MetaAccessor, get_path, str_at};
 
-/// See the module.
+/// Indexed metadata of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Marks {
+pub struct IndexedMeta {
     namespace: Box<str>,
     name: Box<str>,
     labels: Option<Map<String, Value>>,
-    controller: Option<Manager>,
+    controller: Option<ControllerRef>,
 }
 
-/// The owner that manages an object.
+/// The controlling owner reference of an object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Manager {
+pub struct ControllerRef {
     /// `group/version`.
     pub api_version: Box<str>,
     /// Kind.
@@ -38,7 +38,7 @@ struct Stub<'a> {
     metadata: StubMeta<'a>,
 }
 
-/// Nothing here may make the whole fail: what is not as it should be is as if it were not there.
+/// Lenient: a malformed field is treated as missing and does not affect the others.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct StubMeta<'a> {
@@ -52,19 +52,19 @@ struct StubMeta<'a> {
     owner_references: Option<&'a RawValue>,
 }
 
-impl Marks {
-    /// Of an object.
-    pub fn of(object: &Value) -> Self {
+impl IndexedMeta {
+    /// From an object.
+    pub fn from_value(object: &Value) -> Self {
         Self {
             namespace: object.namespace().into(),
             name: object.name().into(),
-            labels: at(object, &["metadata", "labels"]).and_then(Value::as_object).cloned(),
-            controller: at(object, &["metadata", "ownerReferences"]).and_then(controller),
+            labels: get_path(object, &["metadata", "labels"]).and_then(Value::as_object).cloned(),
+            controller: get_path(object, &["metadata", "ownerReferences"]).and_then(controller),
         }
     }
 
-    /// Of a serialised object; everything else in it is skipped.
-    pub fn read(bytes: &[u8]) -> Self {
+    /// From a serialized object; everything else is skipped.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
         let Ok(Stub { metadata }) = serde_json::from_slice::<Stub<'_>>(bytes) else { return Self::default() };
         let value = |raw: Option<&RawValue>| raw.and_then(|raw| serde_json::from_str(raw.get()).ok());
         Self {
@@ -98,25 +98,25 @@ impl Marks {
         self.labels.as_ref()?.get(key)?.as_str()
     }
 
-    /// Who manages it.
-    pub fn controller(&self) -> Option<&Manager> {
+    /// The controlling owner reference.
+    pub fn controller(&self) -> Option<&ControllerRef> {
         self.controller.as_ref()
     }
 
-    /// Whether this uid manages it.
+    /// Whether the owner with this uid controls the object.
     pub fn is_controlled_by(&self, uid: &str) -> bool {
         self.controller.as_ref().is_some_and(|owner| *owner.uid == *uid)
     }
 }
 
-fn controller(owners: &Value) -> Option<Manager> {
+fn controller(owners: &Value) -> Option<ControllerRef> {
     let is_controller = |owner: &&Value| owner.get("controller").and_then(Value::as_bool) == Some(true);
     let owner = owners.as_array()?.iter().find(is_controller)?;
-    Some(Manager {
-        api_version: text(owner, &["apiVersion"]).into(),
-        kind: text(owner, &["kind"]).into(),
-        name: text(owner, &["name"]).into(),
-        uid: text(owner, &["uid"]).into(),
+    Some(ControllerRef {
+        api_version: str_at(owner, &["apiVersion"]).into(),
+        kind: str_at(owner, &["kind"]).into(),
+        name: str_at(owner, &["name"]).into(),
+        uid: str_at(owner, &["uid"]).into(),
     })
 }
 
@@ -141,8 +141,8 @@ mod tests {
             },
             "spec": "anything", "labels": {"not": "these"},
         });
-        let marks = Marks::of(&object);
-        assert_eq!(Marks::read(object.to_string().as_bytes()), marks);
+        let marks = IndexedMeta::from_value(&object);
+        assert_eq!(IndexedMeta::from_bytes(object.to_string().as_bytes()), marks);
         assert_eq!((marks.namespace(), marks.name()), ("n", "a \"b\""));
         assert_eq!((marks.label("app"), marks.label("odd"), marks.label("not")), (Some("web"), None, None));
         assert_eq!(marks.controller().map(|owner| (&*owner.kind, &*owner.uid)), Some(("B", "2")));
@@ -155,10 +155,10 @@ mod tests {
             json!({"metadata": {"name": "a", "labels": 1, "ownerReferences": {}}}),
             json!({"metadata": {"name": "a", "labels": null, "ownerReferences": [null, {"controller": "yes"}]}}),
         ] {
-            let marks = Marks::read(object.to_string().as_bytes());
-            assert_eq!(marks, Marks::of(&object));
+            let marks = IndexedMeta::from_bytes(object.to_string().as_bytes());
+            assert_eq!(marks, IndexedMeta::from_value(&object));
             assert_eq!((marks.name(), marks.labels(), marks.controller()), ("a", None, None));
         }
-        assert_eq!(Marks::read(b"null"), Marks::of(&json!({})));
+        assert_eq!(IndexedMeta::from_bytes(b"null"), IndexedMeta::from_value(&json!({})));
     }
 }

@@ -1,10 +1,10 @@
-//! Which names and labels are well-formed. Each check gives the real server's complaints, none if all is well.
+//! Validates names and labels. Each function returns kube-apiserver's errors, none if the value is valid.
 
 const LABEL: &str = "[a-z0-9]([-a-z0-9]*[a-z0-9])?";
 const SUBDOMAIN: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
 const QUALIFIED: &str = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]";
 
-/// The real server counts bytes everywhere, and calls them characters in names.
+/// kube-apiserver counts bytes, but calls them characters in names.
 fn too_long(most: usize) -> String {
     format!("must be no more than {most} characters")
 }
@@ -13,7 +13,7 @@ fn too_many_bytes(most: usize) -> String {
     format!("must be no more than {most} bytes")
 }
 
-/// Only the length is told in bytes; the explanation of the letters stays.
+/// Only the length error mentions bytes.
 fn in_bytes(text: &str) -> String {
     if text.starts_with("must be no more than") {
         text.replace("characters", "bytes")
@@ -42,7 +42,7 @@ fn is_qualified(text: &str) -> bool {
         && bytes.last().is_some_and(u8::is_ascii_alphanumeric)
 }
 
-/// RFC 1123 label, as namespaces have it.
+/// RFC 1123 label, for example namespace names.
 pub fn dns1123_label(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if text.len() > 63 {
@@ -59,7 +59,7 @@ pub fn dns1123_label(text: &str) -> Vec<String> {
     wrong
 }
 
-/// RFC 1123 subdomain, as most objects are named.
+/// RFC 1123 subdomain, for most object names.
 pub fn dns1123_subdomain(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if text.len() > 253 {
@@ -72,7 +72,7 @@ pub fn dns1123_subdomain(text: &str) -> Vec<String> {
     wrong
 }
 
-/// RFC 1035 label, as Services are named.
+/// RFC 1035 label, for Service names.
 pub fn dns1035_label(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if text.len() > 63 {
@@ -142,7 +142,7 @@ pub fn label_value(text: &str) -> Vec<String> {
     wrong
 }
 
-/// A name that is at least one step of a path, as RBAC objects are named.
+/// A valid path segment, for RBAC object names.
 pub fn path_segment(text: &str) -> Vec<String> {
     if text == "." || text == ".." {
         return vec![format!("may not be '{text}'")];

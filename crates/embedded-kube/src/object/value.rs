@@ -1,8 +1,8 @@
-//! What a JSON value is, whatever it means.
+//! Helpers for JSON values.
 
 use serde_json::Value;
 
-/// What Go's decoder, and so the real server, calls the type of a value.
+/// The type name in Go's decoder errors.
 pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -14,7 +14,7 @@ pub fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// Levels of objects and lists, 0 for a scalar. By a stack of our own: the depth is what is in doubt.
+/// Nesting depth, 0 for a scalar. Iterative, because the depth is not bounded yet.
 pub fn depth(value: &Value) -> usize {
     let mut deepest = 0;
     let mut waiting = vec![(value, 1)];

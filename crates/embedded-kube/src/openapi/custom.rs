@@ -1,31 +1,31 @@
-//! Custom resources as schemas: what their author wrote, and what every object has.
+//! Schemas of custom resources: the author's schema plus the standard fields.
 
 use serde_json::{Map, Value, json};
 
-use super::{describe::Descriptions, schemas::Dialect};
+use super::{descriptions::Descriptions, schemas::Dialect};
 use crate::registry::Resource;
 
-/// Words about `apiVersion`, `kind` and `metadata` are those of this type.
-pub const WORDS: &str = "io.k8s.api.core.v1.Namespace";
+/// Type whose descriptions of `apiVersion`, `kind` and `metadata` are used.
+pub const DESCRIPTIONS_FROM: &str = "io.k8s.api.core.v1.Namespace";
 const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
-/// Schemas come from JSON of bounded depth; this is beyond it.
-const DEEPEST: usize = 200;
+/// Beyond the depth that parsed JSON can have.
+const MAX_DEPTH: usize = 200;
 
 /// `shop.example.com`, `v1`, `Widget` → `com.example.shop.v1.Widget`.
-pub fn model(group: &str, version: &str, kind: &str) -> String {
+pub fn model_name(group: &str, version: &str, kind: &str) -> String {
     let mut parts: Vec<&str> = group.split('.').rev().collect();
     parts.extend([version, kind]);
     parts.join(".")
 }
 
-/// The schema of one object.
-pub fn object(resource: &Resource, descriptions: &Descriptions, dialect: Dialect) -> Value {
-    let mut schema = resource.rules.schema().cloned().unwrap_or_else(|| json!({"type": "object"}));
+/// Schema of an object.
+pub fn object_schema(resource: &Resource, descriptions: &Descriptions, dialect: Dialect) -> Value {
+    let mut schema = resource.strategy.schema().cloned().unwrap_or_else(|| json!({"type": "object"}));
     if dialect == Dialect::V2 {
-        simplify(&mut schema, DEEPEST);
+        simplify_for_v2(&mut schema, MAX_DEPTH);
     }
-    embed(&mut schema, descriptions, dialect, DEEPEST);
+    add_embedded_meta(&mut schema, descriptions, dialect, MAX_DEPTH);
     if let Value::Object(schema) = &mut schema {
         if schema.get("x-kubernetes-preserve-unknown-fields") != Some(&true.into()) || dialect == Dialect::V3
         {
@@ -39,9 +39,9 @@ pub fn object(resource: &Resource, descriptions: &Descriptions, dialect: Dialect
     schema
 }
 
-/// The schema of a list.
-pub fn list(resource: &Resource, descriptions: &Descriptions, dialect: Dialect) -> Value {
-    let item = dialect.reference(&model(&resource.id.group, &resource.id.version, &resource.kind));
+/// Schema of a list.
+pub fn list_schema(resource: &Resource, descriptions: &Descriptions, dialect: Dialect) -> Value {
+    let item = dialect.reference(&model_name(&resource.id.group, &resource.id.version, &resource.kind));
     let mut schema = Map::new();
     schema.insert(
         "description".to_owned(),
@@ -59,7 +59,7 @@ pub fn list(resource: &Resource, descriptions: &Descriptions, dialect: Dialect) 
 }
 
 fn add_meta(schema: &mut Map<String, Value>, descriptions: &Descriptions, dialect: Dialect, meta: &str) {
-    let word = |field: &str| descriptions.of_field(WORDS, field);
+    let word = |field: &str| descriptions.field_description(DESCRIPTIONS_FROM, field);
     let reference = json!(dialect.reference(meta));
     let metadata = match dialect {
         Dialect::V2 => json!({"description": word("metadata"), "$ref": reference}),
@@ -75,10 +75,10 @@ fn add_meta(schema: &mut Map<String, Value>, descriptions: &Descriptions, dialec
     }
 }
 
-/// Objects within objects have a type and metadata too.
-fn embed(schema: &mut Value, descriptions: &Descriptions, dialect: Dialect, depth: usize) {
-    each_child(schema, depth, &mut |child, depth| {
-        embed(child, descriptions, dialect, depth);
+/// Embedded resources have a type and metadata too.
+fn add_embedded_meta(schema: &mut Value, descriptions: &Descriptions, dialect: Dialect, depth: usize) {
+    for_each_child(schema, depth, &mut |child, depth| {
+        add_embedded_meta(child, descriptions, dialect, depth);
         let Value::Object(child) = child else { return };
         let is_embedded = child.get("x-kubernetes-embedded-resource") == Some(&true.into());
         if is_embedded && (dialect == Dialect::V3 || child.contains_key("type")) {
@@ -92,9 +92,9 @@ fn embed(schema: &mut Value, descriptions: &Descriptions, dialect: Dialect, dept
     });
 }
 
-/// What version 2 cannot say is left unsaid.
-fn simplify(schema: &mut Value, depth: usize) {
-    each_child(schema, depth, &mut simplify);
+/// Drops what version 2 cannot express.
+fn simplify_for_v2(schema: &mut Value, depth: usize) {
+    for_each_child(schema, depth, &mut simplify_for_v2);
     let Value::Object(schema) = schema else { return };
     let is = |key: &str| schema.get(key) == Some(&true.into());
     let (nullable, open, either) =
@@ -108,7 +108,7 @@ fn simplify(schema: &mut Value, depth: usize) {
     });
 }
 
-fn each_child(schema: &mut Value, depth: usize, work: &mut dyn FnMut(&mut Value, usize)) {
+fn for_each_child(schema: &mut Value, depth: usize, work: &mut dyn FnMut(&mut Value, usize)) {
     let (Value::Object(schema), Some(depth)) = (schema, depth.checked_sub(1)) else { return };
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         properties.values_mut().for_each(|child| work(child, depth));

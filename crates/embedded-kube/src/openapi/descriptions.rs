@@ -1,4 +1,4 @@
-//! What types and fields mean, in the words of the types of `k8s-openapi`, for as long as a document is made.
+//! Descriptions of types and fields from `k8s-openapi`, loaded while a document is built.
 
 use std::collections::BTreeSet;
 
@@ -20,11 +20,11 @@ pub struct Descriptions {
 }
 
 impl Descriptions {
-    /// Of these types, given by their `OpenAPI` names, and all that they refer to.
-    pub fn of<'a>(roots: impl IntoIterator<Item = &'a str>) -> Self {
+    /// Descriptions of these types, given by their `OpenAPI` names, and of all types they reference.
+    pub fn from_roots<'a>(roots: impl IntoIterator<Item = &'a str>) -> Self {
         let roots: BTreeSet<&str> = roots.into_iter().collect();
         let mut generator = SchemaGenerator::default();
-        for (name, add) in KNOWN {
+        for (name, add) in KIND_SCHEMAS {
             if roots.contains(name) {
                 add(&mut generator);
             }
@@ -32,64 +32,73 @@ impl Descriptions {
         Self { schemas: generator.take_definitions(false) }
     }
 
-    /// Of a type; empty if there is none.
-    pub fn of_type(&self, model: &str) -> &str {
-        text(self.schemas.get(model))
+    /// Description of a type; empty if there is none.
+    pub fn type_description(&self, model: &str) -> &str {
+        description_of(self.schemas.get(model))
     }
 
-    /// Of a field; empty if there is none.
-    pub fn of_field(&self, model: &str, field: &str) -> &str {
+    /// Description of a field; empty if there is none.
+    pub fn field_description(&self, model: &str, field: &str) -> &str {
         let properties = self.schemas.get(model).and_then(|schema| schema.get("properties"));
-        text(properties.and_then(|properties| properties.get(field)))
+        description_of(properties.and_then(|properties| properties.get(field)))
     }
 }
 
-fn text(schema: Option<&Value>) -> &str {
+fn description_of(schema: Option<&Value>) -> &str {
     schema.and_then(|schema| schema.get("description")).and_then(Value::as_str).unwrap_or_default()
 }
 
-type Add = fn(&mut SchemaGenerator);
+type AddSchema = fn(&mut SchemaGenerator);
 
-fn add<T: JsonSchema>(generator: &mut SchemaGenerator) {
+fn add_schema<T: JsonSchema>(generator: &mut SchemaGenerator) {
     generator.subschema_for::<T>();
 }
 
-/// Every kind of the table that `k8s-openapi` has.
-const KNOWN: &[(&str, Add)] = &[
-    ("io.k8s.api.core.v1.Namespace", add::<core::Namespace>),
-    ("io.k8s.api.core.v1.Secret", add::<core::Secret>),
-    ("io.k8s.api.core.v1.ConfigMap", add::<core::ConfigMap>),
-    ("io.k8s.api.core.v1.Event", add::<core::Event>),
-    ("io.k8s.api.core.v1.Service", add::<core::Service>),
-    ("io.k8s.api.core.v1.ServiceAccount", add::<core::ServiceAccount>),
-    ("io.k8s.api.core.v1.Pod", add::<core::Pod>),
-    ("io.k8s.api.core.v1.Node", add::<core::Node>),
-    ("io.k8s.api.core.v1.Endpoints", add::<core::Endpoints>),
-    ("io.k8s.api.core.v1.Binding", add::<core::Binding>),
-    ("io.k8s.api.apps.v1.Deployment", add::<apps::Deployment>),
-    ("io.k8s.api.apps.v1.ReplicaSet", add::<apps::ReplicaSet>),
-    ("io.k8s.api.discovery.v1.EndpointSlice", add::<discovery::EndpointSlice>),
-    ("io.k8s.api.coordination.v1.Lease", add::<coordination::Lease>),
-    ("io.k8s.api.events.v1.Event", add::<events::Event>),
-    ("io.k8s.api.rbac.v1.Role", add::<rbac::Role>),
-    ("io.k8s.api.rbac.v1.RoleBinding", add::<rbac::RoleBinding>),
-    ("io.k8s.api.rbac.v1.ClusterRole", add::<rbac::ClusterRole>),
-    ("io.k8s.api.rbac.v1.ClusterRoleBinding", add::<rbac::ClusterRoleBinding>),
+/// Every kind of the type table that `k8s-openapi` has.
+const KIND_SCHEMAS: &[(&str, AddSchema)] = &[
+    ("io.k8s.api.core.v1.Namespace", add_schema::<core::Namespace>),
+    ("io.k8s.api.core.v1.Secret", add_schema::<core::Secret>),
+    ("io.k8s.api.core.v1.ConfigMap", add_schema::<core::ConfigMap>),
+    ("io.k8s.api.core.v1.Event", add_schema::<core::Event>),
+    ("io.k8s.api.core.v1.Service", add_schema::<core::Service>),
+    ("io.k8s.api.core.v1.ServiceAccount", add_schema::<core::ServiceAccount>),
+    ("io.k8s.api.core.v1.Pod", add_schema::<core::Pod>),
+    ("io.k8s.api.core.v1.Node", add_schema::<core::Node>),
+    ("io.k8s.api.core.v1.Endpoints", add_schema::<core::Endpoints>),
+    ("io.k8s.api.core.v1.Binding", add_schema::<core::Binding>),
+    ("io.k8s.api.apps.v1.Deployment", add_schema::<apps::Deployment>),
+    ("io.k8s.api.apps.v1.ReplicaSet", add_schema::<apps::ReplicaSet>),
+    ("io.k8s.api.discovery.v1.EndpointSlice", add_schema::<discovery::EndpointSlice>),
+    ("io.k8s.api.coordination.v1.Lease", add_schema::<coordination::Lease>),
+    ("io.k8s.api.events.v1.Event", add_schema::<events::Event>),
+    ("io.k8s.api.rbac.v1.Role", add_schema::<rbac::Role>),
+    ("io.k8s.api.rbac.v1.RoleBinding", add_schema::<rbac::RoleBinding>),
+    ("io.k8s.api.rbac.v1.ClusterRole", add_schema::<rbac::ClusterRole>),
+    ("io.k8s.api.rbac.v1.ClusterRoleBinding", add_schema::<rbac::ClusterRoleBinding>),
     (
         "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition",
-        add::<apiextensions::CustomResourceDefinition>,
+        add_schema::<apiextensions::CustomResourceDefinition>,
     ),
-    ("io.k8s.api.authentication.v1.TokenReview", add::<authentication::TokenReview>),
-    ("io.k8s.api.authentication.v1.TokenRequest", add::<authentication::TokenRequest>),
-    ("io.k8s.api.authentication.v1.SelfSubjectReview", add::<authentication::SelfSubjectReview>),
-    ("io.k8s.api.authorization.v1.SubjectAccessReview", add::<authorization::SubjectAccessReview>),
-    ("io.k8s.api.authorization.v1.LocalSubjectAccessReview", add::<authorization::LocalSubjectAccessReview>),
-    ("io.k8s.api.authorization.v1.SelfSubjectAccessReview", add::<authorization::SelfSubjectAccessReview>),
-    ("io.k8s.api.authorization.v1.SelfSubjectRulesReview", add::<authorization::SelfSubjectRulesReview>),
-    ("io.k8s.api.autoscaling.v1.Scale", add::<autoscaling::Scale>),
-    ("io.k8s.api.policy.v1.Eviction", add::<policy::Eviction>),
-    ("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions", add::<meta::DeleteOptions>),
-    ("io.k8s.apimachinery.pkg.apis.meta.v1.Status", add::<meta::Status>),
-    ("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", add::<meta::ObjectMeta>),
-    ("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta", add::<meta::ListMeta>),
+    ("io.k8s.api.authentication.v1.TokenReview", add_schema::<authentication::TokenReview>),
+    ("io.k8s.api.authentication.v1.TokenRequest", add_schema::<authentication::TokenRequest>),
+    ("io.k8s.api.authentication.v1.SelfSubjectReview", add_schema::<authentication::SelfSubjectReview>),
+    ("io.k8s.api.authorization.v1.SubjectAccessReview", add_schema::<authorization::SubjectAccessReview>),
+    (
+        "io.k8s.api.authorization.v1.LocalSubjectAccessReview",
+        add_schema::<authorization::LocalSubjectAccessReview>,
+    ),
+    (
+        "io.k8s.api.authorization.v1.SelfSubjectAccessReview",
+        add_schema::<authorization::SelfSubjectAccessReview>,
+    ),
+    (
+        "io.k8s.api.authorization.v1.SelfSubjectRulesReview",
+        add_schema::<authorization::SelfSubjectRulesReview>,
+    ),
+    ("io.k8s.api.autoscaling.v1.Scale", add_schema::<autoscaling::Scale>),
+    ("io.k8s.api.policy.v1.Eviction", add_schema::<policy::Eviction>),
+    ("io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions", add_schema::<meta::DeleteOptions>),
+    ("io.k8s.apimachinery.pkg.apis.meta.v1.Status", add_schema::<meta::Status>),
+    ("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", add_schema::<meta::ObjectMeta>),
+    ("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta", add_schema::<meta::ListMeta>),
 ];

@@ -1,11 +1,12 @@
-//! Version 2 in protobuf, as older clients insist on it: the messages of gnostic, made from the JSON document.
+//! Version 2 in protobuf, as older clients require: gnostic messages built from the JSON document.
 //!
-//! Only what our own documents contain is written. Extensions and defaults travel as YAML text, which JSON is.
+//! Only constructs of our own documents are supported. Extensions and defaults are YAML text, of which JSON is a
+//! subset.
 
 use serde_json::{Map, Value};
 
-/// A whole document.
-pub fn document(document: &Value) -> Vec<u8> {
+/// Encodes a document.
+pub fn encode_document(document: &Value) -> Vec<u8> {
     let mut out = Message::default();
     out.text(1, &document["swagger"]);
     let mut info = Message::default();
@@ -62,7 +63,7 @@ fn operation(value: &Value) -> Message {
     out
 }
 
-/// Bodies, query parameters and parts of the path are three messages.
+/// Body, query and path parameters are three messages.
 fn parameters_item(value: &Value) -> Message {
     let mut out = Message::default();
     let parameter = if value["in"] == "body" {
@@ -168,27 +169,27 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-/// A message while it is written. Values of another type than the field's are left out, and so is what is absent.
+/// A message under construction. Missing values and values of the wrong type are omitted.
 #[derive(Default)]
 struct Message(Vec<u8>);
 
 impl Message {
-    fn raw(&mut self, mut value: u64) {
+    fn push_varint(&mut self, mut value: u64) {
         while value >= 0x80 {
-            self.0.push(low_bits(value) | 0x80);
+            self.0.push(low_seven_bits(value) | 0x80);
             value >>= 7;
         }
-        self.0.push(low_bits(value));
+        self.0.push(low_seven_bits(value));
     }
 
     fn varint(&mut self, number: u32, value: u64) {
-        self.raw(u64::from(number) << 3);
-        self.raw(value);
+        self.push_varint(u64::from(number) << 3);
+        self.push_varint(value);
     }
 
     fn bytes(&mut self, number: u32, bytes: &[u8]) {
-        self.raw(u64::from(number) << 3 | 2);
-        self.raw(bytes.len() as u64);
+        self.push_varint(u64::from(number) << 3 | 2);
+        self.push_varint(bytes.len() as u64);
         self.0.extend_from_slice(bytes);
     }
 
@@ -220,7 +221,7 @@ impl Message {
 
     fn number(&mut self, number: u32, value: &Value) {
         if let Some(float) = value.as_f64() {
-            self.raw(u64::from(number) << 3 | 1);
+            self.push_varint(u64::from(number) << 3 | 1);
             self.0.extend_from_slice(&float.to_le_bytes());
         }
     }
@@ -232,7 +233,7 @@ impl Message {
     }
 }
 
-fn low_bits(value: u64) -> u8 {
+fn low_seven_bits(value: u64) -> u8 {
     let [low, ..] = value.to_le_bytes();
     low & 0x7f
 }

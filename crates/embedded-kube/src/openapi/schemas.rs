@@ -1,16 +1,16 @@
-//! Built-in types as schemas, in the dialects of both versions.
+//! Schemas of built-in types, in the dialects of both versions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::describe::Descriptions;
+use super::descriptions::Descriptions;
 use crate::{
-    shape::{ListKind, Patch},
-    types::{self, GoField, GoStruct, GoType, OwnJson},
+    shape::{ListKind, PatchStrategy},
+    types::{self, CustomJson, GoField, GoStruct, GoType},
 };
 
-/// Which version's dialect is written.
+/// Dialect of the document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// Swagger 2.0.
@@ -29,11 +29,11 @@ impl Dialect {
     }
 }
 
-/// The body of a patch, which is not a type of the table.
-pub const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
+/// Model of a patch body, which is not in the type table.
+pub const PATCH_MODEL: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
 
-/// Schemas of the named types and of all that they refer to, without the extension that names kinds.
-pub fn closure<'a>(
+/// Schemas of the given types and of all types they reference, without the group-version-kind extension.
+pub fn transitive_schemas<'a>(
     roots: impl IntoIterator<Item = &'a str>,
     descriptions: &Descriptions,
     dialect: Dialect,
@@ -42,12 +42,12 @@ pub fn closure<'a>(
     let mut done = BTreeMap::new();
     let mut seen: BTreeSet<String> = wanted.iter().cloned().collect();
     while let Some(model) = wanted.pop() {
-        let Some(go) = types::named(&model).as_ref().and_then(types::go_struct) else {
-            done.extend(free_form(&model, descriptions, dialect).map(|schema| (model, schema)));
+        let Some(go) = types::shape_by_model(&model).as_ref().and_then(types::go_struct) else {
+            done.extend(custom_json_schema(&model, descriptions, dialect).map(|schema| (model, schema)));
             continue;
         };
         for field in &go.fields {
-            if let Some(model) = referred(&field.kind)
+            if let Some(model) = referenced_model(&field.kind)
                 && seen.insert(model.to_owned())
             {
                 wanted.push(model.to_owned());
@@ -58,12 +58,12 @@ pub fn closure<'a>(
     done
 }
 
-fn referred(kind: &GoType) -> Option<&'static str> {
+fn referenced_model(kind: &GoType) -> Option<&'static str> {
     match kind {
         GoType::Struct(index) => types::go_struct_at(*index).map(|go| go.model.as_str()),
-        GoType::Own(own) => Some(own.model()),
+        GoType::CustomJson(own) => Some(own.model()),
         GoType::List { items: inner, .. } | GoType::Map { values: inner, .. } | GoType::Pointer(inner) => {
-            referred(inner)
+            referenced_model(inner)
         }
         _ => None,
     }
@@ -77,12 +77,12 @@ fn struct_schema(go: &GoStruct, descriptions: &Descriptions, dialect: Dialect) -
     let properties: Map<String, Value> = fields
         .into_iter()
         .map(|field| {
-            let description = descriptions.of_field(&go.model, field.name);
-            (field.name.to_owned(), property(field, description, dialect))
+            let description = descriptions.field_description(&go.model, field.name);
+            (field.name.to_owned(), property_schema(field, description, dialect))
         })
         .collect();
     let mut schema = Map::new();
-    describe(&mut schema, descriptions.of_type(&go.model));
+    describe(&mut schema, descriptions.type_description(&go.model));
     schema.insert("type".to_owned(), "object".into());
     if !required.is_empty() {
         schema.insert("required".to_owned(), required.into());
@@ -96,23 +96,23 @@ fn struct_schema(go: &GoStruct, descriptions: &Descriptions, dialect: Dialect) -
     schema.into()
 }
 
-/// Types that write themselves.
-fn free_form(model: &str, descriptions: &Descriptions, dialect: Dialect) -> Option<Value> {
+/// Types with their own JSON encoding.
+fn custom_json_schema(model: &str, descriptions: &Descriptions, dialect: Dialect) -> Option<Value> {
     let meta = |name: &str| model.strip_prefix("io.k8s.apimachinery.pkg.apis.meta.v1.") == Some(name);
     let v3 = dialect == Dialect::V3;
     let body = if meta("Time") || meta("MicroTime") {
         json!({"type": "string", "format": "date-time"})
     } else if meta("Duration") {
         json!({"type": "string"})
-    } else if meta("FieldsV1") || meta("Patch") || model == OwnJson::Raw.model() {
+    } else if meta("FieldsV1") || meta("Patch") || model == CustomJson::Raw.model() {
         json!({"type": "object"})
-    } else if model == OwnJson::IntOrString.model() {
+    } else if model == CustomJson::IntOrString.model() {
         if v3 {
             json!({"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]})
         } else {
             json!({"type": "string", "format": "int-or-string"})
         }
-    } else if model == OwnJson::Quantity.model() {
+    } else if model == CustomJson::Quantity.model() {
         if v3 {
             json!({"oneOf": [{"type": "string"}, {"type": "number"}]})
         } else {
@@ -124,7 +124,7 @@ fn free_form(model: &str, descriptions: &Descriptions, dialect: Dialect) -> Opti
         return None;
     };
     let mut schema = Map::new();
-    describe(&mut schema, descriptions.of_type(model));
+    describe(&mut schema, descriptions.type_description(model));
     if let Value::Object(body) = body {
         schema.extend(body);
     }
@@ -137,7 +137,7 @@ fn describe(schema: &mut Map<String, Value>, description: &str) {
     }
 }
 
-fn property(field: &GoField, description: &str, dialect: Dialect) -> Value {
+fn property_schema(field: &GoField, description: &str, dialect: Dialect) -> Value {
     let mut schema = Map::new();
     describe(&mut schema, description);
     let default = field.default.as_ref().filter(|_| dialect == Dialect::V3);
@@ -146,8 +146,8 @@ fn property(field: &GoField, description: &str, dialect: Dialect) -> Value {
     schema.into()
 }
 
-/// An item of a list or a value of a map: those that are never absent have their zero value for a default.
-fn element(kind: &GoType, dialect: Dialect) -> Value {
+/// A list item or map value: types that are always present have their zero value as default.
+fn element_schema(kind: &GoType, dialect: Dialect) -> Value {
     let default = match kind {
         _ if dialect == Dialect::V2 => None,
         GoType::String(..) => Some(json!("")),
@@ -168,7 +168,7 @@ fn write_type(schema: &mut Map<String, Value>, kind: &GoType, default: Option<&V
     let plain = |word: &str| (word.to_owned(), "");
     let (word, format) = match kind {
         GoType::Pointer(inner) => return write_type(schema, inner, default, dialect),
-        GoType::Struct(_) | GoType::Own(_) => return write_reference(schema, kind, default, dialect),
+        GoType::Struct(_) | GoType::CustomJson(_) => return write_reference(schema, kind, default, dialect),
         GoType::String(_, values) => {
             put("type", "string".into());
             if !values.is_empty() {
@@ -178,18 +178,18 @@ fn write_type(schema: &mut Map<String, Value>, kind: &GoType, default: Option<&V
         }
         GoType::List { items, kind, explicit, .. } => {
             put("type", "array".into());
-            put("items", element(items, dialect));
+            put("items", element_schema(items, dialect));
             if let ListKind::Map(keys) = kind {
                 put("x-kubernetes-list-map-keys", keys.clone().into());
             }
             if *explicit {
-                put("x-kubernetes-list-type", list_word(kind).into());
+                put("x-kubernetes-list-type", list_type_name(kind).into());
             }
             return;
         }
         GoType::Map { values, atomic } => {
             put("type", "object".into());
-            put("additionalProperties", element(values, dialect));
+            put("additionalProperties", element_schema(values, dialect));
             if *atomic {
                 put("x-kubernetes-map-type", "atomic".into());
             }
@@ -208,7 +208,7 @@ fn write_type(schema: &mut Map<String, Value>, kind: &GoType, default: Option<&V
     write_default(schema, default);
 }
 
-fn list_word(kind: &ListKind) -> &'static str {
+fn list_type_name(kind: &ListKind) -> &'static str {
     match kind {
         ListKind::Atomic => "atomic",
         ListKind::Set => "set",
@@ -222,14 +222,14 @@ fn write_default(schema: &mut Map<String, Value>, default: Option<&Value>) {
     }
 }
 
-/// Version 3 forbids anything beside a reference, so that one is wrapped where there is more to say.
+/// Version 3 allows nothing beside a `$ref`, so it is wrapped if there is more.
 fn write_reference(
     schema: &mut Map<String, Value>,
     kind: &GoType,
     default: Option<&Value>,
     dialect: Dialect,
 ) {
-    let reference = dialect.reference(referred(kind).unwrap_or_default());
+    let reference = dialect.reference(referenced_model(kind).unwrap_or_default());
     write_default(schema, default);
     if dialect == Dialect::V2 || schema.is_empty() {
         schema.insert("$ref".to_owned(), reference.into());
@@ -238,7 +238,7 @@ fn write_reference(
     }
 }
 
-fn write_patch(schema: &mut Map<String, Value>, patch: &Patch) {
+fn write_patch(schema: &mut Map<String, Value>, patch: &PatchStrategy) {
     if !patch.key.is_empty() {
         schema.insert("x-kubernetes-patch-merge-key".to_owned(), patch.key.clone().into());
     }

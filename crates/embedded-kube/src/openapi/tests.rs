@@ -6,32 +6,32 @@ use serde_json::{Value, json};
 
 use super::OpenApi;
 use crate::{
-    discovery::{Ask, Page},
-    failure::FieldError,
+    discovery::{DocumentRequest, DocumentResponse},
     kinds,
-    registry::{Catalogue, Part, Resource, ResourceId, Rules},
+    registry::{Catalogue, ObjectPart, Resource, ResourceId, ResourceStrategy},
     shape::{Node, Shape},
+    status_error::FieldError,
 };
 
-/// A custom resource that has nothing but a schema.
+/// A custom resource with nothing but a schema.
 struct Widget(Value);
 
-impl Rules for Widget {
-    fn default(&self, _object: &mut Value) {}
+impl ResourceStrategy for Widget {
+    fn set_defaults(&self, _object: &mut Value) {}
 
-    fn check(&self, _object: &Value) -> Vec<FieldError> {
+    fn validate(&self, _object: &Value) -> Vec<FieldError> {
         Vec::new()
     }
 
-    fn check_update(&self, _part: Part, _object: &Value, _old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, _part: ObjectPart, _object: &Value, _old: &Value) -> Vec<FieldError> {
         Vec::new()
     }
 
-    fn check_name(&self, _name: &str, _prefix: bool) -> Vec<String> {
+    fn validate_name(&self, _name: &str, _prefix: bool) -> Vec<String> {
         Vec::new()
     }
 
-    fn is_new_generation(&self, _object: &Value, _old: &Value) -> bool {
+    fn bumps_generation(&self, _object: &Value, _old: &Value) -> bool {
         false
     }
 
@@ -51,16 +51,16 @@ fn catalogue(schema: Value) -> Arc<Catalogue> {
         categories: Vec::new(),
         namespaced: true,
         verbs: &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
-        status: true,
+        has_status: true,
         scale: None,
-        shape: Shape::own(Node::Any),
+        shape: Shape::owned(Node::Any),
         columns: Vec::new(),
-        selectable: Vec::new(),
-        storage: "shop.example.com/widgets".into(),
+        selectable_fields: Vec::new(),
+        storage_prefix: "shop.example.com/widgets".into(),
         storage_version: "v1".into(),
-        custom: true,
-        schema_since: 0,
-        rules: Arc::new(Widget(schema)),
+        is_custom: true,
+        schema_revision: 0,
+        strategy: Arc::new(Widget(schema)),
     });
     Arc::new(all.into_iter().map(|one| (one.id.clone(), Arc::new(one))).collect())
 }
@@ -76,9 +76,9 @@ fn schema() -> Value {
     }}}})
 }
 
-fn ask(api: &OpenApi, catalogue: &Arc<Catalogue>, path: &str) -> Page {
+fn ask(api: &OpenApi, catalogue: &Arc<Catalogue>, path: &str) -> DocumentResponse {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
-    api.respond(catalogue, &Ask { path, query, ..Ask::default() }).unwrap().unwrap()
+    api.respond(catalogue, &DocumentRequest { path, query, ..DocumentRequest::default() }).unwrap().unwrap()
 }
 
 fn read(path: &str) -> Value {
@@ -100,7 +100,7 @@ fn the_index_names_a_document_per_group_and_version() {
     }
 }
 
-/// References to schemas that are not there.
+/// References to missing schemas.
 fn dangling(document: &Value) -> Vec<String> {
     fn collect(value: &Value, into: &mut Vec<String>) {
         match value {
@@ -237,9 +237,18 @@ fn version_two_says_only_what_it_can() {
 #[test]
 fn other_paths_and_forms_are_refused() {
     let (api, catalogue) = (OpenApi::default(), catalogue(schema()));
-    assert!(api.respond(&catalogue, &Ask { path: "/openapi/v3/apis/none/v1", ..Ask::default() }).is_none());
-    assert!(api.respond(&catalogue, &Ask { path: "/openapi", ..Ask::default() }).is_none());
-    let html = Ask { path: "/openapi/v2", accept: "text/html", ..Ask::default() };
+    assert!(
+        api.respond(
+            &catalogue,
+            &DocumentRequest { path: "/openapi/v3/apis/none/v1", ..DocumentRequest::default() }
+        )
+        .is_none()
+    );
+    assert!(
+        api.respond(&catalogue, &DocumentRequest { path: "/openapi", ..DocumentRequest::default() })
+            .is_none()
+    );
+    let html = DocumentRequest { path: "/openapi/v2", accept: "text/html", ..DocumentRequest::default() };
     assert_eq!(api.respond(&catalogue, &html).unwrap().unwrap().code, 406);
 }
 
@@ -247,8 +256,10 @@ fn other_paths_and_forms_are_refused() {
 fn version_two_is_given_in_protobuf_to_those_who_insist() {
     let (api, catalogue) = (OpenApi::default(), catalogue(schema()));
     let accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-    let page =
-        api.respond(&catalogue, &Ask { path: "/openapi/v2", accept, ..Ask::default() }).unwrap().unwrap();
+    let page = api
+        .respond(&catalogue, &DocumentRequest { path: "/openapi/v2", accept, ..DocumentRequest::default() })
+        .unwrap()
+        .unwrap();
     assert_eq!(page.content_type, super::V2_PROTOBUF);
     assert!(page.body.starts_with(b"\x0a\x032.0\x12\x12\x0a\x0aKubernetes\x12\x041.36"));
     let text = String::from_utf8_lossy(&page.body);

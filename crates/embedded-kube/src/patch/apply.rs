@@ -1,4 +1,4 @@
-//! Server-side apply: a config on top of a live object, and who owns what afterwards.
+//! Server-side apply: merges a config into a live object and updates the managed fields.
 
 mod last_applied;
 #[cfg(test)]
@@ -9,80 +9,85 @@ mod tests;
 use serde_json::{Map, Value};
 
 use super::{
-    Writer,
-    fields::Set,
-    owners::{Conflict, Owner, Owners, stamp},
-    track::{self, never_owned},
-    typed::{Type, check, compare, gather, merge, remove, same, shown_faults},
+    WriteContext,
+    field_set::FieldSet,
+    managed_fields::{Conflict, ManagedFields, ManagedFieldsEntry, write_time},
+    managed_fields_update::{self, unmanaged_fields},
+    typed::{
+        TypeRef, compare, format_type_errors, merge_typed, remove_fields, to_field_set, validate_typed,
+        values_equal,
+    },
 };
 use crate::{
-    failure::{Answer, Cause, Details, Failure},
-    object::{Meta, MetaMut, at, text},
+    object::{MetaAccessor, MetaAccessorMut, get_path, str_at},
     shape::{Node, Scalar, Shape},
+    status_error::{ApiResult, StatusCause, StatusDetails, StatusError},
 };
 
-/// Why an attempt did not succeed.
-enum Refusal {
+/// Why an apply failed.
+enum ApplyError {
     Conflicts(Vec<Conflict>),
-    Other(Failure),
+    Other(StatusError),
 }
 
-impl From<Failure> for Refusal {
-    fn from(failure: Failure) -> Self {
+impl From<StatusError> for ApplyError {
+    fn from(failure: StatusError) -> Self {
         Self::Other(failure)
     }
 }
 
-/// Everything that is given.
-struct Attempt<'a> {
+/// Inputs of an apply.
+struct ApplyRequest<'a> {
     live: &'a Value,
     is_new: bool,
     config: &'a Value,
     shape: &'a Shape,
-    writer: &'a Writer<'a>,
-    owners: &'a Owners,
+    writer: &'a WriteContext<'a>,
+    managed_fields: &'a ManagedFields,
 }
 
-/// The object after an apply, with its `managedFields`. `live` is `None` where there is no such object yet.
+/// Applies a config; returns the object with its `managedFields`. `live` is `None` if the object does not exist yet.
 pub fn apply(
     live: Option<&Value>,
     config: &Value,
     shape: &Shape,
-    writer: &Writer<'_>,
+    writer: &WriteContext<'_>,
     force: bool,
-) -> Answer<Value> {
-    let owners = Owners::decode(live.and_then(|live| at(live, &["metadata", "managedFields"])))
-        .map_err(|error| plain_error(format!("failed to decode managed fields: {error}")))?;
-    let kind = if writer.kind.is_empty() { text(config, &["kind"]) } else { writer.kind };
-    if text(config, &["apiVersion"]) != writer.api_version || text(config, &["kind"]) != kind {
-        return Err(Failure::bad_request(format!("invalid object type: {}", type_of(config))));
+) -> ApiResult<Value> {
+    let owners = ManagedFields::decode(live.and_then(|live| get_path(live, &["metadata", "managedFields"])))
+        .map_err(|error| internal_error(format!("failed to decode managed fields: {error}")))?;
+    let kind = if writer.kind.is_empty() { str_at(config, &["kind"]) } else { writer.kind };
+    if str_at(config, &["apiVersion"]) != writer.api_version || str_at(config, &["kind"]) != kind {
+        return Err(StatusError::bad_request(format!("invalid object type: {}", type_meta(config))));
     }
     let empty;
     let base = if let Some(live) = live {
         live
     } else {
-        empty = super::typed::zero(shape, writer.api_version, kind);
+        empty = super::typed::zero_object(shape, writer.api_version, kind);
         &empty
     };
-    let attempt = Attempt { live: base, is_new: live.is_none(), config, shape, writer, owners: &owners };
+    let attempt =
+        ApplyRequest { live: base, is_new: live.is_none(), config, shape, writer, managed_fields: &owners };
     let (mut object, owners) = match attempt.run(force) {
         Ok(done) => done,
-        Err(Refusal::Other(failure)) => return Err(failure),
-        Err(Refusal::Conflicts(conflicts)) => attempt.again(conflicts)?,
+        Err(ApplyError::Other(failure)) => return Err(failure),
+        Err(ApplyError::Conflicts(conflicts)) => attempt.retry_without_kubectl_conflicts(conflicts)?,
     };
-    if writer.manager == last_applied::MANAGER {
-        last_applied::refresh(&mut object, config);
+    if writer.manager == last_applied::KUBECTL_MANAGER {
+        last_applied::update_annotation(&mut object, config);
     }
-    tidy(&mut object, shape);
-    write_owners(&mut object, &owners);
+    drop_unrepresentable_nulls(&mut object, shape);
+    write_managed_fields(&mut object, &owners);
     Ok(object)
 }
 
-/// Drops nulls that the real server's structs cannot hold: all of a built-in object, and of a custom one's metadata.
-fn tidy(object: &mut Value, shape: &Shape) {
+/// Drops nulls that kube-apiserver's structs cannot represent: everywhere in a built-in object, in the metadata of a
+/// custom one.
+fn drop_unrepresentable_nulls(object: &mut Value, shape: &Shape) {
     match shape {
         Shape::Shared(_) => drop_nulls(object, Some(shape)),
-        Shape::Own(_) => {
+        Shape::Owned(_) => {
             if let Some(metadata) = object.get_mut("metadata") {
                 drop_nulls(metadata, None);
             }
@@ -90,7 +95,7 @@ fn tidy(object: &mut Value, shape: &Shape) {
     }
 }
 
-/// A map of scalars keeps them: there a null is an empty value, and somebody owns its key.
+/// A map of scalars keeps nulls: there null is an empty value whose key is owned.
 fn drop_nulls(value: &mut Value, shape: Option<&Shape>) {
     let keeps = |shape: &Shape| matches!(shape.node(), Node::Map(map) if matches!(map.values.node(), Node::Scalar(_)));
     match value {
@@ -112,8 +117,8 @@ fn drop_nulls(value: &mut Value, shape: Option<&Shape>) {
     }
 }
 
-/// Puts `managedFields` in, or takes them out where nobody owns anything.
-pub(super) fn write_owners(object: &mut Value, owners: &Owners) {
+/// Writes `managedFields`, or removes them if there are none.
+pub(super) fn write_managed_fields(object: &mut Value, owners: &ManagedFields) {
     match owners.encode() {
         Some(entries) => object.set_meta("managedFields", entries),
         None => {
@@ -122,24 +127,24 @@ pub(super) fn write_owners(object: &mut Value, owners: &Owners) {
     }
 }
 
-/// An error of the real server that has no status of its own.
-fn plain_error(text: String) -> Failure {
-    Failure::new(500, "", text, None)
+/// A kube-apiserver error without a status of its own.
+fn internal_error(text: String) -> StatusError {
+    StatusError::new(500, "", text, None)
 }
 
-fn type_of(object: &Value) -> String {
-    let (group, version) = match text(object, &["apiVersion"]) {
+fn type_meta(object: &Value) -> String {
+    let (group, version) = match str_at(object, &["apiVersion"]) {
         version if !version.contains('/') => ("", version),
         both => both.split_once('/').unwrap_or_default(),
     };
-    format!("{group}/{version}, Kind={}", text(object, &["kind"]))
+    format!("{group}/{version}, Kind={}", str_at(object, &["kind"]))
 }
 
-fn named(object: &Value) -> String {
-    format!("{}/{}; {}", object.namespace(), object.name(), type_of(object))
+fn object_description(object: &Value) -> String {
+    format!("{}/{}; {}", object.namespace(), object.name(), type_meta(object))
 }
 
-/// Somewhere an object stands where a number or a text should.
+/// Whether an object occurs in place of a number or string.
 fn has_mistyped_number(value: &Value, shape: &Shape) -> bool {
     match (value, shape.node()) {
         (Value::Object(_), Node::Scalar(Scalar::IntOrString)) => true,
@@ -153,26 +158,26 @@ fn has_mistyped_number(value: &Value, shape: &Shape) -> bool {
     }
 }
 
-fn conflict_failure(conflicts: &[Conflict]) -> Failure {
-    let causes = conflicts.iter().map(|conflict| Cause {
+fn conflict_error(conflicts: &[Conflict]) -> StatusError {
+    let causes = conflicts.iter().map(|conflict| StatusCause {
         reason: "FieldManagerConflict".to_owned(),
-        message: format!("conflict with {}", conflict.with),
+        message: format!("conflict with {}", conflict.manager),
         field: conflict.field.clone(),
     });
-    let details = Details { causes: causes.collect(), ..Details::default() };
-    Failure::new(409, "Conflict", conflict_text(conflicts), Some(details))
+    let details = StatusDetails { causes: causes.collect(), ..StatusDetails::default() };
+    StatusError::new(409, "Conflict", conflict_text(conflicts), Some(details))
 }
 
 fn conflict_text(conflicts: &[Conflict]) -> String {
     if let [only] = conflicts {
-        return format!("Apply failed with 1 conflict: conflict with {}: {}", only.with, only.field);
+        return format!("Apply failed with 1 conflict: conflict with {}: {}", only.manager, only.field);
     }
     let mut lines = Vec::new();
     let mut last = None;
-    // They come sorted by who they are with.
+    // Conflicts are sorted by manager.
     for conflict in conflicts {
         if last != Some(&conflict.id) {
-            lines.push(format!("conflicts with {}:", conflict.with));
+            lines.push(format!("conflicts with {}:", conflict.manager));
             last = Some(&conflict.id);
         }
         lines.push(format!("- {}", conflict.field));
@@ -180,122 +185,131 @@ fn conflict_text(conflicts: &[Conflict]) -> String {
     format!("Apply failed with {} conflicts: {}", conflicts.len(), lines.join("\n"))
 }
 
-impl Attempt<'_> {
-    /// Conflicts with what kubectl itself applied on the client's side are none.
-    fn again(&self, conflicts: Vec<Conflict>) -> Answer<(Value, Owners)> {
-        let allowed = if self.writer.manager == last_applied::MANAGER {
-            last_applied::agreed(self.live, self.shape, self.writer)
+impl ApplyRequest<'_> {
+    /// Conflicts with kubectl's client-side apply are ignored.
+    fn retry_without_kubectl_conflicts(&self, conflicts: Vec<Conflict>) -> ApiResult<(Value, ManagedFields)> {
+        let allowed = if self.writer.manager == last_applied::KUBECTL_MANAGER {
+            last_applied::unchanged_since_applied(self.live, self.shape, self.writer)
         } else {
             None
         };
-        let Some(allowed) = allowed else { return Err(conflict_failure(&conflicts)) };
-        let left: Vec<Conflict> =
-            conflicts.into_iter().filter(|conflict| conflict.set.common(&allowed).is_empty()).collect();
+        let Some(allowed) = allowed else { return Err(conflict_error(&conflicts)) };
+        let left: Vec<Conflict> = conflicts
+            .into_iter()
+            .filter(|conflict| conflict.fields.intersection(&allowed).is_empty())
+            .collect();
         if !left.is_empty() {
-            return Err(conflict_failure(&left));
+            return Err(conflict_error(&left));
         }
         self.run(true).map_err(|refusal| match refusal {
-            Refusal::Other(failure) => failure,
-            Refusal::Conflicts(conflicts) => conflict_failure(&conflicts),
+            ApplyError::Other(failure) => failure,
+            ApplyError::Conflicts(conflicts) => conflict_error(&conflicts),
         })
     }
 
-    fn run(&self, force: bool) -> Result<(Value, Owners), Refusal> {
-        let kind = Type::of(self.shape);
-        let mut owners = self.known_owners()?;
-        self.check(kind)?;
-        owners.change(|set| *set = std::mem::take(set).reconciled(kind));
-        let merged = merge(self.live, self.config, kind)
-            .map_err(|faults| plain_error(format!("failed to merge config: {}", shown_faults(&faults))))?;
-        let reset = Set::of_paths(self.writer.reset);
-        let mut owner = Owner::new(self.writer, self.writer.manager, true);
-        let last = owners.like(&owner).cloned();
-        owner.set = gather(self.config, kind);
-        owner.set.subtract_whole(&reset);
+    fn run(&self, force: bool) -> Result<(Value, ManagedFields), ApplyError> {
+        let kind = TypeRef::from_shape(self.shape);
+        let mut owners = self.current_managed_fields()?;
+        self.validate(kind)?;
+        owners.update_each(|set| *set = std::mem::take(set).reconcile_with_schema(kind));
+        let merged = merge_typed(self.live, self.config, kind).map_err(|faults| {
+            internal_error(format!("failed to merge config: {}", format_type_errors(&faults)))
+        })?;
+        let reset = FieldSet::from_paths(self.writer.reset_fields);
+        let mut owner = ManagedFieldsEntry::new(self.writer, self.writer.manager, true);
+        let last = owners.entry_of_same_manager(&owner).cloned();
+        owner.fields = to_field_set(self.config, kind);
+        owner.fields.subtract_recursive(&reset);
         owner.time = last.as_ref().and_then(|last| last.time.clone());
-        owners.put(owner.clone());
+        owners.insert(owner.clone());
         let object = match last {
-            Some(last) if !last.set.is_empty() => pruned(&merged, &last.set, &owners, kind),
+            Some(last) if !last.fields.is_empty() => prune_unapplied(&merged, &last.fields, &owners, kind),
             _ => merged,
         };
         let changes = compare(self.live, &object, kind)
-            .map_err(|faults| plain_error(format!("failed to compare objects: {}", shown_faults(&faults))))?
+            .map_err(|faults| {
+                internal_error(format!("failed to compare objects: {}", format_type_errors(&faults)))
+            })?
             .without(&reset);
-        owners.yield_to(&changes, Some(&owner), force).map_err(Refusal::Conflicts)?;
-        self.convert(&object)?;
-        owner.set.subtract(never_owned());
-        if !same(self.live, &object) {
-            owner.time = Some(stamp(self.writer));
+        owners.transfer_ownership(&changes, Some(&owner), force).map_err(ApplyError::Conflicts)?;
+        self.check_convertible(&object)?;
+        owner.fields.subtract(unmanaged_fields());
+        if !values_equal(self.live, &object) {
+            owner.time = Some(write_time(self.writer));
         }
-        owners.put(owner);
-        owners.change(|_| {});
+        owners.insert(owner);
+        owners.update_each(|_| {});
         Ok((object, owners))
     }
 
-    /// Owners so far. Whatever nobody owns is owned by whoever wrote it before the first apply.
-    fn known_owners(&self) -> Answer<Owners> {
-        if !self.owners.is_empty() || self.is_new {
-            return Ok(self.owners.clone());
+    /// The current managed fields. Before the first apply, unowned fields belong to a pseudo manager for earlier
+    /// writes.
+    fn current_managed_fields(&self) -> ApiResult<ManagedFields> {
+        if !self.managed_fields.is_empty() || self.is_new {
+            return Ok(self.managed_fields.clone());
         }
-        let empty = super::typed::zero(self.shape, self.writer.api_version, text(self.live, &["kind"]));
+        let empty =
+            super::typed::zero_object(self.shape, self.writer.api_version, str_at(self.live, &["kind"]));
         let mut live = self.live.clone();
         live.drop_meta("managedFields");
-        let mut owners = Owners::default();
-        let writer = Writer { manager: "before-first-apply", ..*self.writer };
-        track::update(&empty, &live, &mut owners, self.shape, &writer).map_err(|faults| {
-            let text = shown_faults(&faults);
-            plain_error(format!("failed to create manager for existing fields: {text}"))
-        })?;
+        let mut owners = ManagedFields::default();
+        let writer = WriteContext { manager: "before-first-apply", ..*self.writer };
+        managed_fields_update::transfer_changes(&empty, &live, &mut owners, self.shape, &writer).map_err(
+            |faults| {
+                let text = format_type_errors(&faults);
+                internal_error(format!("failed to create manager for existing fields: {text}"))
+            },
+        )?;
         Ok(owners)
     }
 
-    fn check(&self, kind: Type<'_>) -> Answer<()> {
-        if at(self.config, &["metadata", "managedFields"]).is_some_and(Value::is_array) {
-            return Err(Failure::bad_request("metadata.managedFields must be nil"));
+    fn validate(&self, kind: TypeRef<'_>) -> ApiResult<()> {
+        if get_path(self.config, &["metadata", "managedFields"]).is_some_and(Value::is_array) {
+            return Err(StatusError::bad_request("metadata.managedFields must be nil"));
         }
-        let faults = check(self.config, kind, false);
+        let faults = validate_typed(self.config, kind, false);
         if !faults.is_empty() {
-            let (object, text) = (named(self.config), shown_faults(&faults));
-            return Err(plain_error(format!("failed to create typed patch object ({object}): {text}")));
+            let (object, text) = (object_description(self.config), format_type_errors(&faults));
+            return Err(internal_error(format!("failed to create typed patch object ({object}): {text}")));
         }
-        let faults = check(self.live, kind, true);
+        let faults = validate_typed(self.live, kind, true);
         if !faults.is_empty() {
-            let (object, text) = (named(self.live), shown_faults(&faults));
-            return Err(plain_error(format!("failed to create typed live object ({object}): {text}")));
+            let (object, text) = (object_description(self.live), format_type_errors(&faults));
+            return Err(internal_error(format!("failed to create typed live object ({object}): {text}")));
         }
         Ok(())
     }
 
-    /// Whether the real server could turn the object into a struct.
-    fn convert(&self, object: &Value) -> Answer<()> {
+    /// Checks that kube-apiserver could convert the object to its struct.
+    fn check_convertible(&self, object: &Value) -> ApiResult<()> {
         match self.shape {
             Shape::Shared(_) if has_mistyped_number(object, self.shape) => {}
             _ => return Ok(()),
         }
-        let (name, kind) = (named(object), type_of(object));
+        let (name, kind) = (object_description(object), type_meta(object));
         let what = "unable to convert unstructured object to";
-        Err(plain_error(format!(
+        Err(internal_error(format!(
             "failed to convert new object ({name}) to proper version: {what} {kind}: json: cannot unmarshal object into Go value of type int32"
         )))
     }
 }
 
-/// Without what this manager applied last time but not this time, unless somebody else owns it.
-fn pruned(merged: &Value, last: &Set, owners: &Owners, kind: Type<'_>) -> Value {
-    let full = |set: &Set| set.with_named_fields(Some(kind));
+/// Removes the fields that this manager applied before but no longer applies, unless another manager owns them.
+fn prune_unapplied(merged: &Value, last: &FieldSet, owners: &ManagedFields, kind: TypeRef<'_>) -> Value {
+    let full = |set: &FieldSet| set.with_named_fields(Some(kind));
     let last = full(last);
-    let all = full(&gather(merged, kind));
-    // Taking everything away, putting back what is owned, then what was not ours to take.
-    let without = remove(merged, &last, kind);
+    let all = full(&to_field_set(merged, kind));
+    // Removes everything, then restores owned fields, then those that this manager did not own.
+    let without = remove_fields(merged, &last, kind);
     let mut gone = all.clone();
-    gone.subtract(&full(&gather(&without, kind)));
+    gone.subtract(&full(&to_field_set(&without, kind)));
     for owner in owners.iter() {
-        gone.subtract(&full(&owner.set));
+        gone.subtract(&full(&owner.fields));
     }
-    let without = remove(merged, &gone, kind);
+    let without = remove_fields(merged, &gone, kind);
     let mut dangling = all;
-    dangling.subtract(&full(&gather(&without, kind)));
-    match remove(merged, &dangling.common(&last), kind) {
+    dangling.subtract(&full(&to_field_set(&without, kind)));
+    match remove_fields(merged, &dangling.intersection(&last), kind) {
         Value::Null => Value::Object(Map::new()),
         object => object,
     }

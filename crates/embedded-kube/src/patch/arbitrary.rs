@@ -13,7 +13,7 @@ fn scalar() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// A small alphabet, so that keys meet.
+/// A small alphabet, so that keys coincide.
 pub fn key() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("name"),

@@ -1,125 +1,128 @@
-//! Sets of fields, as managers own them, and their wire form (`FieldsV1`).
+//! Sets of owned fields and their wire format (`FieldsV1`).
 //!
-//! A set is a tree of path elements. An element may be owned itself (`member`), may have something owned below it, or
-//! both; an element with neither is never kept.
+//! A set is a tree of path elements. An element may be owned itself (`member`), have owned children, or both; elements
+//! with neither are removed.
 
 mod element;
-mod wire;
+mod fields_v1;
 
 use std::collections::BTreeMap;
 
-pub use self::element::{Datum, Element};
-use super::typed::Type;
+pub use self::element::{PathElement, ScalarKey};
+use super::typed::TypeRef;
 
-/// Fields, as a tree.
+/// A set of fields, as a tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Set {
-    entries: BTreeMap<Element, Entry>,
+pub struct FieldSet {
+    entries: BTreeMap<PathElement, FieldSetEntry>,
 }
 
-/// One element of a path and what is owned of it.
+/// A path element and its children.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Entry {
-    /// Owned itself.
+pub struct FieldSetEntry {
+    /// Whether the element itself is owned.
     pub member: bool,
-    /// Owned below it.
-    pub below: Set,
+    /// Owned fields below it.
+    pub children: FieldSet,
 }
 
-impl Entry {
-    /// Nothing is owned here.
+impl FieldSetEntry {
+    /// Whether neither the element nor a child is owned.
     pub fn is_empty(&self) -> bool {
-        !self.member && self.below.is_empty()
+        !self.member && self.children.is_empty()
     }
 
-    /// Owned, with nothing below.
+    /// An owned element without children.
     pub fn leaf() -> Self {
-        Self { member: true, below: Set::default() }
+        Self { member: true, children: FieldSet::default() }
     }
 }
 
-impl Set {
-    /// The fields at dotted paths.
-    pub fn of_paths(paths: &[&str]) -> Self {
+impl FieldSet {
+    /// From dotted paths.
+    pub fn from_paths(paths: &[&str]) -> Self {
         let mut set = Self::default();
         for path in paths {
             let mut place = &mut set;
             let mut steps = path.split('.').peekable();
             while let Some(step) = steps.next() {
-                let entry = place.entries.entry(Element::Field(step.to_owned())).or_default();
+                let entry = place.entries.entry(PathElement::Field(step.to_owned())).or_default();
                 if steps.peek().is_none() {
                     entry.member = true;
                 }
-                place = &mut entry.below;
+                place = &mut entry.children;
             }
         }
         set
     }
 
-    /// The one field at a path.
-    pub fn of_path(path: &[&Element]) -> Self {
+    /// From a single path.
+    pub fn from_path(path: &[&PathElement]) -> Self {
         let mut set = Self::default();
         if let [first, rest @ ..] = path {
-            set.put((*first).clone(), Entry { member: rest.is_empty(), below: Self::of_path(rest) });
+            set.insert(
+                (*first).clone(),
+                FieldSetEntry { member: rest.is_empty(), children: Self::from_path(rest) },
+            );
         }
         set
     }
 
-    /// No field at all.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// What is owned at an element.
-    pub fn get(&self, element: &Element) -> Option<&Entry> {
+    /// The entry of an element.
+    pub fn get(&self, element: &PathElement) -> Option<&FieldSetEntry> {
         self.entries.get(element)
     }
 
-    /// Puts an entry in, unless it is empty; what stood there is joined with it.
-    pub fn put(&mut self, element: Element, entry: Entry) {
+    /// Inserts an entry unless it is empty; merges with an existing one.
+    pub fn insert(&mut self, element: PathElement, entry: FieldSetEntry) {
         if entry.is_empty() {
             return;
         }
         let place = self.entries.entry(element).or_default();
         place.member |= entry.member;
-        place.below.add(entry.below);
+        place.children.union_with(entry.children);
     }
 
-    /// Owns all that `other` owns, too.
-    pub fn add(&mut self, other: Self) {
+    /// Union.
+    pub fn union_with(&mut self, other: Self) {
         if self.entries.is_empty() {
             self.entries = other.entries;
             return;
         }
         for (element, entry) in other.entries {
-            self.put(element, entry);
+            self.insert(element, entry);
         }
     }
 
-    /// Owns none of what `other` owns; what is below an element of `other` stays.
+    /// Removes the elements of `other`; their children stay.
     pub fn subtract(&mut self, other: &Self) {
         for (element, theirs) in &other.entries {
-            self.change(element, |ours| {
+            self.update_entry(element, |ours| {
                 ours.member &= !theirs.member;
-                ours.below.subtract(&theirs.below);
+                ours.children.subtract(&theirs.children);
             });
         }
     }
 
-    /// Owns none of what `other` owns, nor anything below that.
-    pub fn subtract_whole(&mut self, other: &Self) {
+    /// Removes the elements of `other` and everything below them.
+    pub fn subtract_recursive(&mut self, other: &Self) {
         for (element, theirs) in &other.entries {
-            self.change(element, |ours| {
+            self.update_entry(element, |ours| {
                 if theirs.member {
-                    *ours = Entry::default();
+                    *ours = FieldSetEntry::default();
                 } else {
-                    ours.below.subtract_whole(&theirs.below);
+                    ours.children.subtract_recursive(&theirs.children);
                 }
             });
         }
     }
 
-    fn change(&mut self, element: &Element, change: impl FnOnce(&mut Entry)) {
+    fn update_entry(&mut self, element: &PathElement, change: impl FnOnce(&mut FieldSetEntry)) {
         if let Some(entry) = self.entries.get_mut(element) {
             change(entry);
             if entry.is_empty() {
@@ -128,61 +131,67 @@ impl Set {
         }
     }
 
-    /// What both own.
-    pub fn common(&self, other: &Self) -> Self {
+    /// Intersection.
+    pub fn intersection(&self, other: &Self) -> Self {
         let (small, large) =
             if self.entries.len() <= other.entries.len() { (self, other) } else { (other, self) };
         let mut out = Self::default();
         for (element, one) in &small.entries {
             if let Some(two) = large.entries.get(element) {
-                let entry = Entry { member: one.member && two.member, below: one.below.common(&two.below) };
-                out.put(element.clone(), entry);
+                let entry = FieldSetEntry {
+                    member: one.member && two.member,
+                    children: one.children.intersection(&two.children),
+                };
+                out.insert(element.clone(), entry);
             }
         }
         out
     }
 
-    /// Every struct field on the way to something owned counts as owned; keys of maps do not.
-    pub fn with_named_fields(&self, kind: Option<Type<'_>>) -> Self {
+    /// Adds every struct field on the way to an owned field; map keys are not added.
+    pub fn with_named_fields(&self, kind: Option<TypeRef<'_>>) -> Self {
         let entries = self.entries.iter().map(|(element, entry)| {
             let named = |name: &str| kind.is_some_and(|kind| kind.declares(name));
             let member = entry.member
-                || matches!(element, Element::Field(name) if !entry.below.is_empty() && named(name));
-            let below = entry.below.with_named_fields(kind.and_then(|kind| kind.below(element)));
-            (element.clone(), Entry { member, below })
+                || matches!(element, PathElement::Field(name) if !entry.children.is_empty() && named(name));
+            let below = entry.children.with_named_fields(kind.and_then(|kind| kind.child(element)));
+            (element.clone(), FieldSetEntry { member, children: below })
         });
         Self { entries: entries.collect() }
     }
 
-    /// The set as it would have been, had the shape always been what it is now: below what is atomic nothing is owned.
-    pub fn reconciled(self, kind: Type<'_>) -> Self {
+    /// Adapts the set to the current shape: atomic values have no owned children.
+    pub fn reconcile_with_schema(self, kind: TypeRef<'_>) -> Self {
         let entries = self.entries.into_iter().map(|(element, entry)| {
-            let Some(below) = kind.below(&element) else { return (element, entry) };
-            if entry.below.is_empty() {
+            let Some(below) = kind.child(&element) else { return (element, entry) };
+            if entry.children.is_empty() {
                 return (element, entry);
             }
             if below.is_atomic() {
-                return (element, Entry::leaf());
+                return (element, FieldSetEntry::leaf());
             }
-            (element, Entry { member: entry.member, below: entry.below.reconciled(below) })
+            (
+                element,
+                FieldSetEntry { member: entry.member, children: entry.children.reconcile_with_schema(below) },
+            )
         });
         Self { entries: entries.collect() }
     }
 
-    /// Paths of all that is owned: the nearer ones first.
-    pub fn paths(&self) -> Vec<Vec<&Element>> {
+    /// Paths of all owned fields, shorter ones first.
+    pub fn paths(&self) -> Vec<Vec<&PathElement>> {
         let mut out = Vec::new();
         self.collect(&mut Vec::new(), &mut out);
         out
     }
 
-    fn collect<'a>(&'a self, path: &mut Vec<&'a Element>, out: &mut Vec<Vec<&'a Element>>) {
+    fn collect<'a>(&'a self, path: &mut Vec<&'a PathElement>, out: &mut Vec<Vec<&'a PathElement>>) {
         for (element, _) in self.entries.iter().filter(|(_, entry)| entry.member) {
             out.push(path.iter().copied().chain([element]).collect());
         }
         for (element, entry) in &self.entries {
             path.push(element);
-            entry.below.collect(path, out);
+            entry.children.collect(path, out);
             path.pop();
         }
     }

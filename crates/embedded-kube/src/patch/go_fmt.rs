@@ -1,50 +1,50 @@
-//! Values as the real server prints them in its error texts.
+//! Go's formatting of values, as in kube-apiserver's error texts.
 
 use serde_json::{Number, Value};
 
-use crate::failure::quoted;
+use crate::status_error::go_quote;
 
-/// As `%v` prints a decoded value.
-pub fn plain(value: &Value) -> String {
+/// Formats a decoded value like `%v`.
+pub fn format_v(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::Bool(truth) => truth.to_string(),
-        Value::Number(number) => digits(number),
+        Value::Number(number) => format_number(number),
         Value::String(text) => text.clone(),
-        Value::Array(list) => format!("[{}]", list.iter().map(plain).collect::<Vec<_>>().join(" ")),
+        Value::Array(list) => format!("[{}]", list.iter().map(format_v).collect::<Vec<_>>().join(" ")),
         Value::Object(map) => {
             let mut pairs: Vec<(&String, &Value)> = map.iter().collect();
             pairs.sort_by_key(|(key, _)| *key);
             let pairs: Vec<String> =
-                pairs.into_iter().map(|(key, value)| format!("{key}:{}", plain(value))).collect();
+                pairs.into_iter().map(|(key, value)| format!("{key}:{}", format_v(value))).collect();
             format!("map[{}]", pairs.join(" "))
         }
     }
 }
 
-/// As `%#v` prints a decoded value.
-pub fn detailed(value: &Value) -> String {
+/// Formats a decoded value like `%#v`.
+pub fn format_sharp_v(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".to_owned(),
-        Value::String(text) => quoted(text),
+        Value::String(text) => go_quote(text),
         Value::Array(list) => {
-            format!("[]interface {{}}{{{}}}", list.iter().map(detailed).collect::<Vec<_>>().join(", "))
+            format!("[]interface {{}}{{{}}}", list.iter().map(format_sharp_v).collect::<Vec<_>>().join(", "))
         }
         Value::Object(map) => {
             let mut pairs: Vec<(&String, &Value)> = map.iter().collect();
             pairs.sort_by_key(|(key, _)| *key);
             let pairs: Vec<String> = pairs
                 .into_iter()
-                .map(|(key, value)| format!("{}:{}", quoted(key), detailed(value)))
+                .map(|(key, value)| format!("{}:{}", go_quote(key), format_sharp_v(value)))
                 .collect();
             format!("map[string]interface {{}}{{{}}}", pairs.join(", "))
         }
-        scalar => plain(scalar),
+        scalar => format_v(scalar),
     }
 }
 
-/// The type of a decoded value, as `%T` prints it.
-pub fn type_of(value: &Value) -> &'static str {
+/// The type of a decoded value, like `%T`.
+pub fn format_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "%!s(<nil>)",
         Value::Bool(_) => "bool",
@@ -56,8 +56,8 @@ pub fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// A number as `%v` prints it: floats switch to exponents early.
-fn digits(number: &Number) -> String {
+/// Formats a number like `%v`: floats switch to exponents early.
+fn format_number(number: &Number) -> String {
     match number.as_f64().filter(|_| number.is_f64()) {
         None => number.to_string(),
         Some(float) => {

@@ -1,24 +1,24 @@
-//! JSON as the real server reads it: same verdicts, same words about what is wrong.
+//! Parses JSON with kube-apiserver's error texts.
 //!
-//! `serde_json` does the parsing; only when it refuses is the text read once more to say why in the server's words.
+//! `serde_json` parses; only if it fails is the text scanned again to produce Go's error.
 
 use std::{collections::HashSet, fmt};
 
 use serde::de::{self, DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-use crate::failure::quoted;
+use crate::status_error::go_quote;
 
-/// Deepest nesting of anything that is stored; `serde_json` reads back up to 127.
+/// Maximum depth of stored objects; `serde_json` parses up to 127.
 pub const MAX_DEPTH: usize = 120;
 
-/// Parses; the error is the real server's text.
+/// Parses; the error is kube-apiserver's text.
 pub fn parse(bytes: &[u8]) -> Result<Value, String> {
     match serde_json::from_slice(bytes) {
         Ok(value) => Ok(value),
-        Err(error) => match complaint(bytes) {
+        Err(error) => match syntax_error(bytes) {
             Some(text) => Err(text),
-            // Bytes that are no UTF-8 are replaced by the real server, not refused.
+            // kube-apiserver replaces invalid UTF-8 instead of rejecting it.
             None => {
                 serde_json::from_str(&String::from_utf8_lossy(bytes)).map_err(|_second| error.to_string())
             }
@@ -26,47 +26,47 @@ pub fn parse(bytes: &[u8]) -> Result<Value, String> {
     }
 }
 
-/// Keys that are given twice, as strict field validation reports them: `duplicate field "spec.a"`.
+/// Duplicate keys, as strict field validation reports them: `duplicate field "spec.a"`.
 pub fn duplicate_fields(bytes: &[u8]) -> Vec<String> {
     let mut faults = Vec::new();
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let seed = Fields { path: String::new(), faults: &mut faults, known: None };
-    // A text that does not parse is refused elsewhere.
+    let seed = KeyChecker { path: String::new(), errors: &mut faults, known_keys: None };
+    // Unparsable text is rejected elsewhere.
     let _whole = seed.deserialize(&mut reader);
     faults
 }
 
-/// What strict field validation says about a JSON patch itself.
-pub fn json_patch_faults(bytes: &[u8]) -> Vec<String> {
+/// Errors of strict field validation about a JSON patch itself.
+pub fn json_patch_strict_errors(bytes: &[u8]) -> Vec<String> {
     let mut faults = Vec::new();
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let known: &[&str] = &["op", "path", "from", "value"];
-    let seed = Fields { path: String::new(), faults: &mut faults, known: Some(known) };
+    let seed = KeyChecker { path: String::new(), errors: &mut faults, known_keys: Some(known) };
     let _whole = seed.deserialize(&mut reader);
     faults.into_iter().map(|fault| format!("json patch {fault}")).collect()
 }
 
-/// A patch as texts about strategic merges show it.
-pub fn shown_patch(bytes: &[u8]) -> String {
-    parse(bytes).map_or_else(|text| text, |patch| super::words::plain(&patch))
+/// A patch as strategic merge errors show it.
+pub fn format_patch(bytes: &[u8]) -> String {
+    parse(bytes).map_or_else(|text| text, |patch| super::go_fmt::format_v(&patch))
 }
 
-/// Walks a document and collects faults of its keys. `known`: the keys that items of a top-level list may have.
-struct Fields<'a> {
+/// Walks a document and collects errors about its keys. `known`: the allowed keys of items of a top-level list.
+struct KeyChecker<'a> {
     path: String,
-    faults: &'a mut Vec<String>,
-    known: Option<&'static [&'static str]>,
+    errors: &'a mut Vec<String>,
+    known_keys: Option<&'static [&'static str]>,
 }
 
-impl Fields<'_> {
-    fn under(&mut self, path: String) -> Fields<'_> {
-        // Only the items themselves have known keys, not what is inside them.
-        let known = self.known.filter(|_| self.path.is_empty());
-        Fields { path, faults: self.faults, known }
+impl KeyChecker<'_> {
+    fn under(&mut self, path: String) -> KeyChecker<'_> {
+        // Only the items themselves have known keys, not their children.
+        let known = self.known_keys.filter(|_| self.path.is_empty());
+        KeyChecker { path, errors: self.errors, known_keys: known }
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Fields<'_> {
+impl<'de> DeserializeSeed<'de> for KeyChecker<'_> {
     type Value = ();
 
     fn deserialize<D: de::Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
@@ -74,7 +74,7 @@ impl<'de> DeserializeSeed<'de> for Fields<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Fields<'_> {
+impl<'de> Visitor<'de> for KeyChecker<'_> {
     type Value = ();
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -120,10 +120,10 @@ impl<'de> Visitor<'de> for Fields<'_> {
         let mut seen = HashSet::new();
         while let Some(key) = entries.next_key::<String>()? {
             let path = if self.path.is_empty() { key.clone() } else { format!("{}.{key}", self.path) };
-            if self.known.is_some_and(|known| !self.path.is_empty() && !known.contains(&key.as_str())) {
-                self.faults.push(format!("unknown field {}", quoted(&path)));
+            if self.known_keys.is_some_and(|known| !self.path.is_empty() && !known.contains(&key.as_str())) {
+                self.errors.push(format!("unknown field {}", go_quote(&path)));
             } else if !seen.insert(key) {
-                self.faults.push(format!("duplicate field {}", quoted(&path)));
+                self.errors.push(format!("duplicate field {}", go_quote(&path)));
             }
             entries.next_value_seed(self.under(path))?;
         }
@@ -131,9 +131,9 @@ impl<'de> Visitor<'de> for Fields<'_> {
     }
 }
 
-/// Where a scan stands.
+/// State of a scan.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum At {
+enum SyntaxState {
     Value,
     ValueOrEnd,
     Key,
@@ -144,99 +144,102 @@ enum At {
     Top,
 }
 
-/// The first syntax error in the server's words, if there is one.
-fn complaint(bytes: &[u8]) -> Option<String> {
-    let mut scan = Scan { bytes, next: 0, stack: Vec::new() };
+/// The first syntax error with kube-apiserver's text.
+fn syntax_error(bytes: &[u8]) -> Option<String> {
+    let mut scan = SyntaxScanner { bytes, position: 0, stack: Vec::new() };
     scan.document().err()
 }
 
-struct Scan<'a> {
+struct SyntaxScanner<'a> {
     bytes: &'a [u8],
-    next: usize,
+    position: usize,
     /// `true` for an object, `false` for a list.
     stack: Vec<bool>,
 }
 
-impl Scan<'_> {
+impl SyntaxScanner<'_> {
     fn peek(&self) -> Option<u8> {
-        self.bytes.get(self.next).copied()
+        self.bytes.get(self.position).copied()
     }
 
-    fn take(&mut self) -> Result<u8, String> {
+    fn next_byte(&mut self) -> Result<u8, String> {
         let byte = self.peek().ok_or_else(|| "unexpected end of JSON input".to_owned())?;
-        self.next += 1;
+        self.position += 1;
         Ok(byte)
     }
 
     fn document(&mut self) -> Result<(), String> {
-        let mut at = At::Value;
+        let mut at = SyntaxState::Value;
         loop {
             while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
-                self.next += 1;
+                self.position += 1;
             }
-            if at == At::Top && self.peek().is_none() {
+            if at == SyntaxState::Top && self.peek().is_none() {
                 return Ok(());
             }
             at = self.step(at)?;
         }
     }
 
-    fn step(&mut self, at: At) -> Result<At, String> {
-        let byte = self.take()?;
+    fn step(&mut self, at: SyntaxState) -> Result<SyntaxState, String> {
+        let byte = self.next_byte()?;
         match (at, byte) {
-            (At::ValueOrEnd | At::AfterItem, b']') | (At::KeyOrEnd | At::AfterPair, b'}') => {
+            (SyntaxState::ValueOrEnd | SyntaxState::AfterItem, b']')
+            | (SyntaxState::KeyOrEnd | SyntaxState::AfterPair, b'}') => {
                 self.stack.pop();
-                Ok(self.after())
+                Ok(self.state_after_value())
             }
-            (At::Value | At::ValueOrEnd, _) => self.value(byte),
-            (At::Key | At::KeyOrEnd, b'"') => self.string().map(|()| At::AfterKey),
-            (At::Key | At::KeyOrEnd, _) => Err(wrong(byte, "looking for beginning of object key string")),
-            (At::AfterKey, b':') | (At::AfterItem, b',') => Ok(At::Value),
-            (At::AfterPair, b',') => Ok(At::Key),
-            (At::AfterKey, _) => Err(wrong(byte, "after object key")),
-            (At::AfterPair, _) => Err(wrong(byte, "after object key:value pair")),
-            (At::AfterItem, _) => Err(wrong(byte, "after array element")),
-            (At::Top, _) => Err(wrong(byte, "after top-level value")),
+            (SyntaxState::Value | SyntaxState::ValueOrEnd, _) => self.value(byte),
+            (SyntaxState::Key | SyntaxState::KeyOrEnd, b'"') => self.string().map(|()| SyntaxState::AfterKey),
+            (SyntaxState::Key | SyntaxState::KeyOrEnd, _) => {
+                Err(invalid_character(byte, "looking for beginning of object key string"))
+            }
+            (SyntaxState::AfterKey, b':') | (SyntaxState::AfterItem, b',') => Ok(SyntaxState::Value),
+            (SyntaxState::AfterPair, b',') => Ok(SyntaxState::Key),
+            (SyntaxState::AfterKey, _) => Err(invalid_character(byte, "after object key")),
+            (SyntaxState::AfterPair, _) => Err(invalid_character(byte, "after object key:value pair")),
+            (SyntaxState::AfterItem, _) => Err(invalid_character(byte, "after array element")),
+            (SyntaxState::Top, _) => Err(invalid_character(byte, "after top-level value")),
         }
     }
 
-    fn after(&self) -> At {
+    fn state_after_value(&self) -> SyntaxState {
         match self.stack.last() {
-            None => At::Top,
-            Some(true) => At::AfterPair,
-            Some(false) => At::AfterItem,
+            None => SyntaxState::Top,
+            Some(true) => SyntaxState::AfterPair,
+            Some(false) => SyntaxState::AfterItem,
         }
     }
 
-    fn value(&mut self, byte: u8) -> Result<At, String> {
+    fn value(&mut self, byte: u8) -> Result<SyntaxState, String> {
         match byte {
             b'{' | b'[' => {
                 self.stack.push(byte == b'{');
                 if self.stack.len() > 10_000 {
-                    return Err(wrong(byte, "exceeded max depth"));
+                    return Err(invalid_character(byte, "exceeded max depth"));
                 }
-                return Ok(if byte == b'{' { At::KeyOrEnd } else { At::ValueOrEnd });
+                return Ok(if byte == b'{' { SyntaxState::KeyOrEnd } else { SyntaxState::ValueOrEnd });
             }
             b'"' => self.string()?,
             b'-' => {
-                let digit = self.take()?;
+                let digit = self.next_byte()?;
                 self.number(digit, "in numeric literal")?;
             }
             b'0'..=b'9' => self.number(byte, "looking for beginning of value")?,
-            b't' => self.word("true")?,
-            b'f' => self.word("false")?,
-            b'n' => self.word("null")?,
-            other => return Err(wrong(other, "looking for beginning of value")),
+            b't' => self.literal("true")?,
+            b'f' => self.literal("false")?,
+            b'n' => self.literal("null")?,
+            other => return Err(invalid_character(other, "looking for beginning of value")),
         }
-        Ok(self.after())
+        Ok(self.state_after_value())
     }
 
-    fn word(&mut self, word: &str) -> Result<(), String> {
+    fn literal(&mut self, word: &str) -> Result<(), String> {
         for letter in word.bytes().skip(1) {
-            let byte = self.take()?;
+            let byte = self.next_byte()?;
             if byte != letter {
                 let expected = char::from(letter);
-                return Err(wrong(byte, &format!("in literal {word} (expecting '{expected}')")));
+                return Err(invalid_character(byte, &format!("in literal {word} (expecting '{expected}')")));
             }
         }
         Ok(())
@@ -244,7 +247,7 @@ impl Scan<'_> {
 
     fn digits(&mut self) {
         while matches!(self.peek(), Some(b'0'..=b'9')) {
-            self.next += 1;
+            self.position += 1;
         }
     }
 
@@ -252,23 +255,23 @@ impl Scan<'_> {
         match first {
             b'0' => {}
             b'1'..=b'9' => self.digits(),
-            other => return Err(wrong(other, otherwise)),
+            other => return Err(invalid_character(other, otherwise)),
         }
         if self.peek() == Some(b'.') {
-            self.next += 1;
-            match self.take()? {
+            self.position += 1;
+            match self.next_byte()? {
                 b'0'..=b'9' => self.digits(),
-                other => return Err(wrong(other, "after decimal point in numeric literal")),
+                other => return Err(invalid_character(other, "after decimal point in numeric literal")),
             }
         }
         if matches!(self.peek(), Some(b'e' | b'E')) {
-            self.next += 1;
+            self.position += 1;
             if matches!(self.peek(), Some(b'+' | b'-')) {
-                self.next += 1;
+                self.position += 1;
             }
-            match self.take()? {
+            match self.next_byte()? {
                 b'0'..=b'9' => self.digits(),
-                other => return Err(wrong(other, "in exponent of numeric literal")),
+                other => return Err(invalid_character(other, "in exponent of numeric literal")),
             }
         }
         Ok(())
@@ -276,32 +279,32 @@ impl Scan<'_> {
 
     fn string(&mut self) -> Result<(), String> {
         loop {
-            match self.take()? {
+            match self.next_byte()? {
                 b'"' => return Ok(()),
                 b'\\' => self.escape()?,
-                control if control < 0x20 => return Err(wrong(control, "in string literal")),
+                control if control < 0x20 => return Err(invalid_character(control, "in string literal")),
                 _ => {}
             }
         }
     }
 
     fn escape(&mut self) -> Result<(), String> {
-        match self.take()? {
+        match self.next_byte()? {
             b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"' => Ok(()),
-            b'u' => (0..4).try_for_each(|_| match self.take()? {
+            b'u' => (0..4).try_for_each(|_| match self.next_byte()? {
                 digit if digit.is_ascii_hexdigit() => Ok(()),
-                other => Err(wrong(other, "in \\u hexadecimal character escape")),
+                other => Err(invalid_character(other, "in \\u hexadecimal character escape")),
             }),
-            other => Err(wrong(other, "in string escape code")),
+            other => Err(invalid_character(other, "in string escape code")),
         }
     }
 }
 
-fn wrong(byte: u8, place: &str) -> String {
+fn invalid_character(byte: u8, place: &str) -> String {
     let letter = match byte {
         b'\'' => r"\'".to_owned(),
         b'"' => "\"".to_owned(),
-        _ => quoted(&char::from(byte).to_string()).trim_matches('"').to_owned(),
+        _ => go_quote(&char::from(byte).to_string()).trim_matches('"').to_owned(),
     };
     format!("invalid character '{letter}' {place}")
 }
@@ -347,7 +350,7 @@ mod tests {
         assert_eq!(duplicate_fields(text), [r#"duplicate field "a""#, r#"duplicate field "b.c[0].d""#]);
         let patch = br#"[{"op":"add","op":"add","path":"/a","value":{"x":1,"x":2},"extra":1}]"#;
         assert_eq!(
-            json_patch_faults(patch),
+            json_patch_strict_errors(patch),
             [
                 r#"json patch duplicate field "[0].op""#,
                 r#"json patch duplicate field "[0].value.x""#,

@@ -1,45 +1,48 @@
-//! JSON patch (RFC 6902) with the habits of the real server: `replace` of a key that is missing adds it, negative
-//! indices count from the end, a missing `value` is null, and why an operation fails is not told.
+//! JSON patch (RFC 6902) with kube-apiserver's deviations: `replace` of a missing key adds it, negative indices count
+//! from the end, a missing `value` is null, and errors do not say why an operation failed.
 
 use serde_json::{Map, Value};
 
-use super::syntax;
+use super::go_json;
 use crate::{
-    failure::{Answer, Details, Failure},
     object::{depth, type_name},
+    status_error::{ApiResult, StatusDetails, StatusError},
 };
 
-const MOST_OPERATIONS: usize = 10_000;
-/// Bytes that `copy` may add in one patch.
-const MOST_COPIED: usize = 3 * 1024 * 1024;
+const MAX_OPERATIONS: usize = 10_000;
+/// Maximum number of bytes that `copy` may add in one patch.
+const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
 
-/// An operation does not apply.
-struct Refused;
+/// An operation cannot be applied.
+struct OperationFailed;
 
-/// The object after a JSON patch.
-pub fn json_patch(object: &Value, patch: &[u8]) -> Answer<Value> {
-    let operations =
-        decode(patch).map_err(|text| Failure::bad_request(format!("error decoding patch: {text}")))?;
-    if operations.len() > MOST_OPERATIONS {
+/// Applies a JSON patch.
+pub fn json_patch(object: &Value, patch: &[u8]) -> ApiResult<Value> {
+    let operations = decode_operations(patch)
+        .map_err(|text| StatusError::bad_request(format!("error decoding patch: {text}")))?;
+    if operations.len() > MAX_OPERATIONS {
         let text = format!(
-            "Request entity too large: The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {}",
+            "Request entity too large: The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
             operations.len()
         );
-        return Err(Failure::new(413, "RequestEntityTooLarge", text, None));
+        return Err(StatusError::new(413, "RequestEntityTooLarge", text, None));
     }
-    let mut run = Run { root: object.clone(), copied: 0 };
-    operations.iter().try_for_each(|operation| run.step(operation)).map_err(|Refused| unprocessable())?;
+    let mut run = PatchRun { root: object.clone(), copied: 0 };
+    operations
+        .iter()
+        .try_for_each(|operation| run.apply_operation(operation))
+        .map_err(|OperationFailed| unprocessable())?;
     Ok(run.root)
 }
 
-/// The server's answer to a patch that is well-formed but does not apply.
-pub(super) fn unprocessable() -> Failure {
+/// The error of a well-formed patch that cannot be applied.
+pub(super) fn unprocessable() -> StatusError {
     let text = "the server rejected our request due to an error in our request";
-    Failure::new(422, "Invalid", text, Some(Details::default()))
+    StatusError::new(422, "Invalid", text, Some(StatusDetails::default()))
 }
 
-fn decode(patch: &[u8]) -> Result<Vec<Map<String, Value>>, String> {
-    let list = match syntax::parse(patch)? {
+fn decode_operations(patch: &[u8]) -> Result<Vec<Map<String, Value>>, String> {
+    let list = match go_json::parse(patch)? {
         Value::Array(list) => list,
         Value::Null => return Ok(Vec::new()),
         other => {
@@ -49,10 +52,10 @@ fn decode(patch: &[u8]) -> Result<Vec<Map<String, Value>>, String> {
             ));
         }
     };
-    list.into_iter().map(operation).collect()
+    list.into_iter().map(decode_operation).collect()
 }
 
-fn operation(item: Value) -> Result<Map<String, Value>, String> {
+fn decode_operation(item: Value) -> Result<Map<String, Value>, String> {
     let fields = match item {
         Value::Object(fields) => fields,
         Value::Null => return Ok(Map::new()),
@@ -72,142 +75,150 @@ fn operation(item: Value) -> Result<Map<String, Value>, String> {
     Ok(fields)
 }
 
-struct Run {
+struct PatchRun {
     root: Value,
     copied: usize,
 }
 
-impl Run {
-    fn step(&mut self, operation: &Map<String, Value>) -> Result<(), Refused> {
+impl PatchRun {
+    fn apply_operation(&mut self, operation: &Map<String, Value>) -> Result<(), OperationFailed> {
         let text = |key: &str| operation.get(key).and_then(Value::as_str);
-        let path = text("path").ok_or(Refused)?;
+        let path = text("path").ok_or(OperationFailed)?;
         let value = operation.get("value").unwrap_or(&Value::Null);
         match text("op").unwrap_or_default() {
             "add" => self.add(path, value.clone()),
             "remove" => self.remove(path).map(drop),
             "replace" => self.replace(path, value.clone()),
             "move" => {
-                let moved = self.remove(text("from").ok_or(Refused)?)?;
+                let moved = self.remove(text("from").ok_or(OperationFailed)?)?;
                 self.add(path, moved)
             }
             "test" => self.test(path, value),
-            "copy" => self.copy(text("from").ok_or(Refused)?, path),
-            _ => Err(Refused),
+            "copy" => self.copy(text("from").ok_or(OperationFailed)?, path),
+            _ => Err(OperationFailed),
         }
     }
 
-    /// What holds the last step of a path, and that step.
-    fn find(&mut self, path: &str) -> Result<(&mut Value, String), Refused> {
-        let mut steps = path.split('/').skip(1).map(unescaped).peekable();
+    /// The parent of the last path segment, and that segment.
+    fn find_parent(&mut self, path: &str) -> Result<(&mut Value, String), OperationFailed> {
+        let mut steps = path.split('/').skip(1).map(unescape_pointer).peekable();
         let mut place = &mut self.root;
         loop {
-            let step = steps.next().ok_or(Refused)?;
+            let step = steps.next().ok_or(OperationFailed)?;
             if steps.peek().is_none() {
-                return if place.is_object() || place.is_array() { Ok((place, step)) } else { Err(Refused) };
+                return if place.is_object() || place.is_array() {
+                    Ok((place, step))
+                } else {
+                    Err(OperationFailed)
+                };
             }
             place = match place {
                 Value::Object(map) => map.get_mut(&step),
                 Value::Array(list) => {
-                    let index = index(&step, list.len())?;
+                    let index = parse_index(&step, list.len())?;
                     list.get_mut(index)
                 }
                 _ => None,
             }
-            .ok_or(Refused)?;
+            .ok_or(OperationFailed)?;
         }
     }
 
-    fn get(&mut self, path: &str) -> Result<&Value, Refused> {
-        match self.find(path)? {
+    fn get(&mut self, path: &str) -> Result<&Value, OperationFailed> {
+        match self.find_parent(path)? {
             (Value::Object(map), key) => Ok(map.get(&key).unwrap_or(&Value::Null)),
             (Value::Array(list), key) => {
-                let index = index(&key, list.len())?;
-                list.get(index).ok_or(Refused)
+                let index = parse_index(&key, list.len())?;
+                list.get(index).ok_or(OperationFailed)
             }
-            _ => Err(Refused),
+            _ => Err(OperationFailed),
         }
     }
 
-    fn add(&mut self, path: &str, value: Value) -> Result<(), Refused> {
-        fits(path, &value)?;
-        match self.find(path)? {
+    fn add(&mut self, path: &str, value: Value) -> Result<(), OperationFailed> {
+        check_depth(path, &value)?;
+        match self.find_parent(path)? {
             (Value::Object(map), key) => {
                 map.insert(key, value);
             }
             (Value::Array(list), key) if key == "-" => list.push(value),
             (Value::Array(list), key) => {
-                let index = index(&key, list.len() + 1)?;
+                let index = parse_index(&key, list.len() + 1)?;
                 list.insert(index, value);
             }
-            _ => return Err(Refused),
+            _ => return Err(OperationFailed),
         }
         Ok(())
     }
 
-    fn remove(&mut self, path: &str) -> Result<Value, Refused> {
-        match self.find(path)? {
-            (Value::Object(map), key) => map.shift_remove(&key).ok_or(Refused),
+    fn remove(&mut self, path: &str) -> Result<Value, OperationFailed> {
+        match self.find_parent(path)? {
+            (Value::Object(map), key) => map.shift_remove(&key).ok_or(OperationFailed),
             (Value::Array(list), key) => {
-                let index = index(&key, list.len())?;
+                let index = parse_index(&key, list.len())?;
                 Ok(list.remove(index))
             }
-            _ => Err(Refused),
+            _ => Err(OperationFailed),
         }
     }
 
-    fn replace(&mut self, path: &str, value: Value) -> Result<(), Refused> {
+    fn replace(&mut self, path: &str, value: Value) -> Result<(), OperationFailed> {
         if path.is_empty() {
             if !value.is_object() && !value.is_array() {
-                return Err(Refused);
+                return Err(OperationFailed);
             }
             self.root = value;
             return Ok(());
         }
-        fits(path, &value)?;
-        match self.find(path)? {
+        check_depth(path, &value)?;
+        match self.find_parent(path)? {
             (Value::Object(map), key) => {
                 map.insert(key, value);
             }
             (Value::Array(list), key) => {
-                let index = index(&key, list.len())?;
-                *list.get_mut(index).ok_or(Refused)? = value;
+                let index = parse_index(&key, list.len())?;
+                *list.get_mut(index).ok_or(OperationFailed)? = value;
             }
-            _ => return Err(Refused),
+            _ => return Err(OperationFailed),
         }
         Ok(())
     }
 
-    fn test(&mut self, path: &str, value: &Value) -> Result<(), Refused> {
+    fn test(&mut self, path: &str, value: &Value) -> Result<(), OperationFailed> {
         let equal = if path.is_empty() { &self.root == value } else { self.get(path)? == value };
-        if equal { Ok(()) } else { Err(Refused) }
+        if equal { Ok(()) } else { Err(OperationFailed) }
     }
 
-    fn copy(&mut self, from: &str, path: &str) -> Result<(), Refused> {
+    fn copy(&mut self, from: &str, path: &str) -> Result<(), OperationFailed> {
         let value = self.get(from)?.clone();
         self.copied += serde_json::to_vec(&value).map_or(0, |bytes| bytes.len());
-        if self.copied > MOST_COPIED {
-            return Err(Refused);
+        if self.copied > MAX_COPIED_BYTES {
+            return Err(OperationFailed);
         }
         self.add(path, value)
     }
 }
 
-/// A patch must not build what cannot be read back.
-fn fits(path: &str, value: &Value) -> Result<(), Refused> {
+/// A patch must not build an object that is too deep to be parsed.
+fn check_depth(path: &str, value: &Value) -> Result<(), OperationFailed> {
     let steps = path.split('/').count();
-    if steps + depth(value) > syntax::MAX_DEPTH { Err(Refused) } else { Ok(()) }
+    if steps + depth(value) > go_json::MAX_DEPTH { Err(OperationFailed) } else { Ok(()) }
 }
 
-fn unescaped(step: &str) -> String {
+fn unescape_pointer(step: &str) -> String {
     step.replace("~1", "/").replace("~0", "~")
 }
 
-/// An index below `length`; negative ones count from the end.
-fn index(text: &str, length: usize) -> Result<usize, Refused> {
-    let number: i64 = text.parse().map_err(|_| Refused)?;
-    let length = i64::try_from(length).map_err(|_| Refused)?;
+/// Parses an index below `length`; negative ones count from the end.
+fn parse_index(text: &str, length: usize) -> Result<usize, OperationFailed> {
+    let number: i64 = text.parse().map_err(|_| OperationFailed)?;
+    let length = i64::try_from(length).map_err(|_| OperationFailed)?;
     let number = if number < 0 { number + length } else { number };
-    if (0..length).contains(&number) { usize::try_from(number).map_err(|_| Refused) } else { Err(Refused) }
+    if (0..length).contains(&number) {
+        usize::try_from(number).map_err(|_| OperationFailed)
+    } else {
+        Err(OperationFailed)
+    }
 }
 
 #[cfg(test)]
@@ -218,7 +229,7 @@ mod tests {
 
     use super::*;
 
-    fn patched(object: &Value, patch: &Value) -> Answer<Value> {
+    fn patched(object: &Value, patch: &Value) -> ApiResult<Value> {
         json_patch(object, patch.to_string().as_bytes())
     }
 

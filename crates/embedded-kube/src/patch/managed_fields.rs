@@ -1,50 +1,50 @@
-//! Who owns which fields: `metadata.managedFields`, read and written.
+//! `metadata.managedFields`: decoding, encoding and ownership transfer.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::{Writer, fields::Set, typed::Changes};
-use crate::{clock, failure::quoted};
+use super::{WriteContext, field_set::FieldSet, typed::FieldChanges};
+use crate::{clock, status_error::go_quote};
 
-/// Managers that only update, and are kept apart, are at most this many.
-const MOST_UPDATERS: usize = 10;
-const OLD_UPDATERS: &str = "ancient-changes";
+/// Maximum number of entries with operation `Update`; older ones are merged.
+const MAX_UPDATE_MANAGERS: usize = 10;
+const ANCIENT_MANAGER: &str = "ancient-changes";
 
 /// One entry of `managedFields`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Owner {
+pub struct ManagedFieldsEntry {
     /// Name.
     pub manager: String,
-    /// Applies, rather than updates.
-    pub applies: bool,
-    /// Version in which the fields are named.
+    /// Whether the operation is `Apply` rather than `Update`.
+    pub is_apply: bool,
+    /// API version of the field paths.
     pub api_version: String,
-    /// Subresource through which it writes; empty for none.
+    /// Subresource of the writes; empty for none.
     pub subresource: String,
-    /// When it last changed something, as written.
+    /// Time of the last change, as encoded.
     pub time: Option<String>,
-    /// What it owns.
-    pub set: Set,
+    /// Owned fields.
+    pub fields: FieldSet,
 }
 
-impl Owner {
-    /// A manager that owns nothing yet.
-    pub fn new(writer: &Writer<'_>, manager: &str, applies: bool) -> Self {
+impl ManagedFieldsEntry {
+    /// An entry that owns nothing yet.
+    pub fn new(writer: &WriteContext<'_>, manager: &str, is_apply: bool) -> Self {
         let manager = if manager.is_empty() { "unknown" } else { manager };
         Self {
             manager: manager.to_owned(),
-            applies,
+            is_apply,
             api_version: writer.api_version.to_owned(),
             subresource: writer.subresource.to_owned(),
             time: None,
-            set: Set::default(),
+            fields: FieldSet::default(),
         }
     }
 
-    /// What tells owners apart. Those who apply are the same in every version.
-    pub fn id(&self) -> String {
+    /// Identity of the manager. Apply entries are the same in every version.
+    pub fn identifier(&self) -> String {
         let mut id = Map::new();
         let mut put = |key: &str, value: &str| {
             if !value.is_empty() {
@@ -53,7 +53,7 @@ impl Owner {
         };
         put("manager", &self.manager);
         put("operation", self.operation());
-        if !self.applies {
+        if !self.is_apply {
             put("apiVersion", &self.api_version);
         }
         put("subresource", &self.subresource);
@@ -61,22 +61,22 @@ impl Owner {
     }
 
     fn operation(&self) -> &'static str {
-        if self.applies { "Apply" } else { "Update" }
+        if self.is_apply { "Apply" } else { "Update" }
     }
 
-    /// As conflicts name it.
-    pub fn shown(&self) -> String {
-        let mut text = quoted(&self.manager);
+    /// Name in conflict messages.
+    pub fn display_name(&self) -> String {
+        let mut text = go_quote(&self.manager);
         if !self.subresource.is_empty() {
-            text = format!("{text} with subresource {}", quoted(&self.subresource));
+            text = format!("{text} with subresource {}", go_quote(&self.subresource));
         }
-        if !self.applies {
+        if !self.is_apply {
             text = format!("{text} using {}", self.api_version);
         }
         text
     }
 
-    fn seconds(&self) -> i64 {
+    fn time_seconds(&self) -> i64 {
         let time = self.time.as_ref().and_then(|time| time.parse::<Timestamp>().ok());
         time.map_or(0, Timestamp::as_second)
     }
@@ -90,7 +90,7 @@ impl Owner {
             entry.insert("time".to_owned(), time.clone().into());
         }
         entry.insert("fieldsType".to_owned(), "FieldsV1".into());
-        entry.insert("fieldsV1".to_owned(), self.set.encode());
+        entry.insert("fieldsV1".to_owned(), self.fields.encode());
         if !self.subresource.is_empty() {
             entry.insert("subresource".to_owned(), self.subresource.clone().into());
         }
@@ -115,96 +115,99 @@ impl Owner {
             "FieldsV1" => {}
             "" => return Err(format!("missing fieldsType in managed fields entry {index}")),
             other => {
-                return Err(format!("invalid fieldsType {} in managed fields entry {index}", quoted(other)));
+                return Err(format!(
+                    "invalid fieldsType {} in managed fields entry {index}",
+                    go_quote(other)
+                ));
             }
         }
         Ok(Self {
             manager: text("manager"),
-            applies,
+            is_apply: applies,
             api_version,
             subresource: text("subresource"),
             time: entry.get("time").and_then(Value::as_str).map(str::to_owned),
-            set: Set::decode(entry.get("fieldsV1").unwrap_or(&Value::Null))?,
+            fields: FieldSet::decode(entry.get("fieldsV1").unwrap_or(&Value::Null))?,
         })
     }
 }
 
-/// A field that somebody else owns.
+/// A field that another manager owns.
 #[derive(Debug, Clone)]
 pub struct Conflict {
-    /// Orders conflicts by who they are with.
+    /// Sorts conflicts by manager.
     pub id: String,
-    /// Who, as shown.
-    pub with: String,
-    /// Which field.
+    /// Name of the manager.
+    pub manager: String,
+    /// Path of the field.
     pub field: String,
-    /// The field alone, as a set.
-    pub set: Set,
+    /// The field as a set.
+    pub fields: FieldSet,
 }
 
-/// All owners of an object, by what tells them apart.
+/// All entries of an object by identity.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Owners(BTreeMap<String, Owner>);
+pub struct ManagedFields(BTreeMap<String, ManagedFieldsEntry>);
 
-impl Owners {
-    /// From `managedFields`; `None` and null are nobody.
+impl ManagedFields {
+    /// Decodes `managedFields`; `None` and null are empty.
     pub fn decode(entries: Option<&Value>) -> Result<Self, String> {
         let mut owners = Self::default();
         for (index, entry) in entries.and_then(Value::as_array).into_iter().flatten().enumerate() {
-            owners.put(Owner::decode(entry, index)?);
+            owners.insert(ManagedFieldsEntry::decode(entry, index)?);
         }
         Ok(owners)
     }
 
-    /// `managedFields`; `None` for nobody.
+    /// Encodes `managedFields`; `None` if empty.
     pub fn encode(&self) -> Option<Value> {
-        encode(self.0.values().collect())
+        encode_entries(self.0.values().collect())
     }
 
-    /// Nobody owns anything.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All of them.
-    pub fn into_iter(self) -> impl Iterator<Item = Owner> {
+    /// All entries.
+    pub fn into_iter(self) -> impl Iterator<Item = ManagedFieldsEntry> {
         self.0.into_values()
     }
 
-    /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = &Owner> {
+    /// All entries.
+    pub fn iter(&self) -> impl Iterator<Item = &ManagedFieldsEntry> {
         self.0.values()
     }
 
-    /// The entry of the same owner.
-    pub fn like(&self, owner: &Owner) -> Option<&Owner> {
-        self.0.get(&owner.id())
+    /// The entry of the same manager.
+    pub fn entry_of_same_manager(&self, owner: &ManagedFieldsEntry) -> Option<&ManagedFieldsEntry> {
+        self.0.get(&owner.identifier())
     }
 
-    /// Adds an owner, or puts it in the place of its former self.
-    pub fn put(&mut self, owner: Owner) {
-        self.0.insert(owner.id(), owner);
+    /// Inserts or replaces an entry.
+    pub fn insert(&mut self, owner: ManagedFieldsEntry) {
+        self.0.insert(owner.identifier(), owner);
     }
 
-    /// Changes every set; owners of nothing are forgotten.
-    pub fn change(&mut self, mut change: impl FnMut(&mut Set)) {
+    /// Updates every set; empty entries are removed.
+    pub fn update_each(&mut self, mut change: impl FnMut(&mut FieldSet)) {
         self.0.retain(|_, owner| {
-            change(&mut owner.set);
-            !owner.set.is_empty()
+            change(&mut owner.fields);
+            !owner.fields.is_empty()
         });
     }
 
-    /// Every field of every owner but `except`: changed ones pass to whoever changed them, removed ones are gone.
-    /// Without `force` nothing passes, and every field that should is a conflict.
-    pub fn yield_to(
+    /// Applies changes to every entry but `except`: changed fields are transferred to the writer, removed fields are
+    /// dropped. Without `force` nothing is transferred, and every affected field is a conflict.
+    pub fn transfer_ownership(
         &mut self,
-        changes: &Changes,
-        except: Option<&Owner>,
+        changes: &FieldChanges,
+        except: Option<&ManagedFieldsEntry>,
         force: bool,
     ) -> Result<(), Vec<Conflict>> {
-        let except = except.map(Owner::id);
+        let except = except.map(ManagedFieldsEntry::identifier);
         let mut written = changes.modified.clone();
-        written.add(changes.added.clone());
+        written.union_with(changes.added.clone());
         if !force {
             let conflicts = self.conflicts(&written, except.as_deref());
             if !conflicts.is_empty() {
@@ -213,39 +216,41 @@ impl Owners {
         }
         self.0.retain(|id, owner| {
             if except.as_ref() != Some(id) {
-                owner.set.subtract(&written);
-                owner.set.subtract(&changes.removed);
+                owner.fields.subtract(&written);
+                owner.fields.subtract(&changes.removed);
             }
-            !owner.set.is_empty()
+            !owner.fields.is_empty()
         });
         Ok(())
     }
 
-    fn conflicts(&self, written: &Set, except: Option<&str>) -> Vec<Conflict> {
+    fn conflicts(&self, written: &FieldSet, except: Option<&str>) -> Vec<Conflict> {
         let mut conflicts = Vec::new();
         for (id, owner) in self.0.iter().filter(|(id, _)| Some(id.as_str()) != except) {
-            let common = owner.set.common(written);
+            let common = owner.fields.intersection(written);
             for path in common.paths() {
                 conflicts.push(Conflict {
                     id: id.clone(),
-                    with: owner.shown(),
+                    manager: owner.display_name(),
                     field: path.iter().map(ToString::to_string).collect(),
-                    set: Set::of_path(&path),
+                    fields: FieldSet::from_path(&path),
                 });
             }
         }
         conflicts
     }
 
-    /// Joins the oldest updaters of each version, until there are not too many.
-    pub fn cap(&mut self) {
+    /// Merges the oldest `Update` entries of each version until the limit is met.
+    pub fn cap_update_managers(&mut self) {
         let mut updaters: Vec<String> =
-            self.0.iter().filter(|(_, owner)| !owner.applies).map(|(id, _)| id.clone()).collect();
+            self.0.iter().filter(|(_, owner)| !owner.is_apply).map(|(id, _)| id.clone()).collect();
         let mut count = updaters.len();
-        updaters.sort_by_cached_key(|id| (self.0.get(id).map_or(0, Owner::seconds), id.clone()));
+        updaters.sort_by_cached_key(|id| {
+            (self.0.get(id).map_or(0, ManagedFieldsEntry::time_seconds), id.clone())
+        });
         let mut first_of_version: BTreeMap<String, String> = BTreeMap::new();
         for id in updaters {
-            if count <= MOST_UPDATERS {
+            if count <= MAX_UPDATE_MANAGERS {
                 return;
             }
             let Some(version) = self.0.get(&id).map(|owner| owner.api_version.clone()) else { continue };
@@ -253,47 +258,50 @@ impl Owners {
                 first_of_version.insert(version, id);
                 continue;
             };
-            self.join(&first.clone(), &id, &version);
+            self.merge_entry(&first.clone(), &id, &version);
             count -= 1;
         }
     }
 
-    fn join(&mut self, first: &str, id: &str, version: &str) {
-        let bucket = Owner {
-            manager: OLD_UPDATERS.to_owned(),
-            applies: false,
+    fn merge_entry(&mut self, first: &str, id: &str, version: &str) {
+        let bucket = ManagedFieldsEntry {
+            manager: ANCIENT_MANAGER.to_owned(),
+            is_apply: false,
             api_version: version.to_owned(),
             subresource: String::new(),
             time: None,
-            set: Set::default(),
+            fields: FieldSet::default(),
         };
         let Some(joined) = self.0.remove(id) else { return };
-        let mut bucket = match self.0.remove(&bucket.id()) {
+        let mut bucket = match self.0.remove(&bucket.identifier()) {
             Some(bucket) => bucket,
-            None => Owner { set: self.0.remove(first).map(|owner| owner.set).unwrap_or_default(), ..bucket },
+            None => ManagedFieldsEntry {
+                fields: self.0.remove(first).map(|owner| owner.fields).unwrap_or_default(),
+                ..bucket
+            },
         };
-        bucket.set.add(joined.set);
-        // The later of both times.
+        bucket.fields.union_with(joined.fields);
+        // Keeps the later time.
         bucket.time = joined.time;
-        self.put(bucket);
+        self.insert(bucket);
     }
 }
 
-/// `managedFields`, in the real server's order; `None` for nobody.
-pub fn encode(mut owners: Vec<&Owner>) -> Option<Value> {
+/// Encodes `managedFields` in kube-apiserver's order; `None` if empty.
+pub fn encode_entries(mut owners: Vec<&ManagedFieldsEntry>) -> Option<Value> {
     owners.sort_by_cached_key(|owner| {
-        let Owner { manager, api_version, subresource, .. } = owner;
-        (!owner.applies, owner.seconds(), manager.clone(), api_version.clone(), subresource.clone())
+        let ManagedFieldsEntry { manager, api_version, subresource, .. } = owner;
+        (!owner.is_apply, owner.time_seconds(), manager.clone(), api_version.clone(), subresource.clone())
     });
-    (!owners.is_empty()).then(|| Value::Array(owners.into_iter().map(Owner::encode).collect()))
+    (!owners.is_empty()).then(|| Value::Array(owners.into_iter().map(ManagedFieldsEntry::encode).collect()))
 }
 
-/// The time of a write, as entries show it.
-pub fn stamp(writer: &Writer<'_>) -> String {
-    clock::seconds(writer.now)
+/// Time of a write, as encoded in entries.
+pub fn write_time(writer: &WriteContext<'_>) -> String {
+    clock::format_time(writer.now)
 }
 
-/// Whether a client asks to forget all owners: `[{}]`, and for built-in kinds `[]` too.
+/// Whether a client requests a reset of all entries: `[{}]`, for built-in kinds also `[]`.
 pub fn is_reset(entries: Option<&Value>, built_in: bool) -> bool {
     match entries.and_then(Value::as_array).map(Vec::as_slice) {
         Some([]) => built_in,

@@ -1,4 +1,4 @@
-//! Who owns what after a create, an update, or any patch but apply.
+//! Updates managed fields after a create, an update, or any patch but apply.
 
 mod scale;
 
@@ -7,23 +7,23 @@ use std::sync::OnceLock;
 use serde_json::Value;
 
 use super::{
-    Writer,
-    apply::write_owners,
-    fields::Set,
-    owners::{Owner, Owners, is_reset, stamp},
-    typed::{Faults, Type, check, compare, zero},
+    WriteContext,
+    apply::write_managed_fields,
+    field_set::FieldSet,
+    managed_fields::{ManagedFields, ManagedFieldsEntry, is_reset, write_time},
+    typed::{TypeErrors, TypeRef, compare, validate_typed, zero_object},
 };
 use crate::{
-    failure::Answer,
-    object::{MetaMut, at, text},
+    object::{MetaAccessorMut, get_path, str_at},
     shape::Shape,
+    status_error::ApiResult,
 };
 
-/// Fields that are nobody's.
-pub(super) fn never_owned() -> &'static Set {
-    static SET: OnceLock<Set> = OnceLock::new();
+/// Fields that are never owned.
+pub(super) fn unmanaged_fields() -> &'static FieldSet {
+    static SET: OnceLock<FieldSet> = OnceLock::new();
     SET.get_or_init(|| {
-        Set::of_paths(&[
+        FieldSet::from_paths(&[
             "apiVersion",
             "kind",
             "metadata",
@@ -40,18 +40,23 @@ pub(super) fn never_owned() -> &'static Set {
     })
 }
 
-/// Puts `managedFields` into `new`: what the writer changed since `old` (`None` on create) is now the writer's.
+/// Sets `managedFields` of `new`: the writer owns the fields that it changed since `old` (`None` on create).
 ///
-/// A client may edit the entries itself, or ask to forget them with `[]` or `[{}]`; through a subresource it may not.
-/// An object without owners gets none by an update. Where the object does not fit its shape, it has no owners.
-#[expect(clippy::unnecessary_wraps, reason = "a step of a write like any other, and those can fail")]
-pub fn track(old: Option<&Value>, new: &mut Value, shape: &Shape, writer: &Writer<'_>) -> Answer<()> {
+/// A client may edit the entries, or reset them with `[]` or `[{}]`, but not through a subresource. An update adds no
+/// entries to an object without any. An object that does not match its shape has no entries.
+#[expect(clippy::unnecessary_wraps, reason = "same signature as the other steps of a write")]
+pub fn update_managed_fields(
+    old: Option<&Value>,
+    new: &mut Value,
+    shape: &Shape,
+    writer: &WriteContext<'_>,
+) -> ApiResult<()> {
     let given = new.drop_meta("managedFields");
     if let (Some(old), "scale") = (old, writer.subresource) {
-        scale::track(old, new, writer);
+        scale::update_scale_managed_fields(old, new, writer);
         return Ok(());
     }
-    let mut owners = known_owners(old, given.as_ref(), shape, writer);
+    let mut owners = current_managed_fields(old, given.as_ref(), shape, writer);
     if owners.is_empty() && old.is_some() {
         return Ok(());
     }
@@ -59,58 +64,65 @@ pub fn track(old: Option<&Value>, new: &mut Value, shape: &Shape, writer: &Write
     let before = if let Some(old) = old {
         old
     } else {
-        let kind = if writer.kind.is_empty() { text(new, &["kind"]) } else { writer.kind };
-        empty = zero(shape, writer.api_version, kind);
+        let kind = if writer.kind.is_empty() { str_at(new, &["kind"]) } else { writer.kind };
+        empty = zero_object(shape, writer.api_version, kind);
         &empty
     };
-    if update(before, new, &mut owners, shape, writer).is_ok() {
-        owners.cap();
-        write_owners(new, &owners);
+    if transfer_changes(before, new, &mut owners, shape, writer).is_ok() {
+        owners.cap_update_managers();
+        write_managed_fields(new, &owners);
     }
     Ok(())
 }
 
-fn known_owners(old: Option<&Value>, given: Option<&Value>, shape: &Shape, writer: &Writer<'_>) -> Owners {
-    let of_old =
-        || Owners::decode(old.and_then(|old| at(old, &["metadata", "managedFields"]))).unwrap_or_default();
+fn current_managed_fields(
+    old: Option<&Value>,
+    given: Option<&Value>,
+    shape: &Shape,
+    writer: &WriteContext<'_>,
+) -> ManagedFields {
+    let of_old = || {
+        ManagedFields::decode(old.and_then(|old| get_path(old, &["metadata", "managedFields"])))
+            .unwrap_or_default()
+    };
     if !writer.subresource.is_empty() {
         return of_old();
     }
     if is_reset(given, matches!(shape, Shape::Shared(_))) {
-        return Owners::default();
+        return ManagedFields::default();
     }
-    // A client that does not know about owners must not lose them.
-    Owners::decode(given).ok().filter(|owners| !owners.is_empty()).unwrap_or_else(of_old)
+    // A client that is unaware of managed fields must not remove them.
+    ManagedFields::decode(given).ok().filter(|owners| !owners.is_empty()).unwrap_or_else(of_old)
 }
 
-/// Passes what changed between both objects to the writer.
-pub(super) fn update(
+/// Transfers the fields that differ between both objects to the writer.
+pub(super) fn transfer_changes(
     old: &Value,
     new: &Value,
-    owners: &mut Owners,
+    owners: &mut ManagedFields,
     shape: &Shape,
-    writer: &Writer<'_>,
-) -> Result<(), Faults> {
-    let kind = Type::of(shape);
-    let faults = check(new, kind, true);
+    writer: &WriteContext<'_>,
+) -> Result<(), TypeErrors> {
+    let kind = TypeRef::from_shape(shape);
+    let faults = validate_typed(new, kind, true);
     if !faults.is_empty() {
         return Err(faults);
     }
-    owners.change(|set| *set = std::mem::take(set).reconciled(kind));
-    let changes = compare(old, new, kind)?.without(&Set::of_paths(writer.reset));
-    // Without conflicts to report this cannot fail.
-    let _passed = owners.yield_to(&changes, None, true);
-    let mut owner = Owner::new(writer, writer.manager, false);
-    owner.set = changes.modified;
-    owner.set.add(changes.added);
-    owner.set.subtract(never_owned());
-    if owner.set.is_empty() {
+    owners.update_each(|set| *set = std::mem::take(set).reconcile_with_schema(kind));
+    let changes = compare(old, new, kind)?.without(&FieldSet::from_paths(writer.reset_fields));
+    // Forced, so there are no conflicts.
+    let _passed = owners.transfer_ownership(&changes, None, true);
+    let mut owner = ManagedFieldsEntry::new(writer, writer.manager, false);
+    owner.fields = changes.modified;
+    owner.fields.union_with(changes.added);
+    owner.fields.subtract(unmanaged_fields());
+    if owner.fields.is_empty() {
         return Ok(());
     }
-    if let Some(former) = owners.like(&owner) {
-        owner.set.add(former.set.clone());
+    if let Some(former) = owners.entry_of_same_manager(&owner) {
+        owner.fields.union_with(former.fields.clone());
     }
-    owner.time = Some(stamp(writer));
-    owners.put(owner);
+    owner.time = Some(write_time(writer));
+    owners.insert(owner);
     Ok(())
 }

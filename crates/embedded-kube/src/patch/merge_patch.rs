@@ -1,63 +1,63 @@
-//! JSON merge patch (RFC 7386), with the one difference of the real server: nulls inside a list that is new or takes the
-//! place of something that is no object are dropped too.
+//! JSON merge patch (RFC 7386), with kube-apiserver's deviation: nulls inside a list that is new or replaces a
+//! non-object are dropped too.
 
 use serde_json::{Map, Value};
 
-use super::syntax;
+use super::go_json;
 use crate::{
-    failure::{Answer, Failure},
     object::type_name,
+    status_error::{ApiResult, StatusError},
 };
 
-/// The object after a merge patch.
-pub fn merge_patch(object: &Value, patch: &[u8]) -> Answer<Value> {
-    let patch =
-        syntax::parse(patch).map_err(|text| Failure::bad_request(format!("error decoding patch: {text}")))?;
+/// Applies a merge patch.
+pub fn merge_patch(object: &Value, patch: &[u8]) -> ApiResult<Value> {
+    let patch = go_json::parse(patch)
+        .map_err(|text| StatusError::bad_request(format!("error decoding patch: {text}")))?;
     let fields = match patch {
         Value::Object(fields) => fields,
-        Value::Null => return Err(Failure::bad_request("Invalid JSON Patch")),
+        Value::Null => return Err(StatusError::bad_request("Invalid JSON Patch")),
         other => {
             let what = type_name(&other);
-            return Err(Failure::bad_request(format!(
+            return Err(StatusError::bad_request(format!(
                 "error decoding patch: json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
             )));
         }
     };
     let mut object = object.clone();
     match &mut object {
-        Value::Object(target) => merge(target, fields),
-        other => *other = pruned(Value::Object(fields)),
+        Value::Object(target) => merge_objects(target, fields),
+        other => *other = without_nulls(Value::Object(fields)),
     }
     Ok(object)
 }
 
-fn merge(target: &mut Map<String, Value>, patch: Map<String, Value>) {
+fn merge_objects(target: &mut Map<String, Value>, patch: Map<String, Value>) {
     for (key, value) in patch {
         if value.is_null() {
             target.shift_remove(&key);
             continue;
         }
         match (target.get_mut(&key), value) {
-            (Some(Value::Object(inner)), Value::Object(changes)) => merge(inner, changes),
+            (Some(Value::Object(inner)), Value::Object(changes)) => merge_objects(inner, changes),
             (Some(place @ Value::Object(_)), other) => *place = other,
-            (Some(place), other) => *place = pruned(other),
+            (Some(place), other) => *place = without_nulls(other),
             (None, other) => {
-                target.insert(key, pruned(other));
+                target.insert(key, without_nulls(other));
             }
         }
     }
 }
 
-/// Without the nulls of objects; nulls that are items of lists stay.
-fn pruned(value: Value) -> Value {
+/// Drops nulls of objects; nulls that are list items stay.
+fn without_nulls(value: Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(
             map.into_iter()
                 .filter(|(_, value)| !value.is_null())
-                .map(|(key, value)| (key, pruned(value)))
+                .map(|(key, value)| (key, without_nulls(value)))
                 .collect(),
         ),
-        Value::Array(list) => Value::Array(list.into_iter().map(pruned).collect()),
+        Value::Array(list) => Value::Array(list.into_iter().map(without_nulls).collect()),
         scalar => scalar,
     }
 }
@@ -102,7 +102,7 @@ mod tests {
         fn merging_again_changes_nothing_any_more(object in super::super::arbitrary::object(), patch in super::super::arbitrary::object()) {
             let bytes = patch.to_string();
             let once = merge_patch(&object, bytes.as_bytes()).unwrap();
-            // Nulls in a list that takes an object's place are dropped only now.
+            // Nulls in a list that replaces an object are dropped only in the second pass.
             let twice = merge_patch(&once, bytes.as_bytes()).unwrap();
             prop_assert_eq!(merge_patch(&twice, bytes.as_bytes()).unwrap(), twice);
         }
@@ -110,7 +110,7 @@ mod tests {
         #[test]
         fn a_merge_into_nothing_gives_the_patch_without_nulls(patch in super::super::arbitrary::object()) {
             let merged = merge_patch(&json!({}), patch.to_string().as_bytes()).unwrap();
-            prop_assert_eq!(merged, pruned(patch));
+            prop_assert_eq!(merged, without_nulls(patch));
         }
     }
 }

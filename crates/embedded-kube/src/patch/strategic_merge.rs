@@ -1,4 +1,5 @@
-//! Strategic merge patch: like a merge patch, but lists that say so merge by key, and directives steer it.
+//! Strategic merge patch: like a merge patch, but lists with a merge key are merged by key, and directives control the
+//! merge.
 //!
 //! Directives: `$patch` (delete, replace), `$retainKeys`, `$setElementOrder/<list>`, `$deleteFromPrimitiveList/<list>`.
 
@@ -8,60 +9,60 @@ mod tests;
 
 use serde_json::{Map, Value};
 
-use self::lists::{Items, Order};
-use super::{json::unprocessable, syntax, words};
+use self::lists::{ElementOrder, MergedItems};
+use super::{go_fmt, go_json, json_patch::unprocessable};
 use crate::{
-    failure::{Answer, Failure, quoted},
     object::type_name,
-    shape::{Node, Patch, Shape},
+    shape::{Node, PatchStrategy, Shape},
+    status_error::{ApiResult, StatusError, go_quote},
 };
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
-const ORDER: &str = "$setElementOrder";
-const DELETE_FROM: &str = "$deleteFromPrimitiveList";
+const SET_ELEMENT_ORDER: &str = "$setElementOrder";
+const DELETE_FROM_PRIMITIVE_LIST: &str = "$deleteFromPrimitiveList";
 
-/// Why a patch does not apply.
+/// Why a patch cannot be applied.
 #[derive(Debug)]
-enum Fault {
-    /// The patch breaks the rules of its format.
-    Format(&'static str),
-    /// Well-formed, but it cannot be.
-    Content,
-    /// What the real server answers with an error that has no status of its own.
+enum StrategicError {
+    /// The patch is malformed.
+    BadPatchFormat(&'static str),
+    /// The patch is well-formed but cannot be applied.
+    Unprocessable,
+    /// A kube-apiserver error without a status of its own.
     Other(String),
 }
 
-type Outcome<T> = Result<T, Fault>;
+type StrategicResult<T> = Result<T, StrategicError>;
 
-impl Fault {
+impl StrategicError {
     fn wrong_type(expected: &str, actual: &Value) -> Self {
-        Self::Other(format!("expected a {expected}, but received a {}", words::type_of(actual)))
+        Self::Other(format!("expected a {expected}, but received a {}", go_fmt::format_type(actual)))
     }
 
     fn no_merge_key(item: &Value, key: &str) -> Self {
-        Self::Other(format!("map: {} does not contain declared merge key: {key}", words::plain(item)))
+        Self::Other(format!("map: {} does not contain declared merge key: {key}", go_fmt::format_v(item)))
     }
 }
 
-impl From<Fault> for Failure {
-    fn from(fault: Fault) -> Self {
+impl From<StrategicError> for StatusError {
+    fn from(fault: StrategicError) -> Self {
         match fault {
-            Fault::Format(text) => Self::bad_request(text),
-            Fault::Content => unprocessable(),
-            Fault::Other(text) => Self::new(500, "", text, None),
+            StrategicError::BadPatchFormat(text) => Self::bad_request(text),
+            StrategicError::Unprocessable => unprocessable(),
+            StrategicError::Other(text) => Self::new(500, "", text, None),
         }
     }
 }
 
-/// The object after a strategic merge patch.
-pub fn strategic_merge(object: &Value, patch: &[u8], shape: &Shape) -> Answer<Value> {
-    let patch = match syntax::parse(patch).map_err(Failure::bad_request)? {
+/// Applies a strategic merge patch.
+pub fn strategic_merge(object: &Value, patch: &[u8], shape: &Shape) -> ApiResult<Value> {
+    let patch = match go_json::parse(patch).map_err(StatusError::bad_request)? {
         Value::Object(patch) => patch,
         Value::Null => Map::new(),
         other => {
             let what = type_name(&other);
-            return Err(Failure::bad_request(format!(
+            return Err(StatusError::bad_request(format!(
                 "json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
             )));
         }
@@ -74,7 +75,7 @@ fn merge_map(
     mut original: Map<String, Value>,
     mut patch: Map<String, Value>,
     shape: &Shape,
-) -> Outcome<Map<String, Value>> {
+) -> StrategicResult<Map<String, Value>> {
     if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {
             Some("replace") => {
@@ -86,10 +87,11 @@ fn merge_map(
         };
     }
     retain_keys(&mut original, &mut patch)?;
-    set_orders(&mut original, &mut patch, shape)?;
+    apply_element_orders(&mut original, &mut patch, shape)?;
     for (key, value) in patch {
-        if key.starts_with(DELETE_FROM) {
-            let key = suffix(&key, DELETE_FROM, "invalid patch format of primitive list")?;
+        if key.starts_with(DELETE_FROM_PRIMITIVE_LIST) {
+            let key =
+                directive_field(&key, DELETE_FROM_PRIMITIVE_LIST, "invalid patch format of primitive list")?;
             delete_items(&mut original, &key, value, shape)?;
         } else {
             merge_field(&mut original, key, value, shape)?;
@@ -98,18 +100,27 @@ fn merge_map(
     Ok(original)
 }
 
-fn unknown_directive(directive: &Value, patch: &Value) -> Fault {
-    Fault::Other(format!("unknown patch type: {} in map: {}", words::plain(directive), words::plain(patch)))
+fn unknown_directive(directive: &Value, patch: &Value) -> StrategicError {
+    StrategicError::Other(format!(
+        "unknown patch type: {} in map: {}",
+        go_fmt::format_v(directive),
+        go_fmt::format_v(patch)
+    ))
 }
 
-fn merge_field(original: &mut Map<String, Value>, key: String, value: Value, shape: &Shape) -> Outcome<()> {
+fn merge_field(
+    original: &mut Map<String, Value>,
+    key: String,
+    value: Value,
+    shape: &Shape,
+) -> StrategicResult<()> {
     if value.is_null() {
         original.shift_remove(&key);
         return Ok(());
     }
     let merged = match (original.get_mut(&key).map(Value::take), value) {
         (Some(Value::Object(old)), Value::Object(new)) => {
-            let (field, _patch) = lookup(shape, &key)?;
+            let (field, _patch) = lookup_field(shape, &key)?;
             Some(Value::Object(merge_map(old, new, field)?))
         }
         (Some(Value::Array(old)), Value::Array(new)) => {
@@ -132,7 +143,12 @@ fn merge_field(original: &mut Map<String, Value>, key: String, value: Value, sha
     Ok(())
 }
 
-fn delete_items(original: &mut Map<String, Value>, key: &str, unwanted: Value, shape: &Shape) -> Outcome<()> {
+fn delete_items(
+    original: &mut Map<String, Value>,
+    key: &str,
+    unwanted: Value,
+    shape: &Shape,
+) -> StrategicResult<()> {
     if unwanted.is_null() {
         original.shift_remove(key);
         return Ok(());
@@ -141,24 +157,30 @@ fn delete_items(original: &mut Map<String, Value>, key: &str, unwanted: Value, s
         return Ok(());
     };
     lookup_list(shape, key)?;
-    *list = lists::deleted(std::mem::take(list), &unwanted)?;
+    *list = lists::delete_scalars(std::mem::take(list), &unwanted)?;
     Ok(())
 }
 
-/// Items merge where the field says so; otherwise the patch is the list.
-fn merge_list(old: Vec<Value>, new: Vec<Value>, items: &Shape, patch: &Patch) -> Outcome<Vec<Value>> {
-    if patch.merge { lists::merged(old, new, items, &patch.key) } else { Ok(new) }
+/// Merges a list if its field has a merge strategy; otherwise the patch replaces it.
+fn merge_list(
+    old: Vec<Value>,
+    new: Vec<Value>,
+    items: &Shape,
+    patch: &PatchStrategy,
+) -> StrategicResult<Vec<Value>> {
+    if patch.merge { lists::merge_lists(old, new, items, &patch.key) } else { Ok(new) }
 }
 
-fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>) -> Outcome<()> {
-    let wrong = Fault::Format("invalid patch format of retainKeys");
+fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>) -> StrategicResult<()> {
+    let wrong = StrategicError::BadPatchFormat("invalid patch format of retainKeys");
     let keys = match patch.shift_remove(RETAIN_KEYS) {
         None => return Ok(()),
         Some(Value::Array(keys)) => keys,
         Some(_) => return Err(wrong),
     };
     let keys: std::collections::HashSet<&str> = keys.iter().filter_map(Value::as_str).collect();
-    let is_steered = |key: &str| key.starts_with(DELETE_FROM) || key.starts_with(ORDER);
+    let is_steered =
+        |key: &str| key.starts_with(DELETE_FROM_PRIMITIVE_LIST) || key.starts_with(SET_ELEMENT_ORDER);
     if patch.iter().any(|(key, value)| !value.is_null() && !is_steered(key) && !keys.contains(key.as_str())) {
         return Err(wrong);
     }
@@ -166,21 +188,23 @@ fn retain_keys(original: &mut Map<String, Value>, patch: &mut Map<String, Value>
     Ok(())
 }
 
-/// Merges and orders every list that comes with `$setElementOrder`; what is done is taken out of the patch.
-fn set_orders(
+/// Merges and orders every list with `$setElementOrder`; processed lists are removed from the patch.
+fn apply_element_orders(
     original: &mut Map<String, Value>,
     patch: &mut Map<String, Value>,
     shape: &Shape,
-) -> Outcome<()> {
-    let directives: Vec<String> = patch.keys().filter(|key| key.starts_with(ORDER)).cloned().collect();
+) -> StrategicResult<()> {
+    let directives: Vec<String> =
+        patch.keys().filter(|key| key.starts_with(SET_ELEMENT_ORDER)).cloned().collect();
     for directive in directives {
         let Some(order) = patch.shift_remove(&directive) else { continue };
         let Value::Array(order) = order else {
-            return Err(Fault::wrong_type("[]interface {}", &order));
+            return Err(StrategicError::wrong_type("[]interface {}", &order));
         };
-        let key = suffix(&directive, ORDER, "invalid patch format of setElementOrder list")?;
-        let old = list_of(original.get(&key))?;
-        let new = list_of(patch.get(&key))?;
+        let key =
+            directive_field(&directive, SET_ELEMENT_ORDER, "invalid patch format of setElementOrder list")?;
+        let old = optional_list(original.get(&key))?;
+        let new = optional_list(patch.get(&key))?;
         let (items, strategy) = lookup_list(shape, &key)?;
         lists::check_order(new.as_deref().unwrap_or_default(), &order, &strategy.key)?;
         let merged = match (&old, new) {
@@ -191,33 +215,33 @@ fn set_orders(
         };
         let live = old.unwrap_or_default();
         if live.is_empty() && merged.is_empty() {
-            return Err(Fault::Other("no elements in any of the given slices".to_owned()));
+            return Err(StrategicError::Other("no elements in any of the given slices".to_owned()));
         }
-        let sorted =
-            Items { list: merged, key: &strategy.key }.ordered(&Order::of(&order), &Order::of(&live))?;
+        let sorted = MergedItems { list: merged, key: &strategy.key }
+            .ordered(&ElementOrder::new(&order), &ElementOrder::new(&live))?;
         original.insert(key.clone(), Value::Array(sorted));
         patch.shift_remove(&key);
     }
     Ok(())
 }
 
-fn list_of(value: Option<&Value>) -> Outcome<Option<Vec<Value>>> {
+fn optional_list(value: Option<&Value>) -> StrategicResult<Option<Vec<Value>>> {
     match value {
         None => Ok(None),
         Some(Value::Array(list)) => Ok(Some(list.clone())),
-        Some(other) => Err(Fault::wrong_type("[]interface {}", other)),
+        Some(other) => Err(StrategicError::wrong_type("[]interface {}", other)),
     }
 }
 
-fn suffix(directive: &str, prefix: &str, otherwise: &'static str) -> Outcome<String> {
+fn directive_field(directive: &str, prefix: &str, otherwise: &'static str) -> StrategicResult<String> {
     match directive.split_once('/') {
         Some((head, key)) if head == prefix => Ok(key.to_owned()),
-        _ => Err(Fault::Format(otherwise)),
+        _ => Err(StrategicError::BadPatchFormat(otherwise)),
     }
 }
 
-/// A field of a struct and how it merges.
-fn lookup<'a>(shape: &'a Shape, key: &str) -> Outcome<(&'a Shape, &'a Patch)> {
+/// A field of a struct and its patch strategy.
+fn lookup_field<'a>(shape: &'a Shape, key: &str) -> StrategicResult<(&'a Shape, &'a PatchStrategy)> {
     let Node::Struct(fields) = shape.node() else {
         let kind = match shape.node() {
             Node::Map(_) => "map",
@@ -225,7 +249,7 @@ fn lookup<'a>(shape: &'a Shape, key: &str) -> Outcome<(&'a Shape, &'a Patch)> {
             Node::Any | Node::Struct(_) => "interface",
             Node::Scalar(_) => "string",
         };
-        return Err(Fault::Other(format!(
+        return Err(StrategicError::Other(format!(
             "merging an object in json but data type is not struct, instead is: {kind}"
         )));
     };
@@ -234,20 +258,23 @@ fn lookup<'a>(shape: &'a Shape, key: &str) -> Outcome<(&'a Shape, &'a Patch)> {
         || fields.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, field)| field);
     let field = exact.or_else(folded).ok_or_else(|| {
         let name = shape.name().and_then(|name| name.rsplit('.').next()).unwrap_or_default();
-        Fault::Other(format!("unable to find api field in struct {name} for the json field {}", quoted(key)))
+        StrategicError::Other(format!(
+            "unable to find api field in struct {name} for the json field {}",
+            go_quote(key)
+        ))
     })?;
     Ok((&field.shape, &field.patch))
 }
 
-fn lookup_list<'a>(shape: &'a Shape, key: &str) -> Outcome<(&'a Shape, &'a Patch)> {
-    let (field, patch) = lookup(shape, key)?;
+fn lookup_list<'a>(shape: &'a Shape, key: &str) -> StrategicResult<(&'a Shape, &'a PatchStrategy)> {
+    let (field, patch) = lookup_field(shape, key)?;
     let items = field
         .items()
-        .ok_or_else(|| Fault::Other("expected slice or array type, but got: struct".to_owned()))?;
+        .ok_or_else(|| StrategicError::Other("expected slice or array type, but got: struct".to_owned()))?;
     Ok((items, patch))
 }
 
-/// Drops nulls of objects, at any depth.
+/// Drops nulls of objects at any depth.
 fn discard_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -259,7 +286,7 @@ fn discard_nulls(value: &mut Value) {
     }
 }
 
-/// A value that is new: objects that are directives themselves are left out.
+/// A new value: objects that are directives are omitted.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(map) if map.contains_key(DIRECTIVE) => None,

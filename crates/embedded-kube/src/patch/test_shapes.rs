@@ -1,9 +1,9 @@
 //! Small shapes for tests.
 
-use crate::shape::{Field, List, ListKind, Map, Node, Patch, Scalar, Shape, Struct};
+use crate::shape::{Field, List, ListKind, Map, Node, PatchStrategy, Scalar, Shape, Struct};
 
 pub fn scalar(kind: Scalar) -> Shape {
-    Shape::own(Node::Scalar(kind))
+    Shape::owned(Node::Scalar(kind))
 }
 
 pub fn string() -> Shape {
@@ -15,7 +15,7 @@ pub fn integer() -> Shape {
 }
 
 pub fn any() -> Shape {
-    Shape::own(Node::Any)
+    Shape::owned(Node::Any)
 }
 
 pub fn strings() -> Shape {
@@ -23,11 +23,11 @@ pub fn strings() -> Shape {
 }
 
 pub fn map(values: Shape) -> Shape {
-    Shape::own(Node::Map(Map { values, atomic: false }))
+    Shape::owned(Node::Map(Map { values, atomic: false }))
 }
 
 pub fn list(items: Shape, kind: ListKind) -> Shape {
-    Shape::own(Node::List(List { items, kind }))
+    Shape::owned(Node::List(List { items, kind }))
 }
 
 pub fn atomic(items: Shape) -> Shape {
@@ -42,26 +42,26 @@ pub fn keyed(items: Shape, keys: &[&str]) -> Shape {
     list(items, ListKind::Map(keys.iter().map(|key| (*key).to_owned()).collect()))
 }
 
-/// A struct of named fields, to be changed further.
+/// A struct of named fields, for further changes.
 pub fn fields(fields: &[(&str, Shape)]) -> Struct {
-    let fields = fields.iter().map(|(name, shape)| ((*name).to_owned(), Field::of(shape.clone()))).collect();
+    let fields = fields.iter().map(|(name, shape)| ((*name).to_owned(), Field::new(shape.clone()))).collect();
     Struct { fields, ..Struct::default() }
 }
 
 pub fn structure(named: &[(&str, Shape)]) -> Shape {
-    Shape::own(Node::Struct(fields(named)))
+    Shape::owned(Node::Struct(fields(named)))
 }
 
-/// With a merge key (or none, for scalars) on one field.
+/// Sets a merge key (or none, for scalars) on one field.
 pub fn merging(mut of: Struct, name: &str, key: &str) -> Struct {
     if let Some(field) = of.fields.get_mut(name) {
-        field.patch = Patch { merge: true, retain_keys: false, key: key.to_owned() };
+        field.patch = PatchStrategy { merge: true, retain_keys: false, key: key.to_owned() };
     }
     of
 }
 
 pub fn done(of: Struct) -> Shape {
-    Shape::own(Node::Struct(of))
+    Shape::owned(Node::Struct(of))
 }
 
 pub fn object_meta() -> Shape {
@@ -79,7 +79,7 @@ pub fn object_meta() -> Shape {
     ])
 }
 
-/// Something like a Deployment, with every kind of list.
+/// Similar to a Deployment, with every list type.
 pub fn workload() -> Shape {
     let port = structure(&[("containerPort", integer()), ("protocol", string()), ("name", string())]);
     let container = fields(&[
@@ -132,7 +132,7 @@ pub fn thing() -> Shape {
     ]);
     let mut selector = fields(&[("matchLabels", strings())]);
     selector.atomic = true;
-    let extra = Struct { keep_unknown: true, ..Struct::default() };
+    let extra = Struct { preserve_unknown_fields: true, ..Struct::default() };
     let spec = structure(&[
         ("replicas", integer()),
         ("paused", scalar(Scalar::Boolean)),

@@ -1,49 +1,49 @@
-//! Values seen through their shape: the algebra of server-side apply.
+//! Typed values: the algebra of server-side apply (structured-merge-diff).
 //!
-//! `check` says whether a value fits its shape, `gather` which fields it has, `compare` what differs between two values,
-//! `merge` puts one on top of the other, `remove` takes fields out. Wherever the shape says nothing, the value itself
-//! decides: objects are granular, lists are one piece.
+//! `validation` checks a value against its shape, `to_field_set` returns its fields, `compare` the differences between
+//! two values, `merge` combines two values, `remove` removes fields. Where the shape is undefined, the type is deduced
+//! from the value: objects are granular, lists are atomic.
 
-mod check;
 mod compare;
-mod gather;
 mod merge;
 mod remove;
-mod zero;
+mod to_field_set;
+mod validation;
+mod zero_value;
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 pub use self::{
-    check::{Faults, check, shown_faults},
-    compare::{Changes, compare, same},
-    gather::gather,
-    merge::merge,
-    remove::remove,
-    zero::zero,
+    compare::{FieldChanges, compare, values_equal},
+    merge::merge_typed,
+    remove::remove_fields,
+    to_field_set::to_field_set,
+    validation::{TypeErrors, format_type_errors, validate_typed},
+    zero_value::zero_object,
 };
-use super::fields::{Datum, Element};
+use super::field_set::{PathElement, ScalarKey};
 use crate::shape::{Field, ListKind, Node, Scalar, Shape};
 
-/// What is known about a value before it is seen.
+/// Type of a value, as far as the schema defines it.
 #[derive(Debug, Clone, Copy)]
-pub struct Type<'a> {
-    kind: Kind<'a>,
-    /// Fields that are not declared are kept, here and below.
-    lax: bool,
+pub struct TypeRef<'a> {
+    kind: TypeKind<'a>,
+    /// Undeclared fields are preserved, here and below.
+    preserves_unknown: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Kind<'a> {
+enum TypeKind<'a> {
     Shape(&'a Shape),
-    /// Objects are granular, lists are not.
+    /// Deduced from the value: objects are granular, lists are atomic.
     Deduced,
-    /// One piece, whatever it is.
-    Piece,
+    /// Atomic, whatever the value.
+    Untyped,
 }
 
-/// What a value is taken for.
+/// How a value is treated.
 pub enum Atom<'a> {
     /// A scalar; `None` is any scalar.
     Scalar(Option<Scalar>),
@@ -53,10 +53,10 @@ pub enum Atom<'a> {
     Map(MapAtom<'a>),
 }
 
-/// A list and how its items are told apart.
+/// A list and its type.
 #[derive(Clone, Copy)]
 pub struct ListAtom<'a> {
-    pub items: Type<'a>,
+    pub items: TypeRef<'a>,
     kind: Option<&'a ListKind>,
 }
 
@@ -64,33 +64,36 @@ pub struct ListAtom<'a> {
 #[derive(Clone, Copy)]
 pub struct MapAtom<'a> {
     fields: Option<&'a BTreeMap<String, Field>>,
-    values: Option<Type<'a>>,
+    values: Option<TypeRef<'a>>,
     embedded: bool,
-    lax: bool,
+    preserves_unknown: bool,
     pub atomic: bool,
 }
 
-const DEDUCED: Type<'static> = Type { kind: Kind::Deduced, lax: false };
-const PIECE: Type<'static> = Type { kind: Kind::Piece, lax: false };
+const DEDUCED_TYPE: TypeRef<'static> = TypeRef { kind: TypeKind::Deduced, preserves_unknown: false };
+const UNTYPED: TypeRef<'static> = TypeRef { kind: TypeKind::Untyped, preserves_unknown: false };
 
-impl<'a> Type<'a> {
+impl<'a> TypeRef<'a> {
     /// The type of a whole object.
-    pub fn of(shape: &'a Shape) -> Self {
-        Self { kind: Kind::Shape(shape), lax: false }
+    pub fn from_shape(shape: &'a Shape) -> Self {
+        Self { kind: TypeKind::Shape(shape), preserves_unknown: false }
     }
 
-    /// What a value of this type is taken for. Where the type leaves it open, nothing and null count as objects.
+    /// How a value of this type is treated. For an undefined type, missing and null values count as objects.
     pub fn atom(self, value: Option<&Value>) -> Atom<'a> {
         match self.kind {
-            Kind::Deduced => open(value, DEDUCED, false),
-            Kind::Piece => open(value, PIECE, true),
-            Kind::Shape(shape) => match shape.node() {
-                Node::Any => open(value, DEDUCED, false),
-                // The real server's schema takes anything here; what it is comes out when it is converted.
-                Node::Scalar(Scalar::IntOrString) => open(value, PIECE, true),
+            TypeKind::Deduced => deduce_atom(value, DEDUCED_TYPE, false),
+            TypeKind::Untyped => deduce_atom(value, UNTYPED, true),
+            TypeKind::Shape(shape) => match shape.node() {
+                Node::Any => deduce_atom(value, DEDUCED_TYPE, false),
+                // kube-apiserver's schema accepts any value here; the conversion checks it later.
+                Node::Scalar(Scalar::IntOrString) => deduce_atom(value, UNTYPED, true),
                 Node::Scalar(kind) => Atom::Scalar(Some(*kind)),
                 Node::List(list) => {
-                    let items = Self { kind: Kind::Shape(&list.items), lax: self.lax };
+                    let items = Self {
+                        kind: TypeKind::Shape(&list.items),
+                        preserves_unknown: self.preserves_unknown,
+                    };
                     Atom::List(ListAtom { items, kind: Some(&list.kind) })
                 }
                 Node::Struct(_) | Node::Map(_) => self.map().map_or(Atom::Scalar(None), Atom::Map),
@@ -99,58 +102,71 @@ impl<'a> Type<'a> {
     }
 
     fn map(self) -> Option<MapAtom<'a>> {
-        let Kind::Shape(shape) = self.kind else {
+        let TypeKind::Shape(shape) = self.kind else {
             let (values, atomic) =
-                if matches!(self.kind, Kind::Piece) { (PIECE, true) } else { (DEDUCED, false) };
-            return Some(MapAtom { fields: None, values: Some(values), embedded: false, lax: false, atomic });
+                if matches!(self.kind, TypeKind::Untyped) { (UNTYPED, true) } else { (DEDUCED_TYPE, false) };
+            return Some(MapAtom {
+                fields: None,
+                values: Some(values),
+                embedded: false,
+                preserves_unknown: false,
+                atomic,
+            });
         };
         match shape.node() {
-            Node::Any => DEDUCED.map(),
+            Node::Any => DEDUCED_TYPE.map(),
             Node::Struct(fields) => {
-                let lax = self.lax || fields.keep_unknown;
+                let lax = self.preserves_unknown || fields.preserve_unknown_fields;
                 Some(MapAtom {
                     fields: Some(&fields.fields),
-                    values: (lax || fields.fields.is_empty()).then_some(DEDUCED),
+                    values: (lax || fields.fields.is_empty()).then_some(DEDUCED_TYPE),
                     embedded: fields.embedded,
-                    lax,
+                    preserves_unknown: lax,
                     atomic: fields.atomic,
                 })
             }
             Node::Map(map) => Some(MapAtom {
                 fields: None,
-                values: Some(Self { kind: Kind::Shape(&map.values), lax: self.lax }),
+                values: Some(Self {
+                    kind: TypeKind::Shape(&map.values),
+                    preserves_unknown: self.preserves_unknown,
+                }),
                 embedded: false,
-                lax: self.lax,
+                preserves_unknown: self.preserves_unknown,
                 atomic: map.atomic,
             }),
             Node::Scalar(_) | Node::List(_) => None,
         }
     }
 
-    /// A struct field of this name is declared.
+    /// Whether a struct field of this name is declared.
     pub fn declares(self, name: &str) -> bool {
         self.map().is_some_and(|map| map.declares(name))
     }
 
-    /// The type at an element of a path.
-    pub fn below(self, element: &Element) -> Option<Self> {
+    /// The type at a path element.
+    pub fn child(self, element: &PathElement) -> Option<Self> {
         match (element, self.kind) {
-            (Element::Field(name), _) => self.map()?.field(name),
-            (Element::Key(_) | Element::Value(_) | Element::Index(_), Kind::Shape(shape)) => {
-                shape.items().map(|items| Self { kind: Kind::Shape(items), lax: self.lax })
+            (PathElement::Field(name), _) => self.map()?.field(name),
+            (PathElement::Key(_) | PathElement::Value(_) | PathElement::Index(_), TypeKind::Shape(shape)) => {
+                shape.items().map(|items| Self {
+                    kind: TypeKind::Shape(items),
+                    preserves_unknown: self.preserves_unknown,
+                })
             }
             _ => None,
         }
     }
 
-    /// Has one owner, as a scalar or by declaration.
-    pub fn is_piece(self) -> bool {
-        matches!(self.kind, Kind::Shape(shape) if matches!(shape.node(), Node::Scalar(_))) || self.is_atomic()
+    /// Whether it has a single owner, as a scalar or by declaration.
+    pub fn has_single_owner(self) -> bool {
+        matches!(self.kind, TypeKind::Shape(shape) if matches!(shape.node(), Node::Scalar(_)))
+            || self.is_atomic()
     }
 
-    /// Has parts, but one owner as a whole, by declaration.
+    /// Whether it is a composite declared as atomic.
     pub fn is_atomic(self) -> bool {
-        let Kind::Shape(shape) = self.kind else { return false };
+        let TypeKind::Shape(shape) = self.kind else { return false };
         match shape.node() {
             Node::List(list) => list.kind == ListKind::Atomic,
             Node::Struct(fields) => fields.atomic,
@@ -160,41 +176,48 @@ impl<'a> Type<'a> {
     }
 }
 
-fn open<'a>(value: Option<&Value>, below: Type<'a>, atomic: bool) -> Atom<'a> {
+fn deduce_atom<'a>(value: Option<&Value>, below: TypeRef<'a>, atomic: bool) -> Atom<'a> {
     match value {
         Some(Value::Bool(_) | Value::Number(_) | Value::String(_)) => Atom::Scalar(None),
-        Some(Value::Array(_)) => Atom::List(ListAtom { items: PIECE, kind: None }),
-        None | Some(Value::Null | Value::Object(_)) => {
-            Atom::Map(MapAtom { fields: None, values: Some(below), embedded: false, lax: false, atomic })
-        }
+        Some(Value::Array(_)) => Atom::List(ListAtom { items: UNTYPED, kind: None }),
+        None | Some(Value::Null | Value::Object(_)) => Atom::Map(MapAtom {
+            fields: None,
+            values: Some(below),
+            embedded: false,
+            preserves_unknown: false,
+            atomic,
+        }),
     }
 }
 
 impl Atom<'_> {
-    /// Both are taken for the same kind of thing.
-    pub fn is_like(&self, other: &Self) -> bool {
+    /// Whether both are treated as the same kind of value.
+    pub fn is_same_kind(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 }
 
 impl<'a> MapAtom<'a> {
-    /// The type of a field or key; `None` where it may not be.
-    pub fn field(&self, name: &str) -> Option<Type<'a>> {
+    /// The type of a field or key; `None` if it is not allowed.
+    pub fn field(&self, name: &str) -> Option<TypeRef<'a>> {
         if let Some(field) = self.fields.and_then(|fields| fields.get(name)) {
-            return Some(Type { kind: Kind::Shape(&field.shape), lax: self.lax });
+            return Some(TypeRef {
+                kind: TypeKind::Shape(&field.shape),
+                preserves_unknown: self.preserves_unknown,
+            });
         }
         if self.embedded && matches!(name, "apiVersion" | "kind" | "metadata") {
-            return Some(DEDUCED);
+            return Some(DEDUCED_TYPE);
         }
         self.values
     }
 
-    /// The type of a field or key that has been checked before.
-    pub fn field_or_any(&self, name: &str) -> Type<'a> {
-        self.field(name).unwrap_or(PIECE)
+    /// The type of a field or key that has been validated.
+    pub fn field_or_any(&self, name: &str) -> TypeRef<'a> {
+        self.field(name).unwrap_or(UNTYPED)
     }
 
-    /// A struct field of this name is declared.
+    /// Whether a struct field of this name is declared.
     pub fn declares(&self, name: &str) -> bool {
         self.fields.is_some_and(|fields| fields.contains_key(name))
             || (self.embedded && matches!(name, "apiVersion" | "kind" | "metadata"))
@@ -202,15 +225,15 @@ impl<'a> MapAtom<'a> {
 }
 
 impl ListAtom<'_> {
-    /// Has one owner as a whole.
+    /// Whether the list has a single owner.
     pub fn is_atomic(&self) -> bool {
         matches!(self.kind, None | Some(ListKind::Atomic))
     }
 
-    /// What an item is known by.
-    pub fn element(&self, item: &Value) -> Result<Element, String> {
+    /// The path element that identifies an item.
+    pub fn element(&self, item: &Value) -> Result<PathElement, String> {
         match self.kind {
-            Some(ListKind::Map(keys)) => self.keyed(item, keys),
+            Some(ListKind::Map(keys)) => self.key_element(item, keys),
             Some(ListKind::Set) => match item {
                 Value::Object(_) => {
                     Err("associative list without keys has an element that's a map type".to_owned())
@@ -219,13 +242,13 @@ impl ListAtom<'_> {
                 Value::Null => {
                     Err("associative list without keys has an element that's an explicit null".to_owned())
                 }
-                scalar => Ok(Element::Value(Datum::of(scalar))),
+                scalar => Ok(PathElement::Value(ScalarKey::from_value(scalar))),
             },
             None | Some(ListKind::Atomic) => Err("invalid indexing of non-associative list".to_owned()),
         }
     }
 
-    fn keyed(&self, item: &Value, keys: &[String]) -> Result<Element, String> {
+    fn key_element(&self, item: &Value, keys: &[String]) -> Result<PathElement, String> {
         let map = match item {
             Value::Object(map) => map,
             Value::Null => return Err("associative list with keys may not have a null element".to_owned()),
@@ -233,20 +256,20 @@ impl ListAtom<'_> {
         };
         let fields = self.items.map().and_then(|map| map.fields);
         let default = |key: &String| fields?.get(key)?.default.as_ref().filter(|value| !value.is_null());
-        let mut known: Vec<(String, Datum)> = keys
+        let mut known: Vec<(String, ScalarKey)> = keys
             .iter()
             .filter_map(|key| {
-                map.get(key).or_else(|| default(key)).map(|value| (key.clone(), Datum::of(value)))
+                map.get(key).or_else(|| default(key)).map(|value| (key.clone(), ScalarKey::from_value(value)))
             })
             .collect();
         if known.is_empty() {
-            let keys: Vec<String> = keys.iter().map(|key| crate::failure::quoted(key)).collect();
+            let keys: Vec<String> = keys.iter().map(|key| crate::status_error::go_quote(key)).collect();
             return Err(format!(
                 "associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)",
                 keys.join(" ")
             ));
         }
         known.sort();
-        Ok(Element::Key(known))
+        Ok(PathElement::Key(known))
     }
 }

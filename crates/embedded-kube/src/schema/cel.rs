@@ -1,15 +1,15 @@
-//! Expressions in CEL: compiled once, evaluated under a bound.
+//! CEL expressions: compiled once, evaluated within a budget.
 //!
-//! The evaluator is the `cel` crate with the Kubernetes libraries of `kube-cel`. Added here: a check of types against
-//! the schema (as far as it finds what the real compiler refuses), macros that the evaluator lacks, `type` and `dyn`,
-//! and a bound on the work that a rule may make.
+//! The evaluator is the `cel` crate with the Kubernetes libraries of `kube-cel`. Added here: type checking against the
+//! schema (for the errors that the real compiler reports), macros that the evaluator lacks, `type` and `dyn`, and a
+//! limit on the cost of a rule.
 
-mod bound;
+mod budget;
+mod cost;
 mod functions;
-mod meter;
+mod macros;
 mod names;
-mod rewrite;
-mod typing;
+mod type_check;
 mod values;
 
 use std::{
@@ -23,29 +23,29 @@ use kube_cel::{
     cel::{Context, ExecutionError, IdedExpr, Value as Cel, parser::Parser},
 };
 
-use self::meter::Allowance;
+use self::budget::TransferredBudget;
 pub use self::{
-    meter::metered,
+    budget::with_budget,
     names::escape,
-    typing::Type,
-    values::{to_cel, widest},
+    type_check::CelType,
+    values::{max_width, to_cel},
 };
-use super::aside::roomy;
+use super::blocking::on_large_stack;
 
-/// Longer expressions are refused unread.
-const MOST_LETTERS: usize = 100_000;
+/// Longer expressions are rejected before parsing.
+const MAX_EXPRESSION_BYTES: usize = 100_000;
 
-/// Deeper expressions are refused; the real compiler has the same bound.
-const MOST_DEPTH: usize = 250;
+/// Deeper expressions are rejected; the real compiler has the same limit.
+const MAX_DEPTH: usize = 250;
 
-/// Deeper expressions, as they are evaluated, need more stack than threads usually have.
-const SHALLOW: usize = 100;
+/// Deeper expressions need a larger stack than threads usually have.
+const MAX_DEPTH_ON_SMALL_STACK: usize = 100;
 
-/// What an expression may refer to.
+/// Variables that an expression may use.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'a> {
-    pub this: Type<'a>,
-    /// `oldSelf` is an optional value.
+    pub this: CelType<'a>,
+    /// Whether `oldSelf` is an optional value.
     pub optional_old: bool,
 }
 
@@ -54,42 +54,43 @@ pub struct Scope<'a> {
 pub struct Program {
     expression: IdedExpr,
     is_deep: bool,
-    /// Refers to `oldSelf`.
+    /// Whether it refers to `oldSelf`.
     pub uses_old: bool,
 }
 
-/// What an expression must come to.
+/// Required result type of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub enum ResultType {
     Bool,
     Text,
 }
 
-/// Compiles an expression; needs a large stack (see [`roomy`](super::aside::roomy)). An error has the words of the real compiler, as far as they are known.
-pub fn compile(source: &str, scope: &Scope<'_>, wanted: Wanted) -> Result<Program, String> {
-    let prefix = if wanted == Wanted::Bool { "" } else { "messageExpression " };
+/// Compiles an expression; needs a large stack (see [`on_large_stack`](super::aside::roomy)). Errors have the texts of the real
+/// compiler, as far as they are known.
+pub fn compile(source: &str, scope: &Scope<'_>, wanted: ResultType) -> Result<Program, String> {
+    let prefix = if wanted == ResultType::Bool { "" } else { "messageExpression " };
     let expression = parse(source).map_err(|why| format!("{prefix}compilation failed: {why}"))?;
-    let kind = typing::check(&expression, source, scope)
+    let kind = type_check::check(&expression, source, scope)
         .map_err(|why| format!("{prefix}compilation failed: {why}"))?;
     match wanted {
-        Wanted::Bool if !kind.may_be_bool() => {
+        ResultType::Bool if !kind.may_be_bool() => {
             return Err("cel expression must evaluate to a bool".to_owned());
         }
-        Wanted::Text if !kind.may_be_text() => {
+        ResultType::Text if !kind.may_be_text() => {
             return Err("messageExpression must evaluate to a string".to_owned());
         }
         _ => {}
     }
     let uses_old = names::mentions(&expression, "oldSelf");
-    let expression = meter::instrument(expression);
-    let is_deep = names::depth(&expression, SHALLOW) > SHALLOW;
+    let expression = budget::instrument(expression);
+    let is_deep = names::depth(&expression, MAX_DEPTH_ON_SMALL_STACK) > MAX_DEPTH_ON_SMALL_STACK;
     Ok(Program { expression, is_deep, uses_old })
 }
 
 fn parse(source: &str) -> Result<IdedExpr, String> {
-    if source.len() > MOST_LETTERS {
+    if source.len() > MAX_EXPRESSION_BYTES {
         return Err(format!(
-            "ERROR: <input>:-1:0: expression code point size exceeds limit: size: {}, limit {MOST_LETTERS}",
+            "ERROR: <input>:-1:0: expression code point size exceeds limit: size: {}, limit {MAX_EXPRESSION_BYTES}",
             source.len()
         ));
     }
@@ -99,60 +100,64 @@ fn parse(source: &str) -> Result<IdedExpr, String> {
             let parts: Vec<&str> = all.split("\n| ").collect();
             parts.join("\n | ")
         })?;
-        if names::depth(&expression, MOST_DEPTH) > MOST_DEPTH {
-            return Err(format!("ERROR: <input>:-1:0: expression recursion limit exceeded: {MOST_DEPTH}"));
+        if names::depth(&expression, MAX_DEPTH) > MAX_DEPTH {
+            return Err(format!("ERROR: <input>:-1:0: expression recursion limit exceeded: {MAX_DEPTH}"));
         }
-        Ok(rewrite::macros(expression))
+        Ok(macros::expand_macros(expression))
     }));
     parsed
         .unwrap_or_else(|_| Err("ERROR: <input>:1:1: Syntax error: the expression cannot be read".to_owned()))
 }
 
-/// Values that an expression works on.
+/// Values of the variables.
 #[derive(Debug, Clone)]
 pub struct Bindings {
     pub this: Cel,
     pub old: Option<Cel>,
-    /// The largest list or map in either.
+    /// Size of the largest list or map.
     pub widest: usize,
 }
 
-/// Why there is no value.
+/// Why an evaluation failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
-    /// It would take too long.
-    TooMuch,
-    /// An operator or function does not take such values.
+pub enum EvaluationError {
+    /// The budget is exceeded.
+    BudgetExceeded,
+    /// No overload of an operator or function accepts the values.
     NoOverload(String),
-    /// Anything else.
+    /// Any other error.
     Other(String),
 }
 
 impl Program {
-    /// Evaluates, within what [`metered`] allows. `optional` binds `oldSelf` as an optional value.
-    pub fn evaluate(&self, bindings: &Bindings, optional: bool) -> Result<Cel, Trouble> {
-        if meter::is_over() || bound::work(&self.expression, bindings.widest) > bound::MOST_WORK {
-            return Err(Trouble::TooMuch);
+    /// Evaluates within the budget of [`with_budget`]. `optional` binds `oldSelf` as an optional value.
+    pub fn evaluate(&self, bindings: &Bindings, optional: bool) -> Result<Cel, EvaluationError> {
+        if budget::is_exhausted() || cost::estimate_cost(&self.expression, bindings.widest) > cost::MAX_COST {
+            return Err(EvaluationError::BudgetExceeded);
         }
         let result = if self.is_deep {
             self.resolve_deep(bindings, optional)
         } else {
             self.resolve(bindings, optional)
         };
-        // Also where an operator has swallowed the error.
-        if meter::is_over() { Err(Trouble::TooMuch) } else { result.map_err(trouble) }
+        // Also if an operator has swallowed the error.
+        if budget::is_exhausted() {
+            Err(EvaluationError::BudgetExceeded)
+        } else {
+            result.map_err(evaluation_error)
+        }
     }
 
     fn resolve_deep(&self, bindings: &Bindings, optional: bool) -> Result<Cel, ExecutionError> {
-        let allowance = Allowance::here();
-        let result = roomy(|| {
-            allowance.take_on();
-            (self.resolve(bindings, optional), Allowance::here())
+        let allowance = TransferredBudget::take();
+        let result = on_large_stack(|| {
+            allowance.install();
+            (self.resolve(bindings, optional), TransferredBudget::take())
         });
         let Some((result, rest)) = result else {
             return Err(ExecutionError::function_error("", "internal error"));
         };
-        rest.take_on();
+        rest.install();
         result
     }
 
@@ -173,7 +178,7 @@ impl Program {
     }
 }
 
-/// Functions take long to register and are the same for all, so each thread does it once.
+/// Registering the functions is slow and always the same, so each thread does it once.
 fn with_library<T>(work: impl FnOnce(&Context<'static>) -> T) -> T {
     thread_local! {
         static LIBRARY: OnceCell<Context<'static>> = const { OnceCell::new() };
@@ -188,40 +193,42 @@ fn library() -> Context<'static> {
         Ok(Cel::String(Arc::new(values::type_name(&value).to_owned())))
     });
     context.add_function("dyn", |value: Cel| -> Outcome { Ok(value) });
-    // The real one is bounded by its cost; a range of a billion would be the end of us.
+    // The real compiler limits the cost; here a range of a billion would exhaust memory.
     context.add_function("lists.range", |count: i64| -> Outcome {
         match count {
             0..=10_000 => Ok(Cel::List(Arc::new((0..count).map(Cel::Int).collect()))),
             _ => Err(ExecutionError::function_error("lists.range", "range is too large")),
         }
     });
-    meter::register(&mut context);
-    rewrite::register(&mut context);
+    budget::register(&mut context);
+    macros::register(&mut context);
     for name in values::TYPE_NAMES {
         context.add_variable_from_value(name, Cel::String(Arc::new(format!("type {name}"))));
     }
     context
 }
 
-/// In the words of the real evaluator.
-fn trouble(error: ExecutionError) -> Trouble {
+/// Converts an error, with the texts of the real evaluator.
+fn evaluation_error(error: ExecutionError) -> EvaluationError {
     match error {
-        ExecutionError::NoSuchKey(key) => Trouble::Other(format!("no such key: {key}")),
+        ExecutionError::NoSuchKey(key) => EvaluationError::Other(format!("no such key: {key}")),
         ExecutionError::IndexOutOfBounds(index) => {
-            Trouble::Other(format!("index out of bounds: {}", values::plain(&index)))
+            EvaluationError::Other(format!("index out of bounds: {}", values::format_scalar(&index)))
         }
-        ExecutionError::DivisionByZero(_) => Trouble::Other("division by zero".to_owned()),
-        ExecutionError::RemainderByZero(_) => Trouble::Other("modulus by zero".to_owned()),
-        ExecutionError::Overflow(..) => Trouble::Other("integer overflow".to_owned()),
-        ExecutionError::UndeclaredReference(name) => Trouble::Other(format!("no such attribute(s): {name}")),
-        ExecutionError::FunctionError { message, .. } => Trouble::Other(message),
+        ExecutionError::DivisionByZero(_) => EvaluationError::Other("division by zero".to_owned()),
+        ExecutionError::RemainderByZero(_) => EvaluationError::Other("modulus by zero".to_owned()),
+        ExecutionError::Overflow(..) => EvaluationError::Other("integer overflow".to_owned()),
+        ExecutionError::UndeclaredReference(name) => {
+            EvaluationError::Other(format!("no such attribute(s): {name}"))
+        }
+        ExecutionError::FunctionError { message, .. } => EvaluationError::Other(message),
         ExecutionError::NoSuchOverload
         | ExecutionError::UnsupportedBinaryOperator(..)
         | ExecutionError::UnsupportedUnaryOperator(..)
         | ExecutionError::ValuesNotComparable(..)
         | ExecutionError::UnsupportedTargetType { .. }
         | ExecutionError::NotSupportedAsMethod { .. }
-        | ExecutionError::UnexpectedType { .. } => Trouble::NoOverload("no such overload".to_owned()),
-        other => Trouble::Other(other.to_string()),
+        | ExecutionError::UnexpectedType { .. } => EvaluationError::NoOverload("no such overload".to_owned()),
+        other => EvaluationError::Other(other.to_string()),
     }
 }

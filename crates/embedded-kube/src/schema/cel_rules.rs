@@ -1,57 +1,58 @@
-//! `x-kubernetes-validations`: rules of a schema, compiled, and what is wrong with them.
+//! `x-kubernetes-validations`: compiled CEL rules of a schema.
 
-mod judge;
+mod evaluate;
 
 use std::collections::BTreeMap;
 
 use kube_cel::cel::Value as Cel;
 use serde_json::{Value, json};
 
-use self::judge::{Judge, Subject, Unchanged};
+use self::evaluate::{ChangeCorrelation, RuleEvaluator, RuleSubject};
 use super::{
-    aside::{aside, roomy},
-    cel::{self, Bindings, Program, Scope, Trouble, Type, Wanted, metered},
-    correlate::Correlated,
-    parse::{Rule, Schema},
-    paths,
+    blocking::{on_large_stack, run_blocking},
+    cel::{self, Bindings, CelType, EvaluationError, Program, ResultType, Scope, with_budget},
+    correlate::CorrelatedValue,
+    field_path,
+    parse::{Schema, ValidationRule},
 };
-use crate::failure::FieldError;
+use crate::status_error::FieldError;
 
 /// Longer messages from expressions are not shown.
-const MOST_MESSAGE: usize = 5 * 1024;
+const MAX_MESSAGE_BYTES: usize = 5 * 1024;
 
-/// Rules of one schema and of what is below it.
+/// Rules of a schema and of its children.
 #[derive(Debug, Default)]
-pub struct Rules {
-    own: Vec<Compiled>,
+pub struct CelRules {
+    own: Vec<CompiledRule>,
     properties: BTreeMap<String, Self>,
     items: Option<Box<Self>>,
     additional: Option<Box<Self>>,
 }
 
 #[derive(Debug)]
-struct Compiled {
-    rule: Rule,
+struct CompiledRule {
+    rule: ValidationRule,
     program: Result<Program, String>,
     message: Option<Result<Program, String>>,
     /// `fieldPath`, normalised.
     field: Option<String>,
 }
 
-impl Rules {
+impl CelRules {
     /// Compiles all rules; `None` if there are none.
     pub fn compile(schema: &Schema, is_resource: bool) -> Option<Self> {
         if !has_rules(schema) {
             return None;
         }
-        roomy(|| Self::compile_here(schema, is_resource)).unwrap_or_else(|| Some(Self::unreadable(schema)))
+        on_large_stack(|| Self::compile_here(schema, is_resource))
+            .unwrap_or_else(|| Some(Self::reject_all(schema)))
     }
 
-    /// One stack for all of a schema: to make one takes longer than to compile a rule.
+    /// One large stack for the whole schema: starting one takes longer than compiling a rule.
     fn compile_here(schema: &Schema, is_resource: bool) -> Option<Self> {
         let below = |child: &Schema| Self::compile_here(child, child.embedded);
         let rules = Self {
-            own: schema.rules.iter().map(|rule| Compiled::new(rule, schema, is_resource)).collect(),
+            own: schema.rules.iter().map(|rule| CompiledRule::new(rule, schema, is_resource)).collect(),
             properties: schema
                 .properties
                 .iter()
@@ -67,22 +68,23 @@ impl Rules {
         (!is_empty).then_some(rules)
     }
 
-    /// For when there is no stack to compile on: refuses everything, rather than let anything through.
-    fn unreadable(schema: &Schema) -> Self {
+    /// Used if no large stack is available: rejects every object rather than skipping validation.
+    fn reject_all(schema: &Schema) -> Self {
         let why = || "compilation failed: ERROR: <input>:1:1: the expression cannot be read".to_owned();
-        let rule = Rule { text: "true".to_owned(), ..schema.rules.first().cloned().unwrap_or_default() };
-        let own = vec![Compiled { rule, program: Err(why()), message: None, field: None }];
+        let rule =
+            ValidationRule { text: "true".to_owned(), ..schema.rules.first().cloned().unwrap_or_default() };
+        let own = vec![CompiledRule { rule, program: Err(why()), message: None, field: None }];
         Self { own, ..Self::default() }
     }
 
-    /// Rules that do not compile, or must not ask for the past where it cannot be told.
-    pub fn faults(&self, schema: &Schema, path: &str) -> Vec<FieldError> {
+    /// Rules that do not compile, or use `oldSelf` where values cannot be correlated.
+    pub fn compile_errors(&self, schema: &Schema, path: &str) -> Vec<FieldError> {
         let mut errors = Vec::new();
-        self.collect_faults(schema, path, None, &mut errors);
+        self.collect_compile_errors(schema, path, None, &mut errors);
         errors
     }
 
-    fn collect_faults(
+    fn collect_compile_errors(
         &self,
         schema: &Schema,
         path: &str,
@@ -90,31 +92,37 @@ impl Rules {
         errors: &mut Vec<FieldError>,
     ) {
         if let (Some(rules), Some(child)) = (&self.additional, schema.additional_schema()) {
-            rules.collect_faults(child, &format!("{path}.additionalProperties"), forgets, errors);
+            rules.collect_compile_errors(child, &format!("{path}.additionalProperties"), forgets, errors);
         }
         for (name, rules) in &self.properties {
             if let Some(child) = schema.properties.get(name) {
-                rules.collect_faults(child, &format!("{path}.properties[{name}]"), forgets, errors);
+                rules.collect_compile_errors(child, &format!("{path}.properties[{name}]"), forgets, errors);
             }
         }
         if let (Some(rules), Some(child)) = (&self.items, schema.items.as_deref()) {
-            // Items without keys cannot be found again in the old list.
+            // Items without keys cannot be correlated with the old list.
             let here = (schema.list_type.as_deref() != Some("map")).then_some(path);
-            rules.collect_faults(child, &format!("{path}.items"), forgets.or(here), errors);
+            rules.collect_compile_errors(child, &format!("{path}.items"), forgets.or(here), errors);
         }
         for (index, compiled) in self.own.iter().enumerate() {
             let place = format!("{path}.x-kubernetes-validations[{index}]");
-            compiled.faults(&place, forgets, errors);
+            compiled.compile_errors(&place, forgets, errors);
         }
     }
 
-    /// Faults of a value at `path`; `old` is the value it was, where that can be told.
-    pub fn check(&self, schema: &Schema, value: &Value, old: Option<&Value>, path: &str) -> Vec<FieldError> {
-        let pair = old.map(|old| Correlated { new: value, old, schema });
-        let unchanged = Unchanged { here: pair, above: None };
-        let mut judge = Judge::default();
-        let subject = Subject { rules: self, schema, value, old, path, unchanged };
-        aside(|| metered(|| judge.value(&subject)));
+    /// Evaluates the rules for a value at `path`; `old` is the correlated old value.
+    pub fn validate(
+        &self,
+        schema: &Schema,
+        value: &Value,
+        old: Option<&Value>,
+        path: &str,
+    ) -> Vec<FieldError> {
+        let pair = old.map(|old| CorrelatedValue { new: value, old, schema });
+        let unchanged = ChangeCorrelation { here: pair, above: None };
+        let mut judge = RuleEvaluator::default();
+        let subject = RuleSubject { rules: self, schema, value, old, path, unchanged };
+        run_blocking(|| with_budget(|| judge.evaluate_value(&subject)));
         judge.errors
     }
 }
@@ -124,10 +132,10 @@ fn has_rules(schema: &Schema) -> bool {
     !schema.rules.is_empty() || below.into_iter().any(has_rules)
 }
 
-impl Compiled {
-    fn new(rule: &Rule, schema: &Schema, is_resource: bool) -> Self {
+impl CompiledRule {
+    fn new(rule: &ValidationRule, schema: &Schema, is_resource: bool) -> Self {
         let optional_old = rule.optional_old_self == Some(true);
-        let Some(this) = Type::of(schema, is_resource) else {
+        let Some(this) = CelType::from_schema(schema, is_resource) else {
             let why = "failed to convert to declType for CEL validation rules".to_owned();
             return Self { rule: rule.clone(), program: Err(why), message: None, field: None };
         };
@@ -135,18 +143,18 @@ impl Compiled {
         let message = Some(rule.message_expression.as_str()).filter(|text| !text.is_empty());
         let field = Some(rule.field_path.as_str()).filter(|path| !path.is_empty());
         Self {
-            program: cel::compile(&rule.text, &scope, Wanted::Bool),
-            message: message.map(|text| cel::compile(text, &scope, Wanted::Text)),
+            program: cel::compile(&rule.text, &scope, ResultType::Bool),
+            message: message.map(|text| cel::compile(text, &scope, ResultType::Text)),
             field: field
-                .and_then(|path| paths::resolve(path, schema, true).ok())
-                .map(|(steps, _)| paths::text(&steps)),
+                .and_then(|path| field_path::resolve_field_path(path, schema, true).ok())
+                .map(|(steps, _)| field_path::format_path(&steps)),
             rule: rule.clone(),
         }
     }
 
-    fn faults(&self, place: &str, forgets: Option<&str>, errors: &mut Vec<FieldError>) {
+    fn compile_errors(&self, place: &str, forgets: Option<&str>, errors: &mut Vec<FieldError>) {
         let rule = &self.rule;
-        // The names are those of the real server's inner type.
+        // Field names of kube-apiserver's internal type.
         let shown = || {
             json!({
                 "Rule": rule.text, "Message": rule.message, "MessageExpression": rule.message_expression,
@@ -175,26 +183,26 @@ impl Compiled {
         }
     }
 
-    /// What the rule is called in errors.
-    fn words(&self) -> &str {
+    /// Name of the rule in errors.
+    fn display_name(&self) -> &str {
         let message = self.rule.message.trim();
         if message.is_empty() { self.rule.text.trim() } else { message }
     }
 
-    /// The message of a broken rule.
-    fn message(&self, bindings: &Bindings) -> Result<String, Trouble> {
+    /// Message of a violated rule.
+    fn failure_message(&self, bindings: &Bindings) -> Result<String, EvaluationError> {
         let fixed = match self.rule.message.trim() {
-            "" => format!("failed rule: {}", self.words()),
+            "" => format!("failed rule: {}", self.display_name()),
             message => message.to_owned(),
         };
         let Some(Ok(program)) = &self.message else { return Ok(fixed) };
         match program.evaluate(bindings, self.rule.optional_old_self == Some(true)) {
             Ok(Cel::String(text)) => {
                 let text = text.trim();
-                let is_good = !text.is_empty() && text.len() <= MOST_MESSAGE && !text.contains('\n');
+                let is_good = !text.is_empty() && text.len() <= MAX_MESSAGE_BYTES && !text.contains('\n');
                 Ok(if is_good { text.to_owned() } else { fixed })
             }
-            Err(Trouble::TooMuch) => Err(Trouble::TooMuch),
+            Err(EvaluationError::BudgetExceeded) => Err(EvaluationError::BudgetExceeded),
             _ => Ok(fixed),
         }
     }

@@ -1,12 +1,15 @@
-//! Defaults must be good values themselves.
+//! Validates the defaults of a schema.
 
 use serde_json::Value;
 
-use super::{Compiled, check, embedded, fields, parse::Schema, verdict::shown};
-use crate::failure::FieldError;
+use super::{
+    CompiledSchema, embedded, parse::Schema, prune_and_default, validation_result::display_value,
+    value_validation,
+};
+use crate::status_error::FieldError;
 
-/// Faults of all defaults in a schema that stands at `path` in its CRD.
-pub fn check(schema: &Schema, path: &str) -> Vec<FieldError> {
+/// Validates all defaults of a schema at `path` in its CRD.
+pub fn validate_defaults(schema: &Schema, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     walk(schema, path, &mut errors);
     errors
@@ -14,7 +17,7 @@ pub fn check(schema: &Schema, path: &str) -> Vec<FieldError> {
 
 fn walk(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
     if let Some(default) = &schema.default {
-        one(schema, default, &format!("{path}.default"), errors);
+        validate_default(schema, default, &format!("{path}.default"), errors);
     }
     if let Some(items) = schema.items.as_deref() {
         walk(items, &format!("{path}.items"), errors);
@@ -24,18 +27,18 @@ fn walk(schema: &Schema, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn one(schema: &Schema, default: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn validate_default(schema: &Schema, default: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let mut pruned = default.clone();
-    fields::prune_value(&mut pruned, schema);
+    prune_and_default::prune_value(&mut pruned, schema);
     if pruned != *default {
-        errors.push(FieldError::invalid(path, shown(default), "must not have unknown fields"));
+        errors.push(FieldError::invalid(path, display_value(default), "must not have unknown fields"));
     }
-    let mut found = embedded::check(schema, default, path);
+    let mut found = embedded::validate_embedded(schema, default, path);
     if found.is_empty() {
-        found = check::check(schema, default, "", None).errors(path);
+        found = value_validation::validate_value(schema, default, "", None).into_field_errors(path);
     }
     if found.is_empty() {
-        found = Compiled::rules_of(schema, default, path);
+        found = CompiledSchema::validate_by_own_rules(schema, default, path);
     }
     errors.extend(found);
 }

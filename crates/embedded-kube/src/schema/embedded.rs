@@ -1,15 +1,15 @@
-//! Embedded resources: they carry a type, and their metadata is metadata.
+//! Validates embedded resources: type and metadata.
 
 use serde_json::{Map, Value};
 
-use super::{lists::below, parse::Schema, verdict::shown};
+use super::{list_validation::child_path, parse::Schema, validation_result::display_value};
 use crate::{
-    failure::FieldError,
     object::{dns1035_label, label_key, label_value, path_segment, qualified_name, type_name},
+    status_error::FieldError,
 };
 
-/// Faults of the types and metadata of embedded resources (not of the root).
-pub fn check(schema: &Schema, value: &Value, path: &str) -> Vec<FieldError> {
+/// Validates the types and metadata of embedded resources (not of the root).
+pub fn validate_embedded(schema: &Schema, value: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     walk(schema, value, path, &mut errors);
     errors
@@ -19,11 +19,11 @@ fn walk(schema: &Schema, value: &Value, path: &str, errors: &mut Vec<FieldError>
     match value {
         Value::Object(map) => {
             if schema.embedded {
-                resource(map, path, errors);
+                validate_resource(map, path, errors);
             }
             for (key, value) in map {
                 if let Some(child) = schema.properties.get(key) {
-                    walk(child, value, &below(path, key), errors);
+                    walk(child, value, &child_path(path, key), errors);
                 } else if let Some(child) = schema.additional_schema() {
                     walk(child, value, &format!("{path}[{key}]"), errors);
                 }
@@ -40,30 +40,30 @@ fn walk(schema: &Schema, value: &Value, path: &str, errors: &mut Vec<FieldError>
     }
 }
 
-fn resource(map: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) {
+fn validate_resource(map: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) {
     for key in ["apiVersion", "kind"] {
-        let field = below(path, key);
+        let field = child_path(path, key);
         match map.get(key) {
             None => errors.push(FieldError::required(field, "")),
             Some(Value::String(text)) if text.is_empty() => {
                 errors.push(FieldError::invalid(field, "", "must not be empty"));
             }
-            Some(Value::String(text)) => errors.extend(type_fault(key, text, &field)),
-            Some(other) => errors.push(FieldError::invalid(field, shown(other), "must be a string")),
+            Some(Value::String(text)) => errors.extend(type_meta_error(key, text, &field)),
+            Some(other) => errors.push(FieldError::invalid(field, display_value(other), "must be a string")),
         }
     }
     match map.get("metadata") {
         None | Some(Value::Null) => {}
-        Some(Value::Object(metadata)) => meta(metadata, &below(path, "metadata"), errors),
+        Some(Value::Object(metadata)) => validate_metadata(metadata, &child_path(path, "metadata"), errors),
         Some(other) => {
             let detail =
                 format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", type_name(other));
-            errors.push(FieldError::invalid(below(path, "metadata"), shown(other), detail));
+            errors.push(FieldError::invalid(child_path(path, "metadata"), display_value(other), detail));
         }
     }
 }
 
-fn type_fault(key: &str, text: &str, field: &str) -> Option<FieldError> {
+fn type_meta_error(key: &str, text: &str, field: &str) -> Option<FieldError> {
     if key == "apiVersion" {
         let detail = format!("unexpected GroupVersion string: {text}");
         return (text.matches('/').count() > 1).then(|| FieldError::invalid(field, text, detail));
@@ -73,10 +73,10 @@ fn type_fault(key: &str, text: &str, field: &str) -> Option<FieldError> {
     (!wrong.is_empty()).then(|| FieldError::invalid(field, text, detail))
 }
 
-/// The parts of metadata that a client may get wrong; what only the server writes is not looked at.
-fn meta(metadata: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) {
+/// Validates the metadata that clients set; server-managed fields are ignored.
+fn validate_metadata(metadata: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>) {
     for key in ["generateName", "name", "namespace"] {
-        let field = below(path, key);
+        let field = child_path(path, key);
         match metadata.get(key) {
             Some(Value::String(text)) if !text.is_empty() && key != "namespace" => {
                 let wrong = path_segment(text);
@@ -91,36 +91,36 @@ fn meta(metadata: &Map<String, Value>, path: &str, errors: &mut Vec<FieldError>)
                 );
             }
             Some(Value::String(_) | Value::Null) | None => {}
-            Some(other) => errors.push(mistyped(metadata, path, other, key, "string")),
+            Some(other) => errors.push(mistyped_error(metadata, path, other, key, "string")),
         }
     }
     for key in ["labels", "annotations"] {
         match metadata.get(key) {
-            Some(Value::Object(map)) => pairs(map, key, path, metadata, errors),
+            Some(Value::Object(map)) => validate_string_map(map, key, path, metadata, errors),
             Some(Value::Null) | None => {}
-            Some(other) => errors.push(mistyped(metadata, path, other, key, "map[string]string")),
+            Some(other) => errors.push(mistyped_error(metadata, path, other, key, "map[string]string")),
         }
     }
     let finalizers = metadata.get("finalizers").and_then(Value::as_array).into_iter().flatten();
     for finalizer in finalizers.filter_map(Value::as_str) {
         let wrong = qualified_name(finalizer);
-        let field = below(path, "finalizers");
+        let field = child_path(path, "finalizers");
         errors.extend(wrong.into_iter().map(|detail| FieldError::invalid(&field, finalizer, detail)));
     }
 }
 
-fn pairs(
+fn validate_string_map(
     map: &Map<String, Value>,
     key: &str,
     path: &str,
     metadata: &Map<String, Value>,
     errors: &mut Vec<FieldError>,
 ) {
-    let field = below(path, key);
+    let field = child_path(path, key);
     for (name, value) in map {
         let Value::String(text) = value else {
             if !value.is_null() {
-                errors.push(mistyped(metadata, path, value, key, "string"));
+                errors.push(mistyped_error(metadata, path, value, key, "string"));
             }
             continue;
         };
@@ -138,9 +138,15 @@ fn pairs(
     }
 }
 
-fn mistyped(metadata: &Map<String, Value>, path: &str, value: &Value, key: &str, wanted: &str) -> FieldError {
+fn mistyped_error(
+    metadata: &Map<String, Value>,
+    path: &str,
+    value: &Value,
+    key: &str,
+    wanted: &str,
+) -> FieldError {
     let given = type_name(value);
     let detail =
         format!("json: cannot unmarshal {given} into Go struct field ObjectMeta.{key} of type {wanted}");
-    FieldError::invalid(path, shown(&Value::Object(metadata.clone())), detail)
+    FieldError::invalid(path, display_value(&Value::Object(metadata.clone())), detail)
 }

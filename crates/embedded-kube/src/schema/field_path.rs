@@ -1,9 +1,9 @@
-//! Simple JSON paths that must lead to something in a schema: fields by dot, keys in brackets.
+//! Resolves simple JSON paths in a schema: fields by dot, keys in brackets.
 
 use super::parse::Schema;
 
-/// The steps of a path and the schema it leads to. Map keys are told in brackets.
-pub fn resolve<'a>(
+/// The steps of a path and the schema at its end. Map keys are in brackets.
+pub fn resolve_field_path<'a>(
     path: &str,
     schema: &'a Schema,
     brackets: bool,
@@ -42,8 +42,8 @@ pub fn resolve<'a>(
     Ok((steps, schema))
 }
 
-/// Steps as errors spell them.
-pub fn text(steps: &[String]) -> String {
+/// Formats steps as in errors.
+pub fn format_path(steps: &[String]) -> String {
     let mut text = String::new();
     for step in steps {
         if !text.is_empty() && !step.starts_with('[') {

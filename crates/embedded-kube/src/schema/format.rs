@@ -1,4 +1,4 @@
-//! Formats of strings and numbers. A format that the server does not know is ignored.
+//! String and number formats. Unknown formats are ignored.
 
 use std::{net::Ipv6Addr, sync::LazyLock};
 
@@ -35,13 +35,13 @@ const STRINGS: [&str; 26] = [
     "uuid5",
 ];
 
-/// The schema's format, if the server supports it for the schema's type.
-pub fn of(schema: &Schema) -> Option<&str> {
+/// The schema's format, if it is supported for the schema's type.
+pub fn supported_format(schema: &Schema) -> Option<&str> {
     let format = schema.format.as_str();
     is_supported(if schema.int_or_string { "" } else { &schema.kind }, format).then_some(format)
 }
 
-/// Whether a format means something for a type.
+/// Whether a format is supported for a type.
 pub fn is_supported(kind: &str, format: &str) -> bool {
     match kind {
         "" | "string" => is_known(format),
@@ -51,30 +51,30 @@ pub fn is_supported(kind: &str, format: &str) -> bool {
     }
 }
 
-/// A format of strings.
+/// Whether it is a string format.
 pub fn is_known(format: &str) -> bool {
-    STRINGS.contains(&plain(format).as_str())
+    STRINGS.contains(&normalized_name(format).as_str())
 }
 
-/// Dashes in names of formats do not count.
-fn plain(format: &str) -> String {
+/// Dashes in format names are ignored.
+fn normalized_name(format: &str) -> String {
     format.replace('-', "")
 }
 
-/// Whether a text is of a format; unknown formats hold always.
-pub fn holds(format: &str, text: &str) -> bool {
-    match plain(format).as_str() {
+/// Whether a text has a format; unknown formats accept everything.
+pub fn is_valid(format: &str, text: &str) -> bool {
+    match normalized_name(format).as_str() {
         "bsonobjectid" => text.len() == 24 && text.bytes().all(|byte| byte.is_ascii_hexdigit()),
         "byte" => is_base64(text),
         "cidr" => is_cidr(text),
         "creditcard" => is_credit_card(text),
         "date" => is_date(text),
         "datetime" => is_date_time(text),
-        "duration" => duration(text).is_some(),
+        "duration" => parse_duration(text).is_some(),
         "email" => is_email(text),
         "hexcolor" => matches(&HEX_COLOR, text),
         "hostname" => is_hostname(text),
-        "ipv4" => sloppy_ip(text) && text.contains('.'),
+        "ipv4" => is_lenient_ip(text) && text.contains('.'),
         "ipv6" => text.parse::<Ipv6Addr>().is_ok(),
         "isbn" => is_isbn10(text) || is_isbn13(text),
         "isbn10" => is_isbn10(text),
@@ -93,29 +93,29 @@ pub fn holds(format: &str, text: &str) -> bool {
     }
 }
 
-type Expression = LazyLock<Option<Regex>>;
+type LazyRegex = LazyLock<Option<Regex>>;
 
-static UUID: Expression =
+static UUID: LazyRegex =
     LazyLock::new(|| Regex::new("(?i)^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$").ok());
-static UUID3: Expression = LazyLock::new(|| {
+static UUID3: LazyRegex = LazyLock::new(|| {
     Regex::new("(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?3[0-9a-f]{3}-?[0-9a-f]{4}-?[0-9a-f]{12}$").ok()
 });
-static UUID4: Expression = LazyLock::new(|| {
+static UUID4: LazyRegex = LazyLock::new(|| {
     Regex::new("(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?4[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}$").ok()
 });
-static UUID5: Expression = LazyLock::new(|| {
+static UUID5: LazyRegex = LazyLock::new(|| {
     Regex::new("(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?5[0-9a-f]{3}-?[89ab][0-9a-f]{3}-?[0-9a-f]{12}$").ok()
 });
-static HEX_COLOR: Expression = LazyLock::new(|| Regex::new("^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$").ok());
-static RGB_COLOR: Expression = LazyLock::new(|| {
+static HEX_COLOR: LazyRegex = LazyLock::new(|| Regex::new("^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$").ok());
+static RGB_COLOR: LazyRegex = LazyLock::new(|| {
     let part = r"\s*(0|[1-9][0-9]?|1[0-9][0-9]?|2[0-4][0-9]|25[0-5])\s*";
     Regex::new(&format!(r"^rgb\({part},{part},{part}\)$")).ok()
 });
-static SSN: Expression = LazyLock::new(|| Regex::new("^[0-9]{3}[- ]?[0-9]{2}[- ]?[0-9]{4}$").ok());
-static SHORT_NAME: Expression = LazyLock::new(|| Regex::new("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$").ok());
-static LONG_NAME: Expression =
+static SSN: LazyRegex = LazyLock::new(|| Regex::new("^[0-9]{3}[- ]?[0-9]{2}[- ]?[0-9]{4}$").ok());
+static SHORT_NAME: LazyRegex = LazyLock::new(|| Regex::new("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$").ok());
+static LONG_NAME: LazyRegex =
     LazyLock::new(|| Regex::new(r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$").ok());
-static CREDIT_CARD: Expression = LazyLock::new(|| {
+static CREDIT_CARD: LazyRegex = LazyLock::new(|| {
     let issuers = [
         "4[0-9]{12}(?:[0-9]{3})?",
         "5[1-5][0-9]{14}",
@@ -126,19 +126,19 @@ static CREDIT_CARD: Expression = LazyLock::new(|| {
     ];
     Regex::new(&format!("^(?:{})$", issuers.join("|"))).ok()
 });
-static HOSTNAME: Expression = LazyLock::new(|| {
+static HOSTNAME: LazyRegex = LazyLock::new(|| {
     let letter = r"[a-zA-Z0-9\p{S}\p{L}]";
     let inner = r"[a-zA-Z0-9\-\p{S}\p{L}]";
     let single = format!("{letter}((-?{letter}{{0,62}})?)");
     let dotted = format!(r"({letter}(({inner}{{0,61}}{letter})?)(\.)){{1,}}([a-zA-Z\p{{L}}]){{2,63}}");
     Regex::new(&format!("^({single}|{dotted})$")).ok()
 });
-static DURATION: Expression = LazyLock::new(|| Regex::new(r"([0-9]+)\s*([A-Za-zµ]+)").ok());
-static TIME: Expression = LazyLock::new(|| {
+static DURATION: LazyRegex = LazyLock::new(|| Regex::new(r"([0-9]+)\s*([A-Za-zµ]+)").ok());
+static TIME: LazyRegex = LazyLock::new(|| {
     Regex::new("^([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))$").ok()
 });
 
-fn matches(expression: &Expression, text: &str) -> bool {
+fn matches(expression: &LazyRegex, text: &str) -> bool {
     expression.as_ref().is_some_and(|expression| expression.is_match(text))
 }
 
@@ -151,8 +151,8 @@ fn is_base64(text: &str) -> bool {
         && data.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/')
 }
 
-/// IPv4 with leading zeros is let through, as ever.
-fn sloppy_ip(text: &str) -> bool {
+/// IPv4 with leading zeros is accepted, as in kube-apiserver.
+fn is_lenient_ip(text: &str) -> bool {
     let octet = |part: &str| {
         !part.is_empty()
             && part.bytes().all(|byte| byte.is_ascii_digit())
@@ -170,10 +170,10 @@ fn is_cidr(text: &str) -> bool {
     let Some((address, length)) = text.split_once('/') else { return false };
     let most = if address.contains(':') { 128 } else { 32 };
     let digits = !length.is_empty() && length.len() <= 3 && length.bytes().all(|byte| byte.is_ascii_digit());
-    sloppy_ip(address) && digits && length.parse::<u16>().is_ok_and(|length| length <= most)
+    is_lenient_ip(address) && digits && length.parse::<u16>().is_ok_and(|length| length <= most)
 }
 
-/// A day as `2006-01-02`.
+/// A date as `2006-01-02`.
 pub fn is_date(text: &str) -> bool {
     text.len() == 10
         && text.bytes().enumerate().all(|(at, byte)| match at {
@@ -194,11 +194,11 @@ fn is_date_time(text: &str) -> bool {
 }
 
 /// Nanoseconds of `1h30m` (Go) or `22 ns`, `3 days` (Scala).
-pub fn duration(text: &str) -> Option<i64> {
+pub fn parse_duration(text: &str) -> Option<i64> {
     go_duration(text).or_else(|| scala_duration(text))
 }
 
-/// A duration as Go writes it: signed decimal numbers, each with a unit.
+/// Parses Go's duration syntax: signed decimal numbers, each with a unit.
 fn go_duration(text: &str) -> Option<i64> {
     let (sign, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (-1.0, rest),
@@ -234,7 +234,7 @@ fn go_duration(text: &str) -> Option<i64> {
     nanoseconds(sign * total)
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "what is beyond the range is refused first")]
+#[expect(clippy::cast_possible_truncation, reason = "out-of-range values are rejected first")]
 fn nanoseconds(total: f64) -> Option<i64> {
     (total.abs() < 9.223_372_036_854_775e18).then_some(total.round() as i64)
 }

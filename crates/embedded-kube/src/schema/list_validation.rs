@@ -1,14 +1,14 @@
-//! Lists that are sets or maps: nothing may be there twice.
+//! Uniqueness in lists that are sets or maps.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{parse::Schema, verdict::shown};
-use crate::failure::FieldError;
+use super::{parse::Schema, validation_result::display_value};
+use crate::status_error::FieldError;
 
-/// Items that are there twice, each once.
-pub fn check(schema: &Schema, value: &Value, path: &str) -> Vec<FieldError> {
+/// Reports each duplicate item once.
+pub fn validate_lists(schema: &Schema, value: &Value, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     walk(schema, value, path, &mut errors);
     errors
@@ -19,14 +19,14 @@ fn walk(schema: &Schema, value: &Value, path: &str, errors: &mut Vec<FieldError>
         Value::Object(map) => {
             for (key, value) in map {
                 if let Some(child) = schema.properties.get(key) {
-                    walk(child, value, &below(path, key), errors);
+                    walk(child, value, &child_path(path, key), errors);
                 } else if let Some(child) = schema.additional_schema() {
                     walk(child, value, &format!("{path}[{key}]"), errors);
                 }
             }
         }
         Value::Array(items) => {
-            list(schema, items, path, errors);
+            validate_list(schema, items, path, errors);
             if let Some(child) = schema.items.as_deref() {
                 for (index, item) in items.iter().enumerate() {
                     walk(child, item, &format!("{path}[{index}]"), errors);
@@ -37,19 +37,19 @@ fn walk(schema: &Schema, value: &Value, path: &str, errors: &mut Vec<FieldError>
     }
 }
 
-/// A field's path.
-pub fn below(path: &str, key: &str) -> String {
+/// Path of a field.
+pub fn child_path(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-fn list(schema: &Schema, items: &[Value], path: &str, errors: &mut Vec<FieldError>) {
+fn validate_list(schema: &Schema, items: &[Value], path: &str, errors: &mut Vec<FieldError>) {
     let keys: Vec<Value> = match schema.list_type.as_deref() {
-        Some("set") => items.iter().map(shown).collect(),
+        Some("set") => items.iter().map(display_value).collect(),
         Some("map") => {
             let odd = items.iter().enumerate().find(|(_, item)| !item.is_object() && !item.is_null());
             if let Some((index, item)) = odd {
                 let detail = "must be an object for an array of list-type map";
-                errors.push(FieldError::invalid(format!("{path}[{index}]"), shown(item), detail));
+                errors.push(FieldError::invalid(format!("{path}[{index}]"), display_value(item), detail));
                 return;
             }
             items.iter().map(|item| key_of(schema, item)).collect()
@@ -69,6 +69,7 @@ fn list(schema: &Schema, items: &[Value], path: &str, errors: &mut Vec<FieldErro
 fn key_of(schema: &Schema, item: &Value) -> Value {
     let mut keys: Vec<&String> = schema.list_keys.iter().collect();
     keys.sort();
-    let pairs = keys.into_iter().filter_map(|key| item.get(key).map(|value| (key.clone(), shown(value))));
+    let pairs =
+        keys.into_iter().filter_map(|key| item.get(key).map(|value| (key.clone(), display_value(value))));
     Value::Object(pairs.collect::<Map<_, _>>())
 }

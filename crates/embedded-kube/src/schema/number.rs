@@ -1,25 +1,25 @@
-//! Numbers: ranges of their formats, bounds, factors.
+//! Validates numbers: format ranges, bounds, `multipleOf`.
 
 use serde_json::{Number, Value};
 
 use super::{
     format,
     parse::Schema,
-    verdict::{Fault, Verdict, shown},
+    validation_result::{ValidationError, ValidationResult, display_value},
 };
 
 const EPSILON: f64 = 1e-9;
-const MOST: f64 = 9_007_199_254_740_991.0;
+const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
 
-/// A whole number that JSON can carry, give or take the last digit of a computation.
+/// Whether a float is an integer that JSON can represent, within rounding error.
 #[expect(
     clippy::float_cmp,
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
-    reason = "as the real server compares"
+    reason = "kube-apiserver compares the same way"
 )]
 pub fn is_whole(number: f64) -> bool {
-    if !number.is_finite() || number.abs() > MOST {
+    if !number.is_finite() || number.abs() > MAX_SAFE_INTEGER {
         return false;
     }
     let rounded = number as i64 as f64;
@@ -29,17 +29,17 @@ pub fn is_whole(number: f64) -> bool {
     rounded != 0.0 && (number - rounded).abs() / (number.abs() + rounded.abs()) < EPSILON
 }
 
-/// Faults of a number.
-pub fn check(schema: &Schema, given: &Number, path: &str) -> Verdict {
-    let mut verdict = Verdict { matches: 1, ..Verdict::default() };
-    let range = Range::of(schema);
+/// Validates a number.
+pub fn validate_number(schema: &Schema, given: &Number, path: &str) -> ValidationResult {
+    let mut verdict = ValidationResult { matches: 1, ..ValidationResult::default() };
+    let range = NumberRange::from_schema(schema);
     if !range.holds(given) {
-        verdict.add(Fault::whole(range.complaint("Checked", path)));
+        verdict.add(ValidationError::without_path(range.complaint("Checked", path)));
     }
     let bounds = &schema.bounds;
     if let Some(factor) = bounds.multiple_of {
         range.constraint(factor, "MultipleOf", path, &mut verdict);
-        multiple(given, factor, path, &mut verdict);
+        validate_multiple_of(given, factor, path, &mut verdict);
     }
     if let Some(least) = bounds.minimum {
         range.constraint(least, "Minimum boundary", path, &mut verdict);
@@ -54,24 +54,24 @@ pub fn check(schema: &Schema, given: &Number, path: &str) -> Verdict {
     verdict
 }
 
-/// Type and format as far as they limit numbers.
-struct Range<'a> {
+/// Type and format, as far as they restrict numbers.
+struct NumberRange<'a> {
     kind: &'static str,
     format: &'a str,
 }
 
-impl<'a> Range<'a> {
-    fn of(schema: &'a Schema) -> Self {
+impl<'a> NumberRange<'a> {
+    fn from_schema(schema: &'a Schema) -> Self {
         let kind = match schema.types() {
             ["integer"] => "integer",
             ["number"] => "number",
             _ => "",
         };
-        let format = format::of(schema).filter(|_| !kind.is_empty()).unwrap_or_default();
+        let format = format::supported_format(schema).filter(|_| !kind.is_empty()).unwrap_or_default();
         Self { kind, format }
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the cast is the question")]
+    #[expect(clippy::cast_possible_truncation, reason = "the cast decides whether the value fits")]
     fn holds(&self, given: &Number) -> bool {
         let float = given.as_f64().unwrap_or_default();
         match (self.kind, self.format) {
@@ -94,10 +94,10 @@ impl<'a> Range<'a> {
         }
     }
 
-    /// A bound that the type itself cannot hold is a fault of its own.
-    fn constraint(&self, bound: f64, what: &str, path: &str, verdict: &mut Verdict) {
+    /// A bound that the type cannot represent is an error of its own.
+    fn constraint(&self, bound: f64, what: &str, path: &str, verdict: &mut ValidationResult) {
         if Number::from_f64(bound).is_some_and(|number| !self.holds(&number)) {
-            verdict.add(Fault::whole(self.complaint(what, path)));
+            verdict.add(ValidationError::without_path(self.complaint(what, path)));
         }
     }
 }
@@ -110,11 +110,8 @@ struct Limit {
 }
 
 impl Limit {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "bounds of whole numbers are cut as the real server cuts them"
-    )]
-    fn check(&self, given: &Number, path: &str, verdict: &mut Verdict) {
+    #[expect(clippy::cast_possible_truncation, reason = "integer bounds are truncated as in kube-apiserver")]
+    fn check(&self, given: &Number, path: &str, verdict: &mut ValidationResult) {
         let order = match given.as_i64() {
             Some(whole) => whole.partial_cmp(&(self.at as i64)),
             None => given.as_f64().unwrap_or_default().partial_cmp(&self.at),
@@ -130,50 +127,51 @@ impl Limit {
             (false, false) => "greater than or equal to",
             (false, true) => "greater than",
         };
-        let at = if given.is_i64() || given.is_u64() { (self.at as i64).to_string() } else { plain(self.at) };
+        let at = if given.is_i64() || given.is_u64() {
+            (self.at as i64).to_string()
+        } else {
+            format_float(self.at)
+        };
         let text = format!("{path} in body should be {words} {at}");
-        verdict.add(Fault::invalid(path, shown(&Value::Number(given.clone())), text));
+        verdict.add(ValidationError::invalid(path, display_value(&Value::Number(given.clone())), text));
     }
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "factors of whole numbers are cut as the real server cuts them"
-)]
-fn multiple(given: &Number, factor: f64, path: &str, verdict: &mut Verdict) {
+#[expect(clippy::cast_possible_truncation, reason = "integer factors are truncated as in kube-apiserver")]
+fn validate_multiple_of(given: &Number, factor: f64, path: &str, verdict: &mut ValidationResult) {
     let (fits, shown_factor) = match given.as_i64() {
         Some(whole) => {
             let factor = factor as i64;
             if factor <= 0 {
-                return verdict.add(not_positive(path, &factor.to_string(), &factor.into()));
+                return verdict.add(not_positive_error(path, &factor.to_string(), &factor.into()));
             }
             (whole % factor == 0, factor.to_string())
         }
         None => {
             if factor <= 0.0 {
-                return verdict.add(not_positive(path, &plain(factor), &factor.into()));
+                return verdict.add(not_positive_error(path, &format_float(factor), &factor.into()));
             }
             let given = given.as_f64().unwrap_or_default();
             let times = if factor < 1.0 { 1.0 / factor * given } else { given / factor };
-            (is_whole(times), plain(factor))
+            (is_whole(times), format_float(factor))
         }
     };
     if !fits {
         let text = format!("{path} in body should be a multiple of {shown_factor}");
-        verdict.add(Fault::invalid(path, shown(&Value::Number(given.clone())), text));
+        verdict.add(ValidationError::invalid(path, display_value(&Value::Number(given.clone())), text));
     }
 }
 
-fn not_positive(path: &str, factor: &str, value: &Value) -> Fault {
-    Fault::invalid(
+fn not_positive_error(path: &str, factor: &str, value: &Value) -> ValidationError {
+    ValidationError::invalid(
         path,
-        shown(value),
+        display_value(value),
         format!("factor MultipleOf declared for {path} must be positive: {factor}"),
     )
 }
 
-/// A float as Go's `%v` writes it.
-pub fn plain(number: f64) -> String {
+/// Formats a float like Go's `%v`.
+pub fn format_float(number: f64) -> String {
     let size = number.abs();
     if size != 0.0 && !(1e-4..1e21).contains(&size) {
         let text = format!("{number:e}");

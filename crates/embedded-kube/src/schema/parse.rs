@@ -1,21 +1,21 @@
-//! A version's `openAPIV3Schema`, read once into what the rest of this room works on.
+//! Parses an `openAPIV3Schema` into the model that the rest of `schema` uses.
 //!
-//! Reading never fails: what is malformed is left out here and reported by the checks of a CRD.
+//! Parsing never fails: malformed parts are skipped here and reported by the CRD validation.
 
 use std::collections::BTreeMap;
 
 use regex::Regex;
 use serde_json::Value;
 
-/// Schemas deeper than this are cut off; JSON itself is not read deeper.
-const DEPTH: usize = 128;
+/// Deeper schemas are truncated; JSON is not parsed deeper.
+const MAX_DEPTH: usize = 128;
 
-/// Patterns that grow beyond this when compiled are refused like malformed ones.
-const PATTERN_SIZE: usize = 4 << 20;
+/// Patterns whose compiled size exceeds this are rejected like malformed ones.
+const MAX_PATTERN_SIZE: usize = 4 << 20;
 
 /// One node of a schema.
 #[derive(Debug, Clone, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a keyword of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent keyword")]
 pub struct Schema {
     /// `type`; empty if not given.
     pub kind: String,
@@ -25,35 +25,35 @@ pub struct Schema {
     pub nullable: bool,
     pub default: Option<Value>,
     pub properties: BTreeMap<String, Self>,
-    pub additional: Option<Additional>,
+    pub additional_properties: Option<AdditionalProperties>,
     pub items: Option<Box<Self>>,
     pub required: Vec<String>,
-    pub allowed: Vec<Value>,
+    pub enum_values: Vec<Value>,
     pub bounds: Bounds,
     pub pattern: Option<Pattern>,
     pub all_of: Vec<Self>,
     pub any_of: Vec<Self>,
     pub one_of: Vec<Self>,
     pub not: Option<Box<Self>>,
-    pub keep_unknown: bool,
+    pub preserve_unknown_fields: bool,
     pub int_or_string: bool,
     pub embedded: bool,
     pub list_type: Option<String>,
     pub list_keys: Vec<String>,
     pub map_type: Option<String>,
-    pub rules: Vec<Rule>,
+    pub rules: Vec<ValidationRule>,
 }
 
 /// `additionalProperties`.
 #[derive(Debug, Clone)]
-pub enum Additional {
+pub enum AdditionalProperties {
     /// `true` or `false`.
     Any(bool),
-    /// All values follow one schema.
+    /// Schema of all values.
     Schema(Box<Schema>),
 }
 
-/// Numbers that limit a value.
+/// Bounds of a value.
 #[derive(Debug, Clone, Default)]
 pub struct Bounds {
     pub maximum: Option<f64>,
@@ -69,17 +69,17 @@ pub struct Bounds {
     pub min_properties: Option<i64>,
 }
 
-/// `pattern`, compiled.
+/// A compiled `pattern`.
 #[derive(Debug, Clone)]
 pub struct Pattern {
     pub text: String,
-    /// What is wrong with it, if it is no regular expression.
+    /// The error text, if it is not a valid regular expression.
     pub regex: Result<Regex, String>,
 }
 
 /// One entry of `x-kubernetes-validations`.
 #[derive(Debug, Clone, Default)]
-pub struct Rule {
+pub struct ValidationRule {
     /// The expression.
     pub text: String,
     pub message: String,
@@ -90,9 +90,9 @@ pub struct Rule {
 }
 
 impl Schema {
-    /// Reads a schema.
+    /// Parses a schema.
     pub fn parse(source: &Value) -> Self {
-        Self::read(source, DEPTH)
+        Self::read(source, MAX_DEPTH)
     }
 
     fn read(source: &Value, depth: usize) -> Self {
@@ -110,36 +110,36 @@ impl Schema {
             nullable: flag(source, "nullable"),
             default: source.get("default").filter(|it| !it.is_null()).cloned(),
             properties: properties(source, depth),
-            additional: match source.get("additionalProperties") {
-                Some(Value::Bool(any)) => Some(Additional::Any(*any)),
+            additional_properties: match source.get("additionalProperties") {
+                Some(Value::Bool(any)) => Some(AdditionalProperties::Any(*any)),
                 Some(other @ Value::Object(_)) => {
-                    Some(Additional::Schema(Box::new(Self::read(other, depth - 1))))
+                    Some(AdditionalProperties::Schema(Box::new(Self::read(other, depth - 1))))
                 }
                 _ => None,
             },
             items: schema("items").map(Box::new),
             required: texts(source, "required"),
-            allowed: list(source, "enum").cloned().collect(),
+            enum_values: list(source, "enum").cloned().collect(),
             bounds: Bounds::read(source),
             pattern: Some(text(source, "pattern")).filter(|it| !it.is_empty()).map(Pattern::new),
             all_of: schemas("allOf"),
             any_of: schemas("anyOf"),
             one_of: schemas("oneOf"),
             not: schema("not").map(Box::new),
-            keep_unknown: flag(source, "x-kubernetes-preserve-unknown-fields"),
+            preserve_unknown_fields: flag(source, "x-kubernetes-preserve-unknown-fields"),
             int_or_string: flag(source, "x-kubernetes-int-or-string"),
             embedded: flag(source, "x-kubernetes-embedded-resource"),
             list_type: source.get("x-kubernetes-list-type").and_then(Value::as_str).map(str::to_owned),
             list_keys: texts(source, "x-kubernetes-list-map-keys"),
             map_type: source.get("x-kubernetes-map-type").and_then(Value::as_str).map(str::to_owned),
-            rules: list(source, "x-kubernetes-validations").map(Rule::read).collect(),
+            rules: list(source, "x-kubernetes-validations").map(ValidationRule::read).collect(),
         }
     }
 
-    /// Schema of a key that has none of its own.
+    /// Schema of undeclared keys.
     pub fn additional_schema(&self) -> Option<&Self> {
-        match &self.additional {
-            Some(Additional::Schema(schema)) => Some(schema),
+        match &self.additional_properties {
+            Some(AdditionalProperties::Schema(schema)) => Some(schema),
             _ => None,
         }
     }
@@ -149,12 +149,12 @@ impl Schema {
         self.properties.get(key).or_else(|| self.additional_schema())
     }
 
-    /// Items are told apart by keys.
+    /// Whether items are identified by keys.
     pub fn is_list_map(&self) -> bool {
         self.kind == "array" && self.list_type.as_deref() == Some("map") && !self.list_keys.is_empty()
     }
 
-    /// Types as the validator of values sees them.
+    /// Types for value validation.
     pub fn types(&self) -> &[&'static str] {
         if self.int_or_string {
             return &["integer", "string"];
@@ -194,14 +194,14 @@ impl Bounds {
 impl Pattern {
     fn new(text: String) -> Self {
         let regex = regex::RegexBuilder::new(&text)
-            .size_limit(PATTERN_SIZE)
+            .size_limit(MAX_PATTERN_SIZE)
             .build()
             .map_err(|error| go_error(&error, &text));
         Self { text, regex }
     }
 }
 
-/// The commonest faults of patterns in the words of the real server's parser.
+/// The most common pattern errors with Go's texts.
 fn go_error(error: &regex::Error, pattern: &str) -> String {
     let text = error.to_string();
     let last = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
@@ -225,7 +225,7 @@ fn go_error(error: &regex::Error, pattern: &str) -> String {
     format!("error parsing regexp: {what}")
 }
 
-impl Rule {
+impl ValidationRule {
     fn read(source: &Value) -> Self {
         Self {
             text: text(source, "rule"),

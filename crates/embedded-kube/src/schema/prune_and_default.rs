@@ -1,35 +1,35 @@
-//! What a schema does to an object before it is checked: unknown fields, nulls, defaults.
+//! Pruning, null handling and defaulting by schema, before validation.
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use super::parse::{Additional, Schema};
+use super::parse::{AdditionalProperties, Schema};
 
-/// Always known at the root and in embedded resources.
+/// Always declared at the root and in embedded resources.
 const META: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// Removes fields that the schema does not name, and tells their paths, sorted.
+/// Removes undeclared fields and returns their sorted paths.
 pub fn prune(object: &mut Value, schema: &Schema) -> Vec<String> {
-    let mut walk = Walk { path: String::new(), unknown: Vec::new() };
+    let mut walk = Pruner { path: String::new(), unknown: Vec::new() };
     walk.value(object, Some(schema), true);
     walk.unknown.sort();
     walk.unknown
 }
 
-/// The same for a value that is no object of its own.
+/// As `prune`, for a value that is not a resource.
 pub fn prune_value(value: &mut Value, schema: &Schema) {
-    Walk { path: String::new(), unknown: Vec::new() }.value(value, Some(schema), false);
+    Pruner { path: String::new(), unknown: Vec::new() }.value(value, Some(schema), false);
 }
 
-struct Walk {
+struct Pruner {
     path: String,
     unknown: Vec<String>,
 }
 
-impl Walk {
+impl Pruner {
     fn value(&mut self, value: &mut Value, schema: Option<&Schema>, root: bool) {
-        if let Some(schema) = schema.filter(|it| it.keep_unknown) {
+        if let Some(schema) = schema.filter(|it| it.preserve_unknown_fields) {
             return self.kept(value, schema, root);
         }
         match value {
@@ -42,7 +42,7 @@ impl Walk {
         }
     }
 
-    /// Below `x-kubernetes-preserve-unknown-fields`: only what is described is pruned.
+    /// Below `x-kubernetes-preserve-unknown-fields`: only declared parts are pruned.
     fn kept(&mut self, value: &mut Value, schema: &Schema, root: bool) {
         match value {
             Value::Object(map) => {
@@ -52,7 +52,7 @@ impl Walk {
                     }
                     if let Some(child) = schema.child(key) {
                         self.at_key(key, |walk| walk.value(value, Some(child), false));
-                    } else if let Some(Additional::Any(_)) = &schema.additional {
+                    } else if let Some(AdditionalProperties::Any(_)) = &schema.additional_properties {
                         self.at_key(key, |walk| walk.value(value, None, false));
                     }
                 }
@@ -77,7 +77,7 @@ impl Walk {
             }
             if let Some(child) = schema.properties.get(key) {
                 self.at_key(key, |walk| walk.value(value, Some(child), false));
-            } else if schema.additional.is_some() {
+            } else if schema.additional_properties.is_some() {
                 self.at_key(key, |walk| walk.value(value, schema.additional_schema(), false));
             } else {
                 self.record(key);
@@ -118,7 +118,7 @@ impl Walk {
     }
 }
 
-/// Removes nulls where neither null is allowed nor a default would take its place.
+/// Removes nulls that are neither nullable nor replaced by a default.
 pub fn drop_nulls(value: &mut Value, schema: Option<&Schema>) {
     match value {
         Value::Object(map) => map.retain(|key, value| {
@@ -139,8 +139,8 @@ pub fn drop_nulls(value: &mut Value, schema: Option<&Schema>) {
     }
 }
 
-/// Fills in defaults.
-pub fn default(value: &mut Value, schema: &Schema) {
+/// Sets defaults.
+pub fn set_defaults(value: &mut Value, schema: &Schema) {
     match value {
         Value::Object(map) => {
             for (key, child) in &schema.properties {
@@ -151,16 +151,16 @@ pub fn default(value: &mut Value, schema: &Schema) {
             }
             for (key, value) in map.iter_mut() {
                 if let Some(child) = schema.properties.get(key) {
-                    default(value, child);
+                    set_defaults(value, child);
                 } else if let Some(child) = schema.additional_schema() {
-                    defaulted(value, child);
+                    set_child_defaults(value, child);
                 }
             }
         }
         Value::Array(list) => {
             if let Some(items) = schema.items.as_deref() {
                 for item in list {
-                    defaulted(item, items);
+                    set_child_defaults(item, items);
                 }
             }
         }
@@ -168,9 +168,9 @@ pub fn default(value: &mut Value, schema: &Schema) {
     }
 }
 
-fn defaulted(value: &mut Value, schema: &Schema) {
+fn set_child_defaults(value: &mut Value, schema: &Schema) {
     if value.is_null() && !schema.nullable {
         *value = schema.default.clone().unwrap_or_default();
     }
-    default(value, schema);
+    set_defaults(value, schema);
 }

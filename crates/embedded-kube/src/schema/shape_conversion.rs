@@ -1,30 +1,30 @@
-//! The structure of a schema as the rooms that merge and apply want it.
+//! Converts a schema to a shape for merge and apply.
 
 use std::collections::BTreeMap;
 
-use super::parse::{Additional, Schema};
+use super::parse::{AdditionalProperties, Schema};
 use crate::shape::{Field, List, ListKind, Map, Node, Scalar, Shape, Struct};
 
-/// The shape of a whole object: its type and metadata are always there.
-pub fn root(schema: &Schema) -> Shape {
-    let mut fields = Struct { embedded: true, ..structure(schema) };
+/// Shape of a whole object, including its type and metadata.
+pub fn root_shape(schema: &Schema) -> Shape {
+    let mut fields = Struct { embedded: true, ..struct_of(schema) };
     for (name, shape) in meta_fields() {
-        fields.fields.insert(name.to_owned(), Field::of(shape));
+        fields.fields.insert(name.to_owned(), Field::new(shape));
     }
-    Shape::own(Node::Struct(fields))
+    Shape::owned(Node::Struct(fields))
 }
 
-fn shape(schema: &Schema) -> Shape {
-    Shape::own(node(schema))
+fn shape_of(schema: &Schema) -> Shape {
+    Shape::owned(node_of(schema))
 }
 
-fn node(schema: &Schema) -> Node {
+fn node_of(schema: &Schema) -> Node {
     if schema.int_or_string {
         return Node::Scalar(Scalar::IntOrString);
     }
     match schema.kind.as_str() {
-        "object" => object(schema),
-        "array" => Node::List(list(schema)),
+        "object" => object_node(schema),
+        "array" => Node::List(list_of(schema)),
         "string" => Node::Scalar(match schema.format.as_str() {
             "byte" => Scalar::Bytes,
             _ => Scalar::String,
@@ -32,26 +32,26 @@ fn node(schema: &Schema) -> Node {
         "integer" => Node::Scalar(Scalar::Integer),
         "number" => Node::Scalar(Scalar::Number),
         "boolean" => Node::Scalar(Scalar::Boolean),
-        // Without a type, what is kept may be anything, but maps in it still have one owner per key.
-        _ if schema.keep_unknown => Node::Struct(structure(schema)),
+        // Without a type, preserved values may be anything, but maps in them are granular.
+        _ if schema.preserve_unknown_fields => Node::Struct(struct_of(schema)),
         _ => Node::Any,
     }
 }
 
-fn object(schema: &Schema) -> Node {
+fn object_node(schema: &Schema) -> Node {
     let atomic = schema.map_type.as_deref() == Some("atomic");
-    match &schema.additional {
-        Some(Additional::Schema(values)) if schema.properties.is_empty() => {
-            Node::Map(Map { values: shape(values), atomic })
+    match &schema.additional_properties {
+        Some(AdditionalProperties::Schema(values)) if schema.properties.is_empty() => {
+            Node::Map(Map { values: shape_of(values), atomic })
         }
-        Some(Additional::Any(true)) if schema.properties.is_empty() => {
-            Node::Map(Map { values: Shape::own(Node::Any), atomic })
+        Some(AdditionalProperties::Any(true)) if schema.properties.is_empty() => {
+            Node::Map(Map { values: Shape::owned(Node::Any), atomic })
         }
-        _ => Node::Struct(structure(schema)),
+        _ => Node::Struct(struct_of(schema)),
     }
 }
 
-fn structure(schema: &Schema) -> Struct {
+fn struct_of(schema: &Schema) -> Struct {
     let fields: BTreeMap<String, Field> = schema
         .properties
         .iter()
@@ -60,45 +60,45 @@ fn structure(schema: &Schema) -> Struct {
                 required: schema.required.contains(name),
                 default: child.default.clone(),
                 nullable: child.nullable,
-                ..Field::of(shape(child))
+                ..Field::new(shape_of(child))
             };
             (name.clone(), field)
         })
         .collect();
     let mut result = Struct {
         fields,
-        keep_unknown: schema.keep_unknown,
+        preserve_unknown_fields: schema.preserve_unknown_fields,
         atomic: schema.map_type.as_deref() == Some("atomic"),
         embedded: schema.embedded,
     };
     if schema.embedded {
         for (name, shape) in meta_fields() {
-            result.fields.entry(name.to_owned()).or_insert_with(|| Field::of(shape));
+            result.fields.entry(name.to_owned()).or_insert_with(|| Field::new(shape));
         }
     }
     result
 }
 
-fn list(schema: &Schema) -> List {
+fn list_of(schema: &Schema) -> List {
     let kind = match schema.list_type.as_deref() {
         Some("set") => ListKind::Set,
         Some("map") => ListKind::Map(schema.list_keys.clone()),
         _ => ListKind::Atomic,
     };
-    let items = schema.items.as_deref().map_or_else(|| Shape::own(Node::Any), shape);
+    let items = schema.items.as_deref().map_or_else(|| Shape::owned(Node::Any), shape_of);
     List { items, kind }
 }
 
 fn meta_fields() -> [(&'static str, Shape); 3] {
-    [("apiVersion", text()), ("kind", text()), ("metadata", object_meta())]
+    [("apiVersion", string_shape()), ("kind", string_shape()), ("metadata", object_meta_shape())]
 }
 
-fn text() -> Shape {
-    Shape::own(Node::Scalar(Scalar::String))
+fn string_shape() -> Shape {
+    Shape::owned(Node::Scalar(Scalar::String))
 }
 
-/// `ObjectMeta`, from the table of built-in types.
-fn object_meta() -> Shape {
+/// `ObjectMeta`, from the type table.
+fn object_meta_shape() -> Shape {
     let name = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
-    crate::types::named(name).unwrap_or_else(|| Shape::own(Node::Any))
+    crate::types::shape_by_model(name).unwrap_or_else(|| Shape::owned(Node::Any))
 }

@@ -1,8 +1,8 @@
-//! Is a schema structural? Every field that a value can have must be described outside of `allOf`, `anyOf`, `oneOf`
-//! and `not`, with a type; what is inside of them only narrows values.
+//! Checks that a schema is structural: every field must be declared with a type outside of `allOf`, `anyOf`, `oneOf`
+//! and `not`; these may only restrict values.
 
-use super::parse::{Additional, Schema};
-use crate::failure::FieldError;
+use super::parse::{AdditionalProperties, Schema};
+use crate::status_error::FieldError;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
@@ -12,10 +12,10 @@ enum Level {
 }
 
 /// Violations, sorted by text.
-pub fn check(schema: &Schema, path: &str) -> Vec<FieldError> {
+pub fn validate_structural(schema: &Schema, path: &str) -> Vec<FieldError> {
     let mut found = Vec::new();
     invariants(schema, Level::Root, path, &mut found);
-    Complete { found: &mut found }.values(schema, schema, path, path);
+    CompletenessCheck { found: &mut found }.values(schema, schema, path, path);
     found.sort_by_cached_key(ToString::to_string);
     found
 }
@@ -37,8 +37,10 @@ fn invariants(schema: &Schema, level: Level, path: &str, found: &mut Vec<FieldEr
     }
     additional(schema, level, path, found);
     extensions(schema, path, found);
-    let skip =
-        Skip { any_of: is_int_or_string(&schema.any_of), first_all_of: is_wrapped_int_or_string(schema) };
+    let skip = AllowedTypes {
+        any_of: is_int_or_string(&schema.any_of),
+        first_all_of: is_wrapped_int_or_string(schema),
+    };
     values(schema, skip, path, found);
     types(schema, level, path, found);
     metadata(schema, level, path, found);
@@ -46,10 +48,10 @@ fn invariants(schema: &Schema, level: Level, path: &str, found: &mut Vec<FieldEr
 
 fn additional(schema: &Schema, level: Level, path: &str, found: &mut Vec<FieldError>) {
     let place = format!("{path}.additionalProperties");
-    if schema.additional.is_some() && level == Level::Root {
+    if schema.additional_properties.is_some() && level == Level::Root {
         found.push(FieldError::forbidden(&place, "must not be used at the root"));
     }
-    if schema.additional.is_some() && schema.embedded {
+    if schema.additional_properties.is_some() && schema.embedded {
         found
             .push(FieldError::forbidden(&place, "must not be used if x-kubernetes-embedded-resource is set"));
     }
@@ -60,7 +62,7 @@ fn additional(schema: &Schema, level: Level, path: &str, found: &mut Vec<FieldEr
 
 fn extensions(schema: &Schema, path: &str, found: &mut Vec<FieldError>) {
     let detail = "must be false if x-kubernetes-int-or-string is true";
-    if schema.int_or_string && schema.keep_unknown {
+    if schema.int_or_string && schema.preserve_unknown_fields {
         found.push(FieldError::invalid(format!("{path}.x-kubernetes-preserve-unknown-fields"), true, detail));
     }
     if schema.int_or_string && schema.embedded {
@@ -77,7 +79,7 @@ fn types(schema: &Schema, level: Level, path: &str, found: &mut Vec<FieldError>)
         } else {
             FieldError::invalid(&place, kind, detail)
         });
-    } else if kind.is_empty() && !schema.int_or_string && !schema.keep_unknown {
+    } else if kind.is_empty() && !schema.int_or_string && !schema.preserve_unknown_fields {
         let detail = match level {
             Level::Root => "must not be empty at the root",
             Level::Item => "must not be empty for specified array items",
@@ -104,24 +106,24 @@ fn metadata(schema: &Schema, level: Level, path: &str, found: &mut Vec<FieldErro
         if is_resource && child.kind != "object" {
             found.push(FieldError::invalid(format!("{place}.type"), child.kind.as_str(), "must be object"));
         }
-        if level == Level::Root && !names_only(child) {
+        if level == Level::Root && !restricts_names_only(child) {
             let detail = "must not specify anything other than name and generateName, but metadata is implicitly specified";
             found.push(FieldError::forbidden(place, detail));
         }
     }
-    if schema.embedded && !schema.keep_unknown && schema.properties.is_empty() {
+    if schema.embedded && !schema.preserve_unknown_fields && schema.properties.is_empty() {
         let detail = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
         found.push(FieldError::required(format!("{path}.properties"), detail));
     }
 }
 
-/// Metadata at the root may restrict the two names and nothing else.
-fn names_only(schema: &Schema) -> bool {
+/// Metadata at the root may only restrict `name` and `generateName`.
+fn restricts_names_only(schema: &Schema) -> bool {
     let plain = Schema { kind: String::new(), default: None, properties: <_>::default(), ..schema.clone() };
     schema.properties.keys().all(|name| name == "name" || name == "generateName") && is_blank(&plain)
 }
 
-/// Says nothing at all.
+/// Whether the schema is empty.
 fn is_blank(schema: &Schema) -> bool {
     format!("{schema:?}") == format!("{:?}", Schema::default())
 }
@@ -130,7 +132,7 @@ fn is_only_type(schema: &Schema, kind: &str) -> bool {
     schema.kind == kind && is_blank(&Schema { kind: String::new(), ..schema.clone() })
 }
 
-/// The one use of types in `anyOf` that is allowed.
+/// The only allowed use of types in `anyOf`.
 fn is_int_or_string(any_of: &[Schema]) -> bool {
     matches!(any_of, [one, two] if is_only_type(one, "integer") && is_only_type(two, "string"))
 }
@@ -139,14 +141,14 @@ fn is_wrapped_int_or_string(schema: &Schema) -> bool {
     schema.all_of.first().is_some_and(|first| is_int_or_string(&first.any_of))
 }
 
-/// Where types are allowed after all.
+/// Where types are allowed in combinators.
 #[derive(Clone, Copy, Default)]
-struct Skip {
+struct AllowedTypes {
     any_of: bool,
     first_all_of: bool,
 }
 
-fn values(schema: &Schema, skip: Skip, path: &str, found: &mut Vec<FieldError>) {
+fn values(schema: &Schema, skip: AllowedTypes, path: &str, found: &mut Vec<FieldError>) {
     if !skip.any_of {
         for (index, child) in schema.any_of.iter().enumerate() {
             nested(child, false, &format!("{path}.anyOf[{index}]"), found);
@@ -170,7 +172,7 @@ fn values(schema: &Schema, skip: Skip, path: &str, found: &mut Vec<FieldError>) 
 }
 
 fn nested(schema: &Schema, skip_any_of: bool, path: &str, found: &mut Vec<FieldError>) {
-    values(schema, Skip { any_of: skip_any_of, first_all_of: false }, path, found);
+    values(schema, AllowedTypes { any_of: skip_any_of, first_all_of: false }, path, found);
     if let Some(items) = schema.items.as_deref() {
         nested(items, false, &format!("{path}.items"), found);
     }
@@ -182,7 +184,7 @@ fn nested(schema: &Schema, skip_any_of: bool, path: &str, found: &mut Vec<FieldE
         "must be false to be structural",
         "must be undefined to be structural",
     );
-    let additional = !matches!(schema.additional, None | Some(Additional::Any(false)));
+    let additional = !matches!(schema.additional_properties, None | Some(AdditionalProperties::Any(false)));
     let checks = [
         (!schema.kind.is_empty(), "type", empty),
         (additional, "additionalProperties", undefined),
@@ -190,7 +192,7 @@ fn nested(schema: &Schema, skip_any_of: bool, path: &str, found: &mut Vec<FieldE
         (!schema.title.is_empty(), "title", empty),
         (!schema.description.is_empty(), "description", empty),
         (schema.nullable, "nullable", no),
-        (schema.keep_unknown, "x-kubernetes-preserve-unknown-fields", no),
+        (schema.preserve_unknown_fields, "x-kubernetes-preserve-unknown-fields", no),
         (schema.embedded, "x-kubernetes-embedded-resource", no),
         (schema.int_or_string, "x-kubernetes-int-or-string", no),
         (!schema.list_keys.is_empty(), "x-kubernetes-list-map-keys", empty),
@@ -208,12 +210,12 @@ fn nested(schema: &Schema, skip_any_of: bool, path: &str, found: &mut Vec<FieldE
     }
 }
 
-/// What alternatives speak of must be described outside of them.
-struct Complete<'a> {
+/// Checks that every field used in combinators is declared outside of them.
+struct CompletenessCheck<'a> {
     found: &'a mut Vec<FieldError>,
 }
 
-impl Complete<'_> {
+impl CompletenessCheck<'_> {
     fn values(&mut self, nested: &Schema, outer: &Schema, outer_path: &str, path: &str) {
         if let Some(child) = &nested.not {
             self.nested(child, Some(outer), outer_path, &format!("{path}.not"));

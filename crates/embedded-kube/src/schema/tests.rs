@@ -1,4 +1,4 @@
-//! Verdicts, texts and what happens to an object on the way.
+//! Validation results, error texts, pruning and defaulting.
 
 mod any;
 mod rules;
@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use super::*;
 
 #[expect(clippy::needless_pass_by_value, reason = "cases are written as values")]
-fn compiled(spec: Value) -> Compiled {
+fn compiled(spec: Value) -> CompiledSchema {
     let schema = json!({"type": "object", "properties": {"spec": spec}});
-    Compiled::new(&schema).unwrap_or_else(|errors| panic!("{errors:?}"))
+    CompiledSchema::new(&schema).unwrap_or_else(|errors| panic!("{errors:?}"))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "cases are written as values")]
 fn faults(spec: Value, value: Value) -> Vec<String> {
-    compiled(spec).check(&json!({"spec": value}), None).iter().map(ToString::to_string).collect()
+    compiled(spec).validate(&json!({"spec": value}), None).iter().map(ToString::to_string).collect()
 }
 
 const NOT_CHECKED: &str = "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
@@ -172,7 +172,7 @@ fn defaults_reach_into_lists_and_maps_and_replace_nulls() {
         },
     }));
     let mut object = json!({"spec": {"replicas": null, "nothing": null, "maybe": null, "list": [{}, {"port": 1}], "map": {"k": {}}}});
-    schema.default(&mut object);
+    schema.set_defaults(&mut object);
     let expected = json!({"spec": {
         "replicas": 1, "maybe": null, "list": [{"port": 80}, {"port": 1}], "map": {"k": {"on": true}}, "nest": {"deep": "d"},
     }});
@@ -194,10 +194,10 @@ fn what_was_wrong_before_and_has_not_changed_is_let_through() {
     }));
     let old = json!({"spec": {"name": "abc", "list": [{"k": "a", "n": 1}], "plain": [1]}});
     let same = json!({"spec": {"name": "abc", "other": "new", "list": [{"k": "b", "n": 9}, {"k": "a", "n": 1}], "plain": [1]}});
-    assert_eq!(schema.check(&same, Some(&old)), []);
+    assert_eq!(schema.validate(&same, Some(&old)), []);
     let changed = json!({"spec": {"name": "abcd", "list": [{"k": "a", "n": 2}], "plain": [1, 9]}});
     let fields: Vec<String> =
-        schema.check_values(&changed, Some(&old)).into_iter().map(|error| error.field).collect();
+        schema.validate_values(&changed, Some(&old)).into_iter().map(|error| error.field).collect();
     assert_eq!(fields, ["spec.list[0].n", "spec.name", "spec.plain[0]"]);
 }
 
@@ -211,6 +211,6 @@ fn what_was_wrong_before_and_has_not_changed_is_let_through() {
 #[case(json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {"labels": {"type": "object"}}}}}), "openAPIV3Schema.properties[metadata]: Forbidden: must not specify anything other than name and generateName, but metadata is implicitly specified")]
 #[case(json!({"type": "object", "additionalProperties": true}), "openAPIV3Schema.additionalProperties: Forbidden: must not be used at the root")]
 fn a_schema_that_is_not_structural_is_refused(#[case] schema: Value, #[case] expected: &str) {
-    let errors = Compiled::new(&schema).unwrap_err();
+    let errors = CompiledSchema::new(&schema).unwrap_err();
     assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
 }

@@ -1,13 +1,13 @@
-//! Field selectors: a few named fields per resource, compared as text.
+//! Field selectors: supported fields per resource, compared as strings.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
 use crate::{
-    failure::{Answer, Failure, quoted},
-    object::{self, Document, Marks},
+    object::{self, Document, IndexedMeta},
     registry::Resource,
+    status_error::{ApiResult, StatusError, go_quote},
 };
 
 const NAME: &str = "metadata.name";
@@ -20,29 +20,29 @@ struct Term {
     equal: bool,
 }
 
-/// All terms must hold. The empty selector matches everything.
+/// All terms must match. The empty selector matches everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldSelector {
     terms: Vec<Term>,
 }
 
 impl FieldSelector {
-    /// From a query parameter; only fields that the resource offers.
-    pub fn parse(text: &str, resource: &Resource) -> Answer<Self> {
+    /// Parses a query parameter; only fields that the resource supports.
+    pub fn parse(text: &str, resource: &Resource) -> ApiResult<Self> {
         let mut parts = split_terms(text);
         parts.sort_unstable();
         let mut terms = Vec::new();
         for part in parts.into_iter().filter(|part| !part.is_empty()) {
             let Some((field, equal, value)) = split_term(part) else {
                 let text = format!("invalid selector: '{text}'; can't understand '{part}'");
-                return Err(Failure::bad_request(text));
+                return Err(StatusError::bad_request(text));
             };
             terms.push(Term { field: field.to_owned(), value: unescaped(value)?, equal });
         }
         for term in &mut terms {
-            offered(&term.field, resource)?;
-            // Clients from before v1 know the node of a Pod by this name.
-            if term.field == "spec.host" && !resource.custom {
+            validate_selectable(&term.field, resource)?;
+            // Clients from before v1 use this name for a Pod's node.
+            if term.field == "spec.host" && !resource.is_custom {
                 "spec.nodeName".clone_into(&mut term.field);
             }
         }
@@ -54,13 +54,13 @@ impl FieldSelector {
         self.terms.is_empty()
     }
 
-    /// The only name that is meant, if it says so.
+    /// The only name that can match, if the selector requires one.
     pub fn name(&self) -> Option<&str> {
         self.terms.iter().find(|term| term.field == NAME && term.equal).map(|term| term.value.as_str())
     }
 
-    /// Whether an object may be meant, by what is kept beside it.
-    pub fn may_match(&self, marks: &Marks) -> bool {
+    /// Whether an object may match, by its indexed metadata.
+    pub fn may_match(&self, marks: &IndexedMeta) -> bool {
         self.terms.iter().all(|term| {
             let value = match term.field.as_str() {
                 NAME => marks.name(),
@@ -71,41 +71,41 @@ impl FieldSelector {
         })
     }
 
-    /// Whether a stored object is meant; it is parsed only if what is beside it does not tell.
+    /// Whether a stored object matches; parsed only if its indexed metadata does not decide.
     pub fn matches_document(&self, document: &Document) -> bool {
         let is_told = self.terms.iter().all(|term| matches!(term.field.as_str(), NAME | NAMESPACE));
-        self.may_match(document.marks()) && (is_told || self.matches(&document.value()))
+        self.may_match(document.indexed_meta()) && (is_told || self.matches(&document.value()))
     }
 
-    /// Whether an object is meant.
+    /// Whether an object matches.
     pub fn matches(&self, object: &Value) -> bool {
-        self.terms.iter().all(|term| (value_of(object, &term.field) == term.value) == term.equal)
+        self.terms.iter().all(|term| (field_value(object, &term.field) == term.value) == term.equal)
     }
 }
 
-fn offered(field: &str, resource: &Resource) -> Answer<()> {
+fn validate_selectable(field: &str, resource: &Resource) -> ApiResult<()> {
     let is_name = field == NAME;
     let is_namespace = field == NAMESPACE;
-    // Kinds that name fields of their own know the namespace only if they live in one; the rest always know both.
-    let own = resource.custom || !resource.selectable.is_empty();
+    // Kinds with own fields support the namespace only if they are namespaced; the others always support both.
+    let own = resource.is_custom || !resource.selectable_fields.is_empty();
     if is_name
         || (is_namespace && (resource.namespaced || !own))
-        || resource.selectable.iter().any(|one| one == field)
+        || resource.selectable_fields.iter().any(|one| one == field)
     {
         return Ok(());
     }
-    Err(Failure::bad_request(if own {
+    Err(StatusError::bad_request(if own {
         format!("field label not supported: {field}")
     } else {
         format!(
             "{} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
-            quoted(field)
+            go_quote(field)
         )
     }))
 }
 
-/// A field's value as text; empty where it is missing.
-fn value_of<'a>(object: &'a Value, field: &str) -> Cow<'a, str> {
+/// A field as a string; empty if missing.
+fn field_value<'a>(object: &'a Value, field: &str) -> Cow<'a, str> {
     match field {
         "spec.hostNetwork" | "spec.unschedulable" => {
             return if by_path(object, field).and_then(Value::as_bool) == Some(true) {
@@ -114,11 +114,11 @@ fn value_of<'a>(object: &'a Value, field: &str) -> Cow<'a, str> {
                 "false".into()
             };
         }
-        // Allowed by the real server, but never filled.
+        // kube-apiserver accepts this field but never fills it.
         "status.podIPs" => return "".into(),
         "source" => {
-            let component = object::text(object, &["source", "component"]);
-            let controller = object::text(object, &["reportingComponent"]);
+            let component = object::str_at(object, &["source", "component"]);
+            let controller = object::str_at(object, &["reportingComponent"]);
             return if component.is_empty() { controller } else { component }.into();
         }
         _ => {}
@@ -131,7 +131,7 @@ fn value_of<'a>(object: &'a Value, field: &str) -> Cow<'a, str> {
     }
 }
 
-/// Events are kept in their core form, where the fields of `events.k8s.io` have other names.
+/// Events are stored in their core form, where the fields of `events.k8s.io` have other names.
 fn stored_name(field: &str) -> Option<String> {
     match field.split_once('.') {
         Some(("regarding", rest)) => Some(format!("involvedObject.{rest}")),
@@ -143,7 +143,7 @@ fn by_path<'a>(object: &'a Value, field: &str) -> Option<&'a Value> {
     field.split('.').try_fold(object, |value, key| value.get(key))
 }
 
-/// Parts between commas; a backslash protects what follows it.
+/// Splits at commas; a backslash escapes the next character.
 fn split_terms(text: &str) -> Vec<&str> {
     let mut terms = Vec::new();
     let (mut start, mut protected) = (0, false);
@@ -171,9 +171,9 @@ fn split_term(term: &str) -> Option<(&str, bool, &str)> {
     })
 }
 
-fn unescaped(value: &str) -> Answer<String> {
+fn unescaped(value: &str) -> ApiResult<String> {
     let invalid = |sequence: &str| {
-        Failure::bad_request(format!("invalid field selector: invalid escape sequence: {sequence}"))
+        StatusError::bad_request(format!("invalid field selector: invalid escape sequence: {sequence}"))
     };
     let mut out = String::with_capacity(value.len());
     let mut letters = value.chars();
@@ -187,7 +187,7 @@ fn unescaped(value: &str) -> Answer<String> {
             ',' | '=' => {
                 let number = u32::from(letter);
                 let text = format!("invalid field selector: unescaped character in value: {number}");
-                return Err(Failure::bad_request(text));
+                return Err(StatusError::bad_request(text));
             }
             other => out.push(other),
         }

@@ -1,16 +1,16 @@
-//! Label selectors, as text and as objects.
+//! Label selectors, as strings and as objects.
 
 use std::{collections::BTreeSet, fmt};
 
 use serde_json::{Map, Value};
 
-use super::lexer::{Token, words};
+use super::lexer::{Token, tokenize};
 use crate::{
-    failure::{Answer, Failure, FieldError, quoted},
     object,
+    status_error::{ApiResult, FieldError, StatusError, go_quote},
 };
 
-/// What a requirement asks of a label.
+/// Operator of a requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operator {
     /// `=`
@@ -23,7 +23,7 @@ pub enum Operator {
     In,
     /// `notin`
     NotIn,
-    /// The key alone.
+    /// The key only.
     Exists,
     /// `!key`
     DoesNotExist,
@@ -33,41 +33,41 @@ pub enum Operator {
     Less,
 }
 
-/// One condition on one label.
+/// A requirement on one label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requirement {
     /// The label's key.
     pub key: String,
-    /// What is asked of it.
+    /// Operator.
     pub operator: Operator,
     /// Values to compare with, in order.
     pub values: Vec<String>,
 }
 
-/// All requirements must hold. The empty selector matches everything.
+/// All requirements must match. The empty selector matches everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LabelSelector {
     requirements: Vec<Requirement>,
-    nothing: bool,
+    matches_nothing: bool,
 }
 
 impl LabelSelector {
-    /// From a query parameter.
-    pub fn parse(text: &str) -> Answer<Self> {
-        Self::parse_text(text).map_err(Failure::bad_request)
+    /// Parses a query parameter.
+    pub fn parse(text: &str) -> ApiResult<Self> {
+        Self::parse_text(text).map_err(StatusError::bad_request)
     }
 
-    /// From text; the complaint is the real server's, without a wrapping.
+    /// Parses a string; the error is kube-apiserver's, without a prefix.
     pub fn parse_text(text: &str) -> Result<Self, String> {
-        let mut requirements = Parser { tokens: words(text), at: 0 }.all()?;
+        let mut requirements = Parser { tokens: tokenize(text), position: 0 }.parse_all()?;
         requirements.sort_by(|left, right| left.key.cmp(&right.key));
-        Ok(Self { requirements, nothing: false })
+        Ok(Self { requirements, matches_nothing: false })
     }
 
-    /// From a `LabelSelector` object; none matches nothing, an empty one matches everything.
-    pub fn of(selector: Option<&Value>) -> Result<Self, String> {
+    /// From a `LabelSelector` object; null matches nothing, an empty one matches everything.
+    pub fn from_value(selector: Option<&Value>) -> Result<Self, String> {
         let Some(selector) = selector.filter(|selector| !selector.is_null()) else {
-            return Ok(Self { requirements: Vec::new(), nothing: true });
+            return Ok(Self { requirements: Vec::new(), matches_nothing: true });
         };
         let labels = selector.get("matchLabels").and_then(Value::as_object);
         let mut requirements = Vec::new();
@@ -77,14 +77,14 @@ impl LabelSelector {
         }
         let expressions = selector.get("matchExpressions").and_then(Value::as_array);
         for expression in expressions.into_iter().flatten() {
-            requirements.push(Requirement::of(expression)?);
+            requirements.push(Requirement::from_expression(expression)?);
         }
         requirements.sort_by(|left, right| left.key.cmp(&right.key));
-        Ok(Self { requirements, nothing: false })
+        Ok(Self { requirements, matches_nothing: false })
     }
 
-    /// From plain labels, as Services select by them.
-    pub fn of_labels(labels: &Map<String, Value>) -> Self {
+    /// From plain labels, as in Services.
+    pub fn from_match_labels(labels: &Map<String, Value>) -> Self {
         let mut requirements: Vec<Requirement> = labels
             .iter()
             .map(|(key, value)| Requirement {
@@ -94,16 +94,16 @@ impl LabelSelector {
             })
             .collect();
         requirements.sort_by(|left, right| left.key.cmp(&right.key));
-        Self { requirements, nothing: false }
+        Self { requirements, matches_nothing: false }
     }
 
     /// Matches everything.
     pub fn is_empty(&self) -> bool {
-        self.requirements.is_empty() && !self.nothing
+        self.requirements.is_empty() && !self.matches_nothing
     }
 
-    /// Labels that everything meant has.
-    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+    /// Labels that every matching object has.
+    pub fn required_labels(&self) -> impl Iterator<Item = (&str, &str)> {
         let equal = [Operator::Equals, Operator::DoubleEquals, Operator::In];
         let named = self.requirements.iter().filter(move |one| equal.contains(&one.operator));
         named.filter_map(|one| match one.values.as_slice() {
@@ -112,9 +112,9 @@ impl LabelSelector {
         })
     }
 
-    /// Whether an object with these labels is meant.
+    /// Whether an object with these labels matches.
     pub fn matches(&self, labels: Option<&Map<String, Value>>) -> bool {
-        !self.nothing && self.requirements.iter().all(|one| one.matches(labels))
+        !self.matches_nothing && self.requirements.iter().all(|one| one.matches(labels))
     }
 }
 
@@ -160,20 +160,20 @@ impl Requirement {
     }
 
     /// From an entry of `matchExpressions`.
-    fn of(expression: &Value) -> Result<Self, String> {
-        let operator = match object::text(expression, &["operator"]) {
+    fn from_expression(expression: &Value) -> Result<Self, String> {
+        let operator = match object::str_at(expression, &["operator"]) {
             "In" => Operator::In,
             "NotIn" => Operator::NotIn,
             "Exists" => Operator::Exists,
             "DoesNotExist" => Operator::DoesNotExist,
-            other => return Err(format!("{} is not a valid label selector operator", quoted(other))),
+            other => return Err(format!("{} is not a valid label selector operator", go_quote(other))),
         };
         let values = expression.get("values").and_then(Value::as_array);
         let values = values.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
-        Self::new(object::text(expression, &["key"]), operator, values)
+        Self::new(object::str_at(expression, &["key"]), operator, values)
     }
 
-    /// Whether these labels satisfy it.
+    /// Whether these labels satisfy the requirement.
     pub fn matches(&self, labels: Option<&Map<String, Value>>) -> bool {
         let value = labels.and_then(|labels| labels.get(&self.key)).map(|value| value.as_str().unwrap_or(""));
         let is_named = |value: &str| self.values.iter().any(|one| one == value);
@@ -238,32 +238,32 @@ fn count_error(operator: Operator, values: &[String]) -> Option<FieldError> {
 
 struct Parser {
     tokens: Vec<Token>,
-    at: usize,
+    position: usize,
 }
 
 impl Parser {
-    fn look(&self) -> Token {
-        self.tokens.get(self.at).cloned().unwrap_or(Token::End)
+    fn peek(&self) -> Token {
+        self.tokens.get(self.position).cloned().unwrap_or(Token::End)
     }
 
-    fn look_value(&self) -> Token {
-        self.look().into_value()
+    fn peek_value(&self) -> Token {
+        self.peek().into_value()
     }
 
-    fn take(&mut self) -> Token {
-        let token = self.look();
-        self.at += 1;
+    fn advance(&mut self) -> Token {
+        let token = self.peek();
+        self.position += 1;
         token
     }
 
-    fn take_value(&mut self) -> Token {
-        self.take().into_value()
+    fn advance_value(&mut self) -> Token {
+        self.advance().into_value()
     }
 
-    fn all(mut self) -> Result<Vec<Requirement>, String> {
+    fn parse_all(mut self) -> Result<Vec<Requirement>, String> {
         let mut requirements = Vec::new();
         loop {
-            match self.look_value() {
+            match self.peek_value() {
                 Token::Word(_) | Token::Not => {
                     let wrap = |why| format!("unable to parse requirement: {why}");
                     requirements.push(self.requirement().map_err(wrap)?);
@@ -274,10 +274,10 @@ impl Parser {
                     return Err(format!("found '{found}', expected: !, identifier, or 'end of string'"));
                 }
             }
-            match self.take_value() {
+            match self.advance_value() {
                 Token::End => return Ok(requirements),
                 Token::Comma => {
-                    let next = self.look_value();
+                    let next = self.peek_value();
                     if !matches!(next, Token::Word(_) | Token::Not) {
                         let found = next.literal();
                         return Err(format!("found '{found}', expected: identifier after ','"));
@@ -295,10 +295,10 @@ impl Parser {
         if absent {
             return Requirement::new(&key, Operator::DoesNotExist, Vec::new());
         }
-        if matches!(self.look_value(), Token::End | Token::Comma) {
+        if matches!(self.peek_value(), Token::End | Token::Comma) {
             return Requirement::new(&key, Operator::Exists, Vec::new());
         }
-        let operator = match self.take() {
+        let operator = match self.advance() {
             Token::In => Operator::In,
             Token::Equals => Operator::Equals,
             Token::DoubleEquals => Operator::DoubleEquals,
@@ -318,10 +318,10 @@ impl Parser {
     }
 
     fn key(&mut self) -> Result<(String, bool), String> {
-        let mut token = self.take_value();
+        let mut token = self.advance_value();
         let absent = token == Token::Not;
         if absent {
-            token = self.take_value();
+            token = self.advance_value();
         }
         let Token::Word(key) = token else {
             return Err(format!("found '{}', expected: identifier", token.literal()));
@@ -333,27 +333,27 @@ impl Parser {
     }
 
     fn set(&mut self) -> Result<BTreeSet<String>, String> {
-        let open = self.take_value();
+        let open = self.advance_value();
         if open != Token::Open {
             return Err(format!("found '{}' expected: '('", open.literal()));
         }
-        let values = match self.look_value() {
+        let values = match self.peek_value() {
             Token::Word(_) | Token::Comma => self.members()?,
             Token::Close => BTreeSet::from([String::new()]),
             other => return Err(format!("found '{}', expected: ',', ')' or identifier", other.literal())),
         };
-        // The closing bracket, which `members` has seen.
-        self.take();
+        // The closing parenthesis, which `members` has seen.
+        self.advance();
         Ok(values)
     }
 
     fn members(&mut self) -> Result<BTreeSet<String>, String> {
         let mut values = BTreeSet::new();
         loop {
-            match self.take_value() {
+            match self.advance_value() {
                 Token::Word(word) => {
                     values.insert(word);
-                    match self.look_value() {
+                    match self.peek_value() {
                         Token::Comma => {}
                         Token::Close => return Ok(values),
                         other => return Err(format!("found '{}', expected: ',' or ')'", other.literal())),
@@ -363,7 +363,7 @@ impl Parser {
                     if values.is_empty() {
                         values.insert(String::new());
                     }
-                    match self.look_value() {
+                    match self.peek_value() {
                         Token::Close => {
                             values.insert(String::new());
                             return Ok(values);
@@ -380,10 +380,10 @@ impl Parser {
     }
 
     fn exact(&mut self) -> Result<BTreeSet<String>, String> {
-        if matches!(self.look_value(), Token::End | Token::Comma) {
+        if matches!(self.peek_value(), Token::End | Token::Comma) {
             return Ok(BTreeSet::from([String::new()]));
         }
-        match self.take_value() {
+        match self.advance_value() {
             Token::Word(word) => Ok(BTreeSet::from([word])),
             other => Err(format!("found '{}', expected: identifier", other.literal())),
         }

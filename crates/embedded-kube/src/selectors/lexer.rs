@@ -1,4 +1,4 @@
-//! Words of a label selector.
+//! Tokens of a label selector.
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Token {
@@ -18,7 +18,7 @@ pub enum Token {
 }
 
 impl Token {
-    /// The text as complaints show it.
+    /// The text in error messages.
     pub fn literal(&self) -> &str {
         match self {
             Self::End => "",
@@ -37,7 +37,7 @@ impl Token {
         }
     }
 
-    /// Where a value is expected, `in` and `notin` are values too.
+    /// Where a value is expected, `in` and `notin` are values.
     pub fn into_value(self) -> Self {
         match self {
             Self::In | Self::NotIn => Self::Word(self.literal().to_owned()),
@@ -54,8 +54,8 @@ fn is_blank(letter: char) -> bool {
     " \t\r\n".contains(letter)
 }
 
-/// All words, then [`Token::End`]. A NUL ends the text.
-pub fn words(text: &str) -> Vec<Token> {
+/// All tokens, then [`Token::End`]. A NUL ends the text.
+pub fn tokenize(text: &str) -> Vec<Token> {
     let mut letters = text.chars().take_while(|letter| *letter != '\0').peekable();
     let mut tokens = Vec::new();
     while let Some(letter) = letters.next() {

@@ -76,17 +76,18 @@ fn a_selector_object_has_a_text_form_that_means_the_same() {
             {"key": "here", "operator": "Exists"},
         ],
     });
-    let selector = LabelSelector::of(Some(&object)).unwrap();
+    let selector = LabelSelector::from_value(Some(&object)).unwrap();
     assert_eq!(selector.to_string(), "app=x,!gone,here,tier=db,zone notin (a,b)");
     assert_eq!(LabelSelector::parse(&selector.to_string()).unwrap().to_string(), selector.to_string());
 }
 
 #[test]
 fn no_selector_object_matches_nothing_and_an_empty_one_everything() {
-    assert!(!LabelSelector::of(None).unwrap().matches(None));
-    assert!(LabelSelector::of(Some(&json!({}))).unwrap().matches(None));
+    assert!(!LabelSelector::from_value(None).unwrap().matches(None));
+    assert!(LabelSelector::from_value(Some(&json!({}))).unwrap().matches(None));
     assert_eq!(
-        LabelSelector::of(Some(&json!({"matchExpressions": [{"key": "a", "operator": "in"}]}))).unwrap_err(),
+        LabelSelector::from_value(Some(&json!({"matchExpressions": [{"key": "a", "operator": "in"}]})))
+            .unwrap_err(),
         "\"in\" is not a valid label selector operator"
     );
 }

@@ -1,42 +1,42 @@
-//! Faults of single fields, in the words of the real server.
+//! Validation errors of single fields, with kube-apiserver's texts.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::Cause;
+use super::StatusCause;
 
-/// What is wrong with a field.
+/// Type of a validation error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldErrorKind {
-    /// Names something that is not there.
+    /// References something that does not exist.
     NotFound,
-    /// Must be given.
+    /// Missing.
     Required,
-    /// Must be unique.
+    /// Not unique.
     Duplicate,
-    /// Malformed or out of bounds.
+    /// Malformed or out of range.
     Invalid,
-    /// Not one of the known values.
+    /// Not one of the supported values.
     NotSupported,
     /// Well-formed, but not allowed here.
     Forbidden,
-    /// Longer than it may be.
+    /// Too long.
     TooLong,
-    /// Shorter than it must be.
+    /// Too short.
     TooShort,
-    /// More items than there may be.
+    /// Too many items.
     TooMany,
-    /// Fewer items than there must be.
+    /// Too few items.
     TooFew,
-    /// Our own fault.
+    /// Internal error.
     Internal,
     /// Of the wrong JSON type.
     TypeInvalid,
 }
 
 impl FieldErrorKind {
-    /// The cause's `reason`.
+    /// `reason` of the cause.
     pub fn reason(self) -> &'static str {
         match self {
             Self::NotFound => "FieldValueNotFound",
@@ -54,7 +54,7 @@ impl FieldErrorKind {
         }
     }
 
-    fn words(self) -> &'static str {
+    fn description(self) -> &'static str {
         match self {
             Self::NotFound => "Not found",
             Self::Required => "Required value",
@@ -75,21 +75,21 @@ impl FieldErrorKind {
     }
 }
 
-/// One fault of one field.
+/// A validation error of one field.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FieldError {
-    /// What is wrong.
+    /// Type.
     pub kind: FieldErrorKind,
     /// Path, such as `spec.ports[0].port`.
     pub field: String,
-    /// The value as given; `None` is left out of the text.
+    /// The invalid value; `None` is omitted from the text.
     pub value: Option<Value>,
-    /// What is expected instead; may be empty.
+    /// Expected value; may be empty.
     pub detail: String,
 }
 
 impl FieldError {
-    /// From its parts.
+    /// Builds an error from its parts.
     pub fn new(
         kind: FieldErrorKind,
         field: impl Into<String>,
@@ -114,15 +114,15 @@ impl FieldError {
         Self::new(FieldErrorKind::Forbidden, field, None, detail)
     }
 
-    /// Not one of `known`; the list is shown as the real server shows it.
+    /// Not one of `known`; the list is formatted as in kube-apiserver.
     pub fn not_supported(field: impl Into<String>, value: impl Into<Value>, known: &[&str]) -> Self {
-        let known: Vec<String> = known.iter().map(|word| quoted(word)).collect();
+        let known: Vec<String> = known.iter().map(|word| go_quote(word)).collect();
         let detail =
             if known.is_empty() { String::new() } else { format!("supported values: {}", known.join(", ")) };
         Self::new(FieldErrorKind::NotSupported, field, Some(value.into()), detail)
     }
 
-    /// Given twice.
+    /// Duplicate.
     pub fn duplicate(field: impl Into<String>, value: impl Into<Value>) -> Self {
         Self::new(FieldErrorKind::Duplicate, field, Some(value.into()), "")
     }
@@ -132,14 +132,14 @@ impl FieldError {
         Self::new(FieldErrorKind::TooLong, field, None, format!("may not be more than {most} bytes"))
     }
 
-    /// The text without the field's path.
+    /// The text without the field path.
     pub fn body(&self) -> String {
-        let mut text = self.kind.words().to_owned();
+        let mut text = self.kind.description().to_owned();
         if let Some(value) = self.value.as_ref().filter(|_| self.kind.shows_value()) {
             text.push_str(": ");
             match value {
-                Value::String(word) => text.push_str(&quoted(word)),
-                other => text.push_str(&escaped(&other.to_string())),
+                Value::String(word) => text.push_str(&go_quote(word)),
+                other => text.push_str(&escape_html(&other.to_string())),
             }
         }
         if !self.detail.is_empty() {
@@ -149,8 +149,8 @@ impl FieldError {
         text
     }
 
-    pub(super) fn cause(&self) -> Cause {
-        Cause { reason: self.kind.reason().to_owned(), message: self.body(), field: self.field.clone() }
+    pub(super) fn cause(&self) -> StatusCause {
+        StatusCause { reason: self.kind.reason().to_owned(), message: self.body(), field: self.field.clone() }
     }
 }
 
@@ -160,7 +160,7 @@ impl std::fmt::Display for FieldError {
     }
 }
 
-/// One fault as it is, several in brackets, each text once.
+/// A single error as it is, several in brackets without duplicate texts.
 pub(super) fn aggregate(errors: &[FieldError]) -> String {
     let mut texts: Vec<String> = Vec::with_capacity(errors.len());
     for error in errors {
@@ -175,13 +175,13 @@ pub(super) fn aggregate(errors: &[FieldError]) -> String {
     }
 }
 
-/// JSON as Go writes it: these letters occur in strings alone, and never as themselves.
-fn escaped(json: &str) -> String {
+/// Escapes JSON as Go does for HTML: these characters occur only in strings.
+fn escape_html(json: &str) -> String {
     json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 
-/// A string as Go's `%q` shows it.
-pub fn quoted(text: &str) -> String {
+/// Quotes a string like Go's `%q`.
+pub fn go_quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for letter in text.chars() {

@@ -1,4 +1,4 @@
-//! What can go wrong in a store.
+//! Store errors.
 
 use std::{
     io,
@@ -8,104 +8,104 @@ use std::{
 
 use rusqlite::ErrorCode;
 
-use super::words::Entry;
+use super::types::Entry;
 
-/// The history that was asked for is gone.
+/// The requested history has been compacted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the history before revision {oldest} is gone")]
+#[error("history before revision {oldest} has been compacted")]
 pub struct Expired {
-    /// Oldest revision that is still known.
+    /// Oldest available revision.
     pub oldest: u64,
 }
 
-/// Why a write did not happen.
+/// Why a write failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum WriteError {
-    /// There is something else than the writer believed.
-    #[error("the object is not what the writer expected")]
+    /// The precondition does not hold; contains the current object.
+    #[error("the stored object does not match the write's precondition")]
     Conflict(Option<Entry>),
-    /// Something that the write relies on has changed, or is gone.
-    #[error("an object that the write relies on has changed")]
-    Unguarded,
-    /// It could not be made durable.
-    #[error("the write could not be stored")]
+    /// A guard has changed or was deleted.
+    #[error("an object that guards the write has changed")]
+    GuardChanged,
+    /// The write could not be made durable.
+    #[error("failed to store the write")]
     Io(#[from] StoreError),
 }
 
 /// Why a store cannot be opened or written.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
-    /// Somebody else has it open.
-    #[error("the data directory {} is in use by {holder}; stop that one or choose another directory", dir.display())]
+    /// Another process has locked the directory.
+    #[error("the data directory {} is in use by {holder}; stop that process or choose another directory", dir.display())]
     InUse {
         /// The directory.
         dir: PathBuf,
-        /// Who, as far as is known.
+        /// The lock holder, as far as known.
         holder: String,
     },
-    /// A later version of this program made it.
+    /// The format is newer than this version supports.
     #[error(
-        "{} has format {found}, and this version knows formats up to {known}; use a newer version, or another directory",
+        "{} has format {found}, but this version supports formats up to {known}; use a newer version or another directory",
         path.display()
     )]
     Newer {
         /// The database.
         path: PathBuf,
-        /// Its format.
+        /// Format of the database.
         found: i64,
-        /// Ours.
+        /// Newest supported format.
         known: i64,
     },
-    /// It is not what we wrote.
+    /// The database is corrupt or not a store.
     #[error(
-        "{} is damaged or not a store ({detail}); it was left as it is: restore a copy, or move it away to begin anew",
+        "{} is corrupt or not a store ({detail}); it was not modified: restore a backup, or move it away to start empty",
         path.display()
     )]
     Corrupt {
         /// The database.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         detail: String,
     },
-    /// No space left.
-    #[error("no space is left for {}; free some and try again", path.display())]
+    /// No space left on device.
+    #[error("no space left on device for {}; free some space and retry", path.display())]
     Full {
-        /// What could not grow.
+        /// The file that could not grow.
         path: PathBuf,
     },
-    /// We may not write there.
-    #[error("{} cannot be written; its owner or the mount's mode must change, or choose another directory", path.display())]
+    /// The path is not writable.
+    #[error("{} is not writable; change its owner or the mount options, or choose another directory", path.display())]
     ReadOnly {
-        /// What could not be written.
+        /// The path.
         path: PathBuf,
     },
-    /// The system refused.
+    /// An I/O error.
     #[error("cannot {doing} {}", path.display())]
     Io {
-        /// In the words of the message.
+        /// Verb of the message.
         doing: &'static str,
-        /// What it was about.
+        /// The path.
         path: PathBuf,
-        /// The system's words.
+        /// The cause.
         source: Arc<io::Error>,
     },
-    /// The database refused.
+    /// An `SQLite` error.
     #[error("cannot {doing} {}", path.display())]
     Sqlite {
-        /// In the words of the message.
+        /// Verb of the message.
         doing: &'static str,
         /// The database.
         path: PathBuf,
-        /// Its words.
+        /// The cause.
         source: Arc<rusqlite::Error>,
     },
-    /// The store was closed.
+    /// The store is closed.
     #[error("the store is closed")]
     Closed,
 }
 
 impl StoreError {
-    /// Sorts an error of the file system.
+    /// Classifies an I/O error.
     pub fn io(doing: &'static str, path: &Path, error: io::Error) -> Self {
         let path = path.to_owned();
         match error.kind() {
@@ -115,7 +115,7 @@ impl StoreError {
         }
     }
 
-    /// Sorts an error of the database.
+    /// Classifies an `SQLite` error.
     pub fn sqlite(doing: &'static str, path: &Path, error: rusqlite::Error) -> Self {
         let path = path.to_owned();
         match error.sqlite_error_code() {
@@ -128,7 +128,7 @@ impl StoreError {
         }
     }
 
-    /// The system gives us no thread.
+    /// The writer thread could not be started.
     pub fn thread(error: io::Error) -> Self {
         Self::Io { doing: "start a thread for", path: PathBuf::from("the store"), source: Arc::new(error) }
     }

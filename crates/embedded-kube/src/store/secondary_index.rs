@@ -1,6 +1,6 @@
-//! Which objects carry a mark: the keys of all that have a label, or are managed by somebody.
+//! Secondary index: keys of objects by label and by controller.
 //!
-//! Without it, to find the three pods of one among a thousand owners would be to look at a thousand pods.
+//! Without it, finding the three pods of one among a thousand owners would scan all pods.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -8,24 +8,24 @@ use std::{
     sync::Arc,
 };
 
-use super::words::{Entry, Mark};
-use crate::object::{Document, Marks};
+use super::types::{Entry, IndexTerm};
+use crate::object::{Document, IndexedMeta};
 
-type Keys = BTreeSet<Arc<str>>;
+type KeySet = BTreeSet<Arc<str>>;
 
-/// See the module.
+/// Keys by label and by controller uid.
 #[derive(Debug, Default)]
-pub struct Marked {
-    labels: HashMap<Box<str>, HashMap<Box<str>, Keys>>,
-    controllers: HashMap<Box<str>, Keys>,
+pub struct SecondaryIndex {
+    labels: HashMap<Box<str>, HashMap<Box<str>, KeySet>>,
+    controllers: HashMap<Box<str>, KeySet>,
 }
 
-impl Marked {
-    /// An object has become another one, or begun, or ended.
-    pub fn change<'a>(&mut self, key: &Arc<str>, before: Option<&'a Document>, now: Option<&'a Document>) {
-        let (before, now) = (before.map(Document::marks), now.map(Document::marks));
+impl SecondaryIndex {
+    /// Updates the index for a created, changed or deleted object.
+    pub fn update<'a>(&mut self, key: &Arc<str>, before: Option<&'a Document>, now: Option<&'a Document>) {
+        let (before, now) = (before.map(Document::indexed_meta), now.map(Document::indexed_meta));
         let controller =
-            |marks: Option<&'a Marks>| marks.and_then(Marks::controller).map(|owner| &*owner.uid);
+            |marks: Option<&'a IndexedMeta>| marks.and_then(IndexedMeta::controller).map(|owner| &*owner.uid);
         let (had, has) = (controller(before), controller(now));
         if had != has {
             if let Some(uid) = had {
@@ -35,12 +35,12 @@ impl Marked {
                 self.controllers.entry(uid.into()).or_default().insert(Arc::clone(key));
             }
         }
-        if before.and_then(Marks::labels) != now.and_then(Marks::labels) {
-            self.relabel(key, before, now);
+        if before.and_then(IndexedMeta::labels) != now.and_then(IndexedMeta::labels) {
+            self.update_labels(key, before, now);
         }
     }
 
-    fn relabel(&mut self, key: &Arc<str>, before: Option<&Marks>, now: Option<&Marks>) {
+    fn update_labels(&mut self, key: &Arc<str>, before: Option<&IndexedMeta>, now: Option<&IndexedMeta>) {
         for (label, value) in before.into_iter().flat_map(labels) {
             if let Some(values) = self.labels.get_mut(label) {
                 remove(values, value, key);
@@ -60,15 +60,15 @@ impl Marked {
         self.labels.is_empty() && self.controllers.is_empty()
     }
 
-    fn keys(&self, mark: &Mark<'_>) -> Option<&Keys> {
+    fn keys(&self, mark: &IndexTerm<'_>) -> Option<&KeySet> {
         match *mark {
-            Mark::Label(label, value) => self.labels.get(label)?.get(value),
-            Mark::Controller(uid) => self.controllers.get(uid),
+            IndexTerm::Label(label, value) => self.labels.get(label)?.get(value),
+            IndexTerm::Controller(uid) => self.controllers.get(uid),
         }
     }
 
-    /// Keys of a prefix, in their order, among which all objects are that carry all these marks, and few others.
-    fn candidates(&self, prefix: &str, marks: &[Mark<'_>]) -> impl Iterator<Item = &Arc<str>> {
+    /// Keys under a prefix, in order: a superset of the objects with all these terms.
+    fn candidates(&self, prefix: &str, marks: &[IndexTerm<'_>]) -> impl Iterator<Item = &Arc<str>> {
         let rarest =
             marks.iter().map(|mark| self.keys(mark)).min_by_key(|keys| keys.map_or(0, BTreeSet::len));
         let from =
@@ -77,12 +77,12 @@ impl Marked {
     }
 }
 
-/// What `present` has of a prefix, as far as it may carry all marks of one of the alternatives. No marks are all there is.
-pub fn find<'a>(
+/// Objects of `present` under a prefix that may match one of the alternatives. An empty alternative matches everything.
+pub fn find_indexed<'a>(
     present: &'a BTreeMap<Arc<str>, Entry>,
-    marked: &'a Marked,
+    marked: &'a SecondaryIndex,
     prefix: &str,
-    alternatives: &[Vec<Mark<'_>>],
+    alternatives: &[Vec<IndexTerm<'_>>],
 ) -> Vec<(&'a Arc<str>, &'a Entry)> {
     if alternatives.iter().any(Vec::is_empty) {
         let all = present.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
@@ -97,12 +97,12 @@ pub fn find<'a>(
     found.into_iter().filter_map(|key| present.get_key_value(key)).collect()
 }
 
-fn labels(marks: &Marks) -> impl Iterator<Item = (&str, &str)> {
+fn labels(marks: &IndexedMeta) -> impl Iterator<Item = (&str, &str)> {
     let labels = marks.labels().into_iter().flatten();
     labels.map(|(label, value)| (label.as_str(), value.as_str().unwrap_or_default()))
 }
 
-fn remove(all: &mut HashMap<Box<str>, Keys>, mark: &str, key: &Arc<str>) {
+fn remove(all: &mut HashMap<Box<str>, KeySet>, mark: &str, key: &Arc<str>) {
     if let Some(keys) = all.get_mut(mark) {
         keys.remove(key);
         if keys.is_empty() {

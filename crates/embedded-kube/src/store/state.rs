@@ -1,7 +1,7 @@
-//! The present state and the recent past, in memory. Pure: no disk, no clock, no threads.
+//! The current state and recent history, in memory. Pure: no disk, no clock, no threads.
 //!
-//! Values are shared between the state, the history and whoever reads them, so the history costs only what has been
-//! replaced since. `history` has no gaps: it holds the events `floor + 1 ..= revision`.
+//! Values are shared between the state, the history and readers, so the history costs only what has been replaced
+//! since. `history` has no gaps: it contains the events `floor + 1 ..= revision`.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -11,26 +11,28 @@ use std::{
 
 use super::{
     error::Expired,
-    marked::{self, Marked},
-    watch::{Slot, Watchers},
-    words::{Entry, Expect, Guard, Mark, Page, Settings, Snapshot, StoreEvent},
+    secondary_index::{self, SecondaryIndex},
+    types::{
+        Entry, HistoryLimits, IndexTerm, ListOptions, Precondition, RevisionGuard, Snapshot, StoreEvent,
+    },
+    watch::{WatchCursor, Watchers},
 };
-use crate::object::{Document, Draft, Marks};
+use crate::object::{Document, Draft, IndexedMeta};
 
 /// Revision of an empty store.
-pub const FIRST: u64 = 1;
+pub const INITIAL_REVISION: u64 = 1;
 
-/// What an event costs besides its values.
-const EVENT_BYTES: usize = 256;
+/// Memory overhead of an event besides its values.
+const EVENT_OVERHEAD_BYTES: usize = 256;
 
 #[derive(Debug)]
-pub struct View {
-    settings: Settings,
+pub struct StoreState {
+    settings: HistoryLimits,
     revision: u64,
     floor: u64,
     present: BTreeMap<Arc<str>, Entry>,
-    /// What is found in `present` by its marks.
-    marked: Marked,
+    /// Secondary index of `present`.
+    index: SecondaryIndex,
     history: VecDeque<StoreEvent>,
     history_bytes: usize,
     garbage: Garbage,
@@ -38,17 +40,17 @@ pub struct View {
     pub closed: bool,
 }
 
-/// Revisions that neither the state nor the history needs any more.
+/// Revisions that neither the state nor the history needs.
 ///
-/// They go in the order they are in, and a process may end after any of them: so a delete comes after all that it
-/// deleted, or the next start would find the object and not its end.
+/// They are deleted in order, and the process may end after any of them: a delete must come after everything it
+/// deleted, or the next start would restore the object.
 #[derive(Debug, Default)]
 pub struct Garbage {
     pub revisions: Vec<u64>,
     pub bytes: usize,
 }
 
-/// Writes that were judged in order and wait to become durable together.
+/// Writes that have been evaluated in order and wait to become durable together.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub events: Vec<StoreEvent>,
@@ -56,16 +58,16 @@ pub struct Batch {
     latest: HashMap<Arc<str>, usize>,
 }
 
-impl View {
-    /// As it was when everything up to `floor` was forgotten; [`View::restore`] and [`View::apply`] fill it.
-    pub fn new(settings: Settings, floor: u64) -> Self {
-        let floor = floor.max(FIRST);
+impl StoreState {
+    /// The state after compaction up to `floor`; [`View::restore`] and [`View::apply`] fill it.
+    pub fn new(settings: HistoryLimits, floor: u64) -> Self {
+        let floor = floor.max(INITIAL_REVISION);
         Self {
             settings,
             revision: floor,
             floor,
             present: BTreeMap::new(),
-            marked: Marked::default(),
+            index: SecondaryIndex::default(),
             history: VecDeque::new(),
             history_bytes: 0,
             garbage: Garbage::default(),
@@ -78,7 +80,7 @@ impl View {
         self.revision
     }
 
-    /// Oldest revision that can be told exactly.
+    /// Oldest revision that can be reconstructed.
     pub fn floor(&self) -> u64 {
         self.floor
     }
@@ -87,7 +89,7 @@ impl View {
         self.present.get(key)
     }
 
-    /// A row from before the history.
+    /// Adds a row from before the history.
     pub fn restore(&mut self, key: &Arc<str>, revision: u64, document: Option<Document>) {
         let deletes = document.is_none();
         let old = self.put(key, document.map(|document| Entry { revision, document }));
@@ -99,31 +101,31 @@ impl View {
         }
     }
 
-    /// Returns what was there.
+    /// Returns the previous entry.
     fn put(&mut self, key: &Arc<str>, now: Option<Entry>) -> Option<Entry> {
         let document = now.as_ref().map(|entry| entry.document.clone());
         let before = match now {
             Some(entry) => self.present.insert(key.clone(), entry),
             None => self.present.remove(key),
         };
-        self.marked.change(key, before.as_ref().map(|entry| &entry.document), document.as_ref());
+        self.index.update(key, before.as_ref().map(|entry| &entry.document), document.as_ref());
         before
     }
 
-    /// The next event. Returns the watches to wake, once the lock is gone.
-    pub fn apply(&mut self, event: StoreEvent) -> Vec<Arc<Slot>> {
+    /// Applies the next event. Returns the watches to wake after the lock is released.
+    pub fn apply(&mut self, event: StoreEvent) -> Vec<Arc<WatchCursor>> {
         self.revision = event.revision;
-        self.put(&event.key, event.now.clone());
-        let woken = self.watchers.mark(&event.key, event.revision);
+        self.put(&event.key, event.current.clone());
+        let woken = self.watchers.notify(&event.key, event.revision);
         self.history_bytes += cost(&event);
         self.history.push_back(event);
         woken
     }
 
-    /// Drops what is beyond the bounds. What is returned is best freed without the lock.
+    /// Drops history beyond the limits. The result should be freed without the lock.
     pub fn trim(&mut self) -> Vec<StoreEvent> {
         let mut gone = Vec::new();
-        while self.history.len() > self.settings.history || self.history_bytes > self.settings.history_bytes {
+        while self.history.len() > self.settings.events || self.history_bytes > self.settings.bytes {
             match self.pop() {
                 Some(event) => gone.push(event),
                 None => break,
@@ -133,7 +135,7 @@ impl View {
     }
 
     /// Drops all history.
-    pub fn forget(&mut self) -> Vec<StoreEvent> {
+    pub fn drop_history(&mut self) -> Vec<StoreEvent> {
         std::iter::from_fn(|| self.pop()).collect()
     }
 
@@ -141,10 +143,10 @@ impl View {
         let event = self.history.pop_front()?;
         self.floor = event.revision;
         self.history_bytes = self.history_bytes.saturating_sub(cost(&event));
-        if let Some(before) = &event.before {
+        if let Some(before) = &event.previous {
             self.garbage.add(before.revision, before.document.bytes().len());
         }
-        if event.now.is_none() {
+        if event.current.is_none() {
             self.garbage.add(event.revision, 0);
         }
         Some(event)
@@ -160,15 +162,15 @@ impl View {
         self.history.range(skip.min(self.history.len())..)
     }
 
-    /// Refuses a revision whose successors are not all known.
-    pub fn check(&self, revision: u64) -> Result<(), Expired> {
-        if revision.max(FIRST) < self.floor { Err(Expired { oldest: self.floor }) } else { Ok(()) }
+    /// Rejects a revision whose successors are not all available.
+    pub fn check_not_expired(&self, revision: u64) -> Result<(), Expired> {
+        if revision.max(INITIAL_REVISION) < self.floor { Err(Expired { oldest: self.floor }) } else { Ok(()) }
     }
 
-    pub fn list(&self, prefix: &str, page: &Page) -> Result<Snapshot, Expired> {
-        let at = page.at.unwrap_or(self.revision).min(self.revision);
-        self.check(at)?;
-        let undone = self.undone(prefix, at);
+    pub fn list(&self, prefix: &str, page: &ListOptions) -> Result<Snapshot, Expired> {
+        let at = page.revision.unwrap_or(self.revision).min(self.revision);
+        self.check_not_expired(at)?;
+        let undone = self.changes_since(prefix, at);
         let start = match page.after.as_deref() {
             Some(after) if after >= prefix => Bound::Excluded(after),
             _ => Bound::Included(prefix),
@@ -176,44 +178,45 @@ impl View {
         let bounds = (start, Bound::Unbounded);
         let now = self.present.range::<str, _>(bounds).take_while(|(key, _)| key.starts_with(prefix));
         let then = undone.range::<str, _>(bounds).map(|(_, changed)| *changed);
-        let mut all = overlaid(now, then);
+        let mut all = overlay(now, then);
         let limit = page.limit.unwrap_or(usize::MAX);
         let entries: Vec<_> =
             all.by_ref().take(limit).map(|(key, entry)| (key.clone(), entry.clone())).collect();
         let remaining = if page.limit.is_some() { all.count() as u64 } else { 0 };
-        Ok(Snapshot { revision: at.max(FIRST), entries, more: remaining > 0, remaining })
+        Ok(Snapshot { revision: at.max(INITIAL_REVISION), entries, has_more: remaining > 0, remaining })
     }
 
-    /// What is there now with all marks of one of the alternatives, and fits.
+    /// Current objects that match one of the alternatives and pass the filter.
     pub fn find(
         &self,
         prefix: &str,
-        alternatives: &[Vec<Mark<'_>>],
-        fits: impl Fn(&Marks) -> bool,
+        alternatives: &[Vec<IndexTerm<'_>>],
+        fits: impl Fn(&IndexedMeta) -> bool,
     ) -> Snapshot {
-        let candidates = marked::find(&self.present, &self.marked, prefix, alternatives).into_iter();
-        let found = candidates.filter(|(_, entry)| fits(entry.document.marks()));
+        let candidates =
+            secondary_index::find_indexed(&self.present, &self.index, prefix, alternatives).into_iter();
+        let found = candidates.filter(|(_, entry)| fits(entry.document.indexed_meta()));
         let entries = found.map(|(key, entry)| (key.clone(), entry.clone())).collect();
-        Snapshot { revision: self.revision.max(FIRST), entries, more: false, remaining: 0 }
+        Snapshot { revision: self.revision.max(INITIAL_REVISION), entries, has_more: false, remaining: 0 }
     }
 
     #[cfg(test)]
-    pub fn is_unmarked(&self) -> bool {
-        self.marked.is_empty()
+    pub fn is_index_empty(&self) -> bool {
+        self.index.is_empty()
     }
 
-    /// What was different at `at`: each key that has changed since, with what it was.
-    fn undone(&self, prefix: &str, at: u64) -> BTreeMap<&str, (&Arc<str>, Option<&Entry>)> {
+    /// Keys that have changed since `at`, with their entries at that revision.
+    fn changes_since(&self, prefix: &str, at: u64) -> BTreeMap<&str, (&Arc<str>, Option<&Entry>)> {
         let mut undone = BTreeMap::new();
         for event in self.events_from(at + 1).filter(|event| event.key.starts_with(prefix)) {
-            undone.entry(&*event.key).or_insert((&event.key, event.before.as_ref()));
+            undone.entry(&*event.key).or_insert((&event.key, event.previous.as_ref()));
         }
         undone
     }
 }
 
-/// The present, where `then` does not say otherwise. Both in the order of keys.
-fn overlaid<'a>(
+/// The current state overlaid with `then`. Both are in key order.
+fn overlay<'a>(
     now: impl Iterator<Item = (&'a Arc<str>, &'a Entry)>,
     then: impl Iterator<Item = (&'a Arc<str>, Option<&'a Entry>)>,
 ) -> impl Iterator<Item = (&'a Arc<str>, &'a Entry)> {
@@ -232,11 +235,11 @@ fn overlaid<'a>(
     })
 }
 
-/// Memory that this event alone holds: what is `now` belongs to the state, or is the next event's `before`.
+/// Memory that only this event holds: its new value belongs to the state or to the next event.
 fn cost(event: &StoreEvent) -> usize {
-    let before = event.before.as_ref().map_or(0, |entry| entry.document.bytes().len());
+    let before = event.previous.as_ref().map_or(0, |entry| entry.document.bytes().len());
     let deleted = event.deleted.as_ref().map_or(0, |document| document.bytes().len());
-    EVENT_BYTES + before + deleted
+    EVENT_OVERHEAD_BYTES + before + deleted
 }
 
 impl Garbage {
@@ -245,12 +248,12 @@ impl Garbage {
         self.bytes += bytes;
     }
 
-    /// Takes back what could not be deleted after all, before everything that is newer.
+    /// Puts back revisions that could not be deleted, before all newer ones.
     pub fn put_back(&mut self, revisions: Vec<u64>) {
         self.revisions.splice(0..0, revisions);
     }
 
-    /// The oldest of it. The bytes count until all of it is gone.
+    /// Takes the oldest revisions. The byte count is reset once all are taken.
     pub fn take(&mut self, most: usize) -> Vec<u64> {
         let taken = self.revisions.drain(..most.min(self.revisions.len())).collect();
         if self.revisions.is_empty() {
@@ -261,39 +264,42 @@ impl Garbage {
 }
 
 impl Batch {
-    /// Whether everything a write relies on is as it was, after the writes before it.
-    pub fn meets(&self, view: &View, guards: &[Guard]) -> bool {
+    /// Whether all guards hold after the writes before this one.
+    pub fn guards_hold(&self, view: &StoreState, guards: &[RevisionGuard]) -> bool {
         guards.iter().all(|guard| {
             let staged = self.latest.get(&guard.key).and_then(|at| self.events.get(*at));
-            let entry = staged.map_or_else(|| view.get(&guard.key), |event| event.now.as_ref());
+            let entry = staged.map_or_else(|| view.get(&guard.key), |event| event.current.as_ref());
             entry.is_some_and(|entry| entry.revision == guard.revision)
         })
     }
 
-    /// Judges one write against the state and the writes before it. `Err` holds what is there instead.
+    /// Evaluates a write against the state and the writes before it. `Err` contains the current entry.
     pub fn stage(
         &mut self,
-        view: &View,
+        view: &StoreState,
         key: Arc<str>,
-        expect: Expect,
+        expect: Precondition,
         draft: Option<&Draft>,
     ) -> Result<(u64, Document), Option<Entry>> {
         let staged = self.latest.get(&key).and_then(|at| self.events.get(*at));
         let (key, before) = match (staged, view.present.get_key_value(&key)) {
-            (Some(event), _) => (event.key.clone(), event.now.clone()),
+            (Some(event), _) => (event.key.clone(), event.current.clone()),
             (None, Some((known, entry))) => (known.clone(), Some(entry.clone())),
             (None, None) => (key, None),
         };
         let met = match (expect, &before) {
-            (Expect::Absent, entry) => entry.is_none(),
-            (Expect::At(revision), entry) => entry.as_ref().is_some_and(|entry| entry.revision == revision),
-            (Expect::Any, entry) => draft.is_some() || entry.is_some(),
+            (Precondition::Absent, entry) => entry.is_none(),
+            (Precondition::Revision(revision), entry) => {
+                entry.as_ref().is_some_and(|entry| entry.revision == revision)
+            }
+            (Precondition::Any, entry) => draft.is_some() || entry.is_some(),
         };
         if !met {
             return Err(before);
         }
         let revision = view.revision + self.events.len() as u64 + 1;
-        let event = event(revision, key, draft.map(|draft| draft.at(revision)), before).ok_or(None)?;
+        let event = build_event(revision, key, draft.map(|draft| draft.with_revision(revision)), before)
+            .ok_or(None)?;
         let document = event.document().cloned().ok_or(None)?;
         self.bytes += document.bytes().len();
         self.latest.insert(event.key.clone(), self.events.len());
@@ -302,8 +308,8 @@ impl Batch {
     }
 }
 
-/// The event that a change makes of what was before. A delete of nothing is none.
-pub fn event(
+/// Builds the event of a change. Deleting a missing object yields none.
+pub fn build_event(
     revision: u64,
     key: Arc<str>,
     document: Option<Document>,
@@ -311,9 +317,9 @@ pub fn event(
 ) -> Option<StoreEvent> {
     let deleted = match (&document, &before) {
         (None, None) => return None,
-        (None, Some(entry)) => Some(entry.document.restamped(revision)),
+        (None, Some(entry)) => Some(entry.document.with_revision(revision)),
         (Some(_), _) => None,
     };
     let now = document.map(|document| Entry { revision, document });
-    Some(StoreEvent { revision, key, now, before, deleted })
+    Some(StoreEvent { revision, key, current: now, previous: before, deleted })
 }

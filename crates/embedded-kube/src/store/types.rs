@@ -1,30 +1,30 @@
-//! What goes in and out of a store.
+//! Types of the store's interface.
 
 use std::{path::PathBuf, sync::Arc};
 
 use crate::object::Document;
 
-/// Where a store lives.
+/// Where a store keeps its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    /// Nowhere; gone with the last handle.
+pub enum StoreLocation {
+    /// In memory; lost with the last handle.
     Memory,
-    /// In files in this directory, which is made if it is missing.
+    /// In files in this directory, which is created if missing.
     Dir(PathBuf),
 }
 
-/// How much of the past is kept. Whichever bound is met first counts.
+/// Limits of the history. The first limit that is reached applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
+pub struct HistoryLimits {
     /// Events.
-    pub history: usize,
-    /// Bytes of values that nothing but the history needs any more.
-    pub history_bytes: usize,
+    pub events: usize,
+    /// Bytes of values that only the history references.
+    pub bytes: usize,
 }
 
-impl Default for Settings {
+impl Default for HistoryLimits {
     fn default() -> Self {
-        Self { history: 10_000, history_bytes: 64 << 20 }
+        Self { events: 10_000, bytes: 64 << 20 }
     }
 }
 
@@ -37,75 +37,75 @@ pub struct Entry {
     pub document: Document,
 }
 
-/// What a writer believes to be there.
+/// Expected state of the object before a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expect {
-    /// Nothing.
+pub enum Precondition {
+    /// It does not exist.
     Absent,
-    /// What this revision wrote.
-    At(u64),
-    /// No opinion.
-    #[cfg_attr(not(test), expect(dead_code, reason = "only tests write without looking"))]
+    /// It was last written at this revision.
+    Revision(u64),
+    /// No precondition.
+    #[cfg_attr(not(test), expect(dead_code, reason = "only tests write without a precondition"))]
     Any,
 }
 
-/// Another object that a write relies on: it must be what this revision wrote.
+/// Another object that a write depends on: it must have been last written at this revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Guard {
-    /// Which.
+pub struct RevisionGuard {
+    /// Key of the object.
     pub key: Arc<str>,
-    /// The revision that was seen.
+    /// Expected revision.
     pub revision: u64,
 }
 
-/// A write that is durable and visible.
+/// A durable and visible write.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
-    /// Its revision.
+pub struct WriteResult {
+    /// Revision of the write.
     pub revision: u64,
     /// The object with that revision; for a delete, its last state.
     pub document: Document,
 }
 
-/// One change.
+/// A change of one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreEvent {
     /// Revision of the change.
     pub revision: u64,
-    /// Whose.
+    /// Key of the object.
     pub key: Arc<str>,
-    /// What is there now; `None` after a delete.
-    pub now: Option<Entry>,
-    /// What was there before; `None` for a create.
-    pub before: Option<Entry>,
+    /// The current object; `None` after a delete.
+    pub current: Option<Entry>,
+    /// The previous object; `None` for a create.
+    pub previous: Option<Entry>,
     /// For a delete: the last state, with the delete's revision.
     pub deleted: Option<Document>,
 }
 
 impl StoreEvent {
-    /// The object at the event's revision: what is there now, or the last state of what was deleted.
+    /// The object at the event's revision: the current one, or the last state after a delete.
     pub fn document(&self) -> Option<&Document> {
-        self.now.as_ref().map(|entry| &entry.document).or(self.deleted.as_ref())
+        self.current.as_ref().map(|entry| &entry.document).or(self.deleted.as_ref())
     }
 }
 
-/// Which part of a list.
+/// Options of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Page {
+pub struct ListOptions {
     /// Only keys greater than this one.
     pub after: Option<String>,
-    /// At most so many.
+    /// Maximum number of entries.
     pub limit: Option<usize>,
-    /// As it was at this revision.
-    pub at: Option<u64>,
+    /// Lists the state at this revision.
+    pub revision: Option<u64>,
 }
 
-/// Something that objects can be found by.
+/// A key of the secondary index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mark<'a> {
+pub enum IndexTerm<'a> {
     /// A label and its value.
     Label(&'a str, &'a str),
-    /// The uid of the owner that manages them.
+    /// Uid of the controlling owner.
     Controller(&'a str),
 }
 
@@ -116,8 +116,8 @@ pub struct Snapshot {
     pub revision: u64,
     /// Keys and objects, in the order of keys.
     pub entries: Vec<(Arc<str>, Entry)>,
-    /// Whether the limit left some out.
-    pub more: bool,
-    /// How many it left out.
+    /// Whether the limit was reached.
+    pub has_more: bool,
+    /// Number of entries beyond the limit.
     pub remaining: u64,
 }

@@ -1,8 +1,8 @@
 //! Watches: cursors into the shared history.
 //!
-//! A watch owns no events but the handful it is about to give out. The writer only marks, for each watch that an event
-//! concerns, from which revision on there is something to fetch; so a quiet watch never grows old however much happens
-//! elsewhere, and a slow one is left behind by the history without anybody waiting for it.
+//! A watch owns no events but the few it is about to deliver. The writer only records, for each watch that an event
+//! matches, the revision from which on there is something to fetch; so a quiet watch never expires however much happens
+//! elsewhere, and a slow one expires without blocking the writer.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -16,37 +16,37 @@ use std::{
 
 use futures::{Stream, task::AtomicWaker};
 
-use super::{Shared, error::Expired, words::StoreEvent};
+use super::{SharedState, error::Expired, types::StoreEvent};
 
-/// How many events are fetched with one hold of the lock.
-const FETCH: usize = 128;
+/// Number of events fetched while holding the lock once.
+const FETCH_BATCH: usize = 128;
 
-/// What the writer knows of a watch.
+/// The writer's view of a watch.
 #[derive(Debug)]
-pub struct Slot {
+pub struct WatchCursor {
     prefix: Box<str>,
-    /// From here on there may be events to fetch; 0 if there are none. Changes only with the view's lock held: by the
-    /// writer with the exclusive one, by the watch with a shared one.
+    /// Revision from which on there may be events to fetch; 0 if there are none. Changes only with the state's lock
+    /// held: by the writer with the exclusive lock, by the watch with a shared one.
     pending: AtomicU64,
     waker: AtomicWaker,
 }
 
-impl Slot {
+impl WatchCursor {
     pub fn wake(&self) {
         self.waker.wake();
     }
 }
 
-/// All watches of a store, by the directory of their prefix, so that an event costs one look per `/` in its key.
+/// All watches of a store by the directory of their prefix, so that an event costs one lookup per `/` in its key.
 #[derive(Debug, Default)]
-pub struct Watchers(HashMap<Box<str>, Vec<Arc<Slot>>>);
+pub struct Watchers(HashMap<Box<str>, Vec<Arc<WatchCursor>>>);
 
 impl Watchers {
-    fn add(&mut self, slot: Arc<Slot>) {
+    fn add(&mut self, slot: Arc<WatchCursor>) {
         self.0.entry(directory(&slot.prefix).into()).or_default().push(slot);
     }
 
-    fn remove(&mut self, slot: &Arc<Slot>) {
+    fn remove(&mut self, slot: &Arc<WatchCursor>) {
         let directory = directory(&slot.prefix);
         if let Some(slots) = self.0.get_mut(directory) {
             slots.retain(|other| !Arc::ptr_eq(other, slot));
@@ -56,8 +56,8 @@ impl Watchers {
         }
     }
 
-    /// Marks the watches that an event concerns. Returns those that slept.
-    pub fn mark(&self, key: &str, revision: u64) -> Vec<Arc<Slot>> {
+    /// Notifies the watches that an event matches. Returns those that were idle.
+    pub fn notify(&self, key: &str, revision: u64) -> Vec<Arc<WatchCursor>> {
         let mut woken = Vec::new();
         if self.0.is_empty() {
             return woken;
@@ -72,7 +72,7 @@ impl Watchers {
         woken
     }
 
-    pub fn all(&self) -> Vec<Arc<Slot>> {
+    pub fn all(&self) -> Vec<Arc<WatchCursor>> {
         self.0.values().flatten().cloned().collect()
     }
 
@@ -87,70 +87,72 @@ fn directory(prefix: &str) -> &str {
     prefix.rfind('/').and_then(|at| prefix.get(..=at)).unwrap_or_default()
 }
 
-/// Events as they happen. Ends after [`Expired`], or when the store closes.
+/// A stream of events. Ends after [`Expired`], or when the store closes.
 #[derive(Debug)]
 pub struct Watch {
-    shared: Arc<Shared>,
-    slot: Arc<Slot>,
+    shared: Arc<SharedState>,
+    cursor: Arc<WatchCursor>,
     after: u64,
     ready: VecDeque<StoreEvent>,
     ended: bool,
 }
 
-enum Fetched {
+enum FetchOutcome {
     Some,
     Nothing,
     Closed,
 }
 
 impl Watch {
-    pub(super) fn begin(shared: &Arc<Shared>, prefix: &str, after: u64) -> Result<Self, Expired> {
+    pub(super) fn start(shared: &Arc<SharedState>, prefix: &str, after: u64) -> Result<Self, Expired> {
         let mut view = shared.view.write();
-        view.check(after)?;
-        // From the floor on if the caller begins before the first revision.
+        view.check_not_expired(after)?;
+        // Starts at the floor if the caller starts before the first revision.
         let after = after.max(view.floor());
         let pending = if after < view.revision() { after + 1 } else { 0 };
-        let slot = Arc::new(Slot {
+        let slot = Arc::new(WatchCursor {
             prefix: prefix.into(),
             pending: AtomicU64::new(pending),
             waker: AtomicWaker::new(),
         });
         view.watchers.add(slot.clone());
         drop(view);
-        Ok(Self { shared: shared.clone(), slot, after, ready: VecDeque::new(), ended: false })
+        Ok(Self { shared: shared.clone(), cursor: slot, after, ready: VecDeque::new(), ended: false })
     }
 
-    /// Revision up to which everything was given out: what a bookmark may say.
+    /// Revision up to which everything was delivered: the value of a bookmark.
     pub fn progress(&self) -> u64 {
         if let Some(next) = self.ready.front() {
             return next.revision.saturating_sub(1);
         }
         let view = self.shared.view.read();
-        match self.slot.pending.load(Ordering::Relaxed) {
+        match self.cursor.pending.load(Ordering::Relaxed) {
             0 => view.revision(),
             pending => pending.saturating_sub(1),
         }
     }
 
-    fn fetch(&mut self) -> Result<Fetched, Expired> {
+    fn fetch(&mut self) -> Result<FetchOutcome, Expired> {
         let view = self.shared.view.read();
-        let pending = self.slot.pending.load(Ordering::Relaxed);
+        let pending = self.cursor.pending.load(Ordering::Relaxed);
         if pending == 0 {
-            return Ok(if view.closed { Fetched::Closed } else { Fetched::Nothing });
+            return Ok(if view.closed { FetchOutcome::Closed } else { FetchOutcome::Nothing });
         }
         let from = pending.max(self.after + 1);
         if from <= view.floor() {
             return Err(Expired { oldest: view.floor() });
         }
-        let wanted = view.events_from(from).filter(|event| event.key.starts_with(&*self.slot.prefix));
-        self.ready.extend(wanted.take(FETCH).cloned());
+        let wanted = view.events_from(from).filter(|event| event.key.starts_with(&*self.cursor.prefix));
+        self.ready.extend(wanted.take(FETCH_BATCH).cloned());
         let next = match self.ready.back() {
-            Some(last) if self.ready.len() == FETCH && last.revision < view.revision() => last.revision + 1,
+            Some(last) if self.ready.len() == FETCH_BATCH && last.revision < view.revision() => {
+                last.revision + 1
+            }
             _ => 0,
         };
-        self.slot.pending.store(next, Ordering::Relaxed);
-        let nothing = if view.closed { Fetched::Closed } else { Fetched::Nothing };
-        Ok(if self.ready.is_empty() { nothing } else { Fetched::Some })
+        self.cursor.pending.store(next, Ordering::Relaxed);
+        let nothing = if view.closed { FetchOutcome::Closed } else { FetchOutcome::Nothing };
+        Ok(if self.ready.is_empty() { nothing } else { FetchOutcome::Some })
     }
 }
 
@@ -160,12 +162,12 @@ impl Stream for Watch {
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let watch = self.get_mut();
         if watch.ready.is_empty() && !watch.ended {
-            // Before the look: a mark that comes after the look must find whom to wake.
-            watch.slot.waker.register(context.waker());
+            // Register before fetching: a notification after the fetch must find the waker.
+            watch.cursor.waker.register(context.waker());
             match watch.fetch() {
-                Ok(Fetched::Some) => {}
-                Ok(Fetched::Nothing) => return Poll::Pending,
-                Ok(Fetched::Closed) => watch.ended = true,
+                Ok(FetchOutcome::Some) => {}
+                Ok(FetchOutcome::Nothing) => return Poll::Pending,
+                Ok(FetchOutcome::Closed) => watch.ended = true,
                 Err(expired) => {
                     watch.ended = true;
                     return Poll::Ready(Some(Err(expired)));
@@ -178,6 +180,6 @@ impl Stream for Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.shared.view.write().watchers.remove(&self.slot);
+        self.shared.view.write().watchers.remove(&self.cursor);
     }
 }

@@ -1,5 +1,5 @@
-//! The one thread that changes a store: it takes all writes that wait, makes them durable together, shows them, and
-//! tells everybody, in that order.
+//! The writer thread of a store: takes all queued writes, makes them durable together, publishes them, and replies, in
+//! that order.
 
 use std::sync::{Arc, mpsc};
 
@@ -7,66 +7,71 @@ use parking_lot::RwLock;
 use tokio::sync::oneshot;
 
 use super::{
-    Shared,
-    disk::Disk,
+    SharedState,
+    disk::DiskLog,
     error::{StoreError, WriteError},
-    view::{Batch, FIRST, View},
-    words::{Expect, Guard, Place, Settings, Written},
+    state::{Batch, INITIAL_REVISION, StoreState},
+    types::{HistoryLimits, Precondition, RevisionGuard, StoreLocation, WriteResult},
 };
 use crate::object::{Document, Draft};
 
-/// Most writes in one transaction, and the bytes after which no more are taken: bounds the time a reader can be kept
-/// out, and what a transaction holds in memory.
-const BATCH: usize = 512;
-const BATCH_BYTES: usize = 8 << 20;
+/// Maximum number of writes per transaction, and the bytes after which no more are added: bounds how long readers are
+/// locked out and the memory of a transaction.
+const MAX_BATCH_WRITES: usize = 512;
+const MAX_BATCH_BYTES: usize = 8 << 20;
 
-/// When what nobody needs is deleted: so many rows, or so many bytes.
-const GARBAGE_ROWS: usize = 512;
-const GARBAGE_BYTES: usize = 8 << 20;
+/// Compaction starts after this many rows or bytes of garbage.
+const COMPACTION_ROWS: usize = 512;
+const COMPACTION_BYTES: usize = 8 << 20;
 
-/// Most rows deleted before waiting writes are looked at again.
-const SWEEP: usize = 1024;
+/// Maximum number of rows deleted before queued writes are processed again.
+const MAX_ROWS_PER_COMPACTION: usize = 1024;
 
-pub enum Message {
-    Write(Write),
-    /// The history was cut short.
-    Tidy,
+pub enum WriterMessage {
+    Write(WriteRequest),
+    /// The history was truncated.
+    Compact,
     Close(oneshot::Sender<()>),
-    /// Access to the connection.
+    /// Access to the connection, for tests.
     #[cfg(test)]
     Probe(Box<dyn FnOnce(&rusqlite::Connection) + Send>),
 }
 
-pub struct Write {
+pub struct WriteRequest {
     pub key: Arc<str>,
-    pub expect: Expect,
+    pub expect: Precondition,
     pub draft: Option<Draft>,
-    pub guards: Vec<Guard>,
-    pub reply: oneshot::Sender<Result<Written, WriteError>>,
+    pub guards: Vec<RevisionGuard>,
+    pub reply: oneshot::Sender<Result<WriteResult, WriteError>>,
 }
 
-type Verdict = Result<(u64, Document), WriteError>;
-type Opened = oneshot::Sender<Result<Arc<Shared>, StoreError>>;
+type StagedResult = Result<(u64, Document), WriteError>;
+type OpenReply = oneshot::Sender<Result<Arc<SharedState>, StoreError>>;
 
 struct Writer {
-    shared: Arc<Shared>,
-    disk: Option<Disk>,
+    shared: Arc<SharedState>,
+    disk: Option<DiskLog>,
 }
 
-/// Opens the store, says so, and serves until everybody is gone.
-pub fn start(place: &Place, settings: Settings, opened: Opened, queue: &mpsc::Receiver<Message>) {
+/// Opens the store, reports the result, and serves until all handles are dropped.
+pub fn run_writer(
+    place: &StoreLocation,
+    settings: HistoryLimits,
+    opened: OpenReply,
+    queue: &mpsc::Receiver<WriterMessage>,
+) {
     let (disk, view) = match place {
-        Place::Memory => (None, View::new(settings, FIRST)),
-        Place::Dir(dir) => match Disk::open(dir, settings) {
+        StoreLocation::Memory => (None, StoreState::new(settings, INITIAL_REVISION)),
+        StoreLocation::Dir(dir) => match DiskLog::open(dir, settings) {
             Ok((disk, view)) => (Some(disk), view),
             Err(error) => return drop(opened.send(Err(error))),
         },
     };
-    let shared = Arc::new(Shared { view: RwLock::new(view) });
+    let shared = Arc::new(SharedState { view: RwLock::new(view) });
     let mut writer = Writer { shared: shared.clone(), disk };
     if opened.send(Ok(shared)).is_ok() {
         let done = writer.serve(queue);
-        writer.end();
+        writer.shut_down();
         if let Some(done) = done {
             done.send(()).ok();
         }
@@ -74,17 +79,17 @@ pub fn start(place: &Place, settings: Settings, opened: Opened, queue: &mpsc::Re
 }
 
 impl Writer {
-    /// Until all handles are gone, or somebody wants to close and hear of it.
-    fn serve(&mut self, queue: &mpsc::Receiver<Message>) -> Option<oneshot::Sender<()>> {
+    /// Serves until all handles are dropped or a close is requested.
+    fn serve(&mut self, queue: &mpsc::Receiver<WriterMessage>) -> Option<oneshot::Sender<()>> {
         while let Ok(first) = queue.recv() {
             let mut next = Some(first);
             while let Some(message) = next.take() {
                 match message {
-                    Message::Write(write) => next = self.write(write, queue),
-                    Message::Tidy => self.tidy(0, 0),
-                    Message::Close(done) => return Some(done),
+                    WriterMessage::Write(write) => next = self.write_batch(write, queue),
+                    WriterMessage::Compact => self.compact(0, 0),
+                    WriterMessage::Close(done) => return Some(done),
                     #[cfg(test)]
-                    Message::Probe(look) => {
+                    WriterMessage::Probe(look) => {
                         if let Some(disk) = &self.disk {
                             look(disk.connection());
                         }
@@ -95,15 +100,19 @@ impl Writer {
         None
     }
 
-    /// Takes this write and those that wait behind it. Returns the message that is none, if it met one.
-    fn write(&mut self, first: Write, queue: &mpsc::Receiver<Message>) -> Option<Message> {
+    /// Writes this request and those queued behind it. Returns the first message that is not a write.
+    fn write_batch(
+        &mut self,
+        first: WriteRequest,
+        queue: &mpsc::Receiver<WriterMessage>,
+    ) -> Option<WriterMessage> {
         let mut batch = Batch::default();
         let mut replies = Vec::new();
         let mut other = None;
         self.stage(&mut batch, &mut replies, first);
-        while replies.len() < BATCH && batch.bytes < BATCH_BYTES {
+        while replies.len() < MAX_BATCH_WRITES && batch.bytes < MAX_BATCH_BYTES {
             match queue.try_recv() {
-                Ok(Message::Write(write)) => self.stage(&mut batch, &mut replies, write),
+                Ok(WriterMessage::Write(write)) => self.stage(&mut batch, &mut replies, write),
                 Ok(message) => {
                     other = Some(message);
                     break;
@@ -111,8 +120,8 @@ impl Writer {
                 Err(_) => break,
             }
         }
-        self.settle(batch, replies);
-        self.tidy(GARBAGE_ROWS, GARBAGE_BYTES);
+        self.commit(batch, replies);
+        self.compact(COMPACTION_ROWS, COMPACTION_BYTES);
         if let Some(disk) = &mut self.disk {
             disk.checkpoint();
         }
@@ -122,26 +131,26 @@ impl Writer {
     fn stage(
         &self,
         batch: &mut Batch,
-        replies: &mut Vec<(oneshot::Sender<Result<Written, WriteError>>, Verdict)>,
-        write: Write,
+        replies: &mut Vec<(oneshot::Sender<Result<WriteResult, WriteError>>, StagedResult)>,
+        write: WriteRequest,
     ) {
-        let Write { key, expect, draft, guards, reply } = write;
+        let WriteRequest { key, expect, draft, guards, reply } = write;
         let view = self.shared.view.read();
-        let verdict = if batch.meets(&view, &guards) {
+        let verdict = if batch.guards_hold(&view, &guards) {
             batch.stage(&view, key, expect, draft.as_ref()).map_err(WriteError::Conflict)
         } else {
-            Err(WriteError::Unguarded)
+            Err(WriteError::GuardChanged)
         };
         drop(view);
         replies.push((reply, verdict));
     }
 
-    /// Durable, visible, told, acknowledged. If it cannot be durable, nobody in the batch is told anything but that:
-    /// even a conflict may be one with a write that never was.
-    fn settle(
+    /// Makes a batch durable, publishes it and replies. If it cannot be made durable, every write of the batch fails:
+    /// even a conflict may be with a write that never happened.
+    fn commit(
         &mut self,
         batch: Batch,
-        replies: Vec<(oneshot::Sender<Result<Written, WriteError>>, Verdict)>,
+        replies: Vec<(oneshot::Sender<Result<WriteResult, WriteError>>, StagedResult)>,
     ) {
         let stored = match &mut self.disk {
             Some(disk) if !batch.events.is_empty() => disk.append(&batch.events),
@@ -153,10 +162,10 @@ impl Writer {
         for (reply, verdict) in replies {
             let answer = match (&stored, verdict) {
                 (Err(error), _) => Err(WriteError::Io(error.clone())),
-                (Ok(()), Ok((revision, document))) => Ok(Written { revision, document }),
+                (Ok(()), Ok((revision, document))) => Ok(WriteResult { revision, document }),
                 (Ok(()), Err(refusal)) => Err(refusal),
             };
-            // A caller that gave up waiting does not want to know.
+            // The caller may have stopped waiting.
             reply.send(answer).ok();
         }
     }
@@ -172,25 +181,25 @@ impl Writer {
         drop(gone);
     }
 
-    /// Deletes from the disk what nobody needs, once it is worth a transaction.
-    fn tidy(&mut self, rows: usize, bytes: usize) {
+    /// Deletes garbage from the disk, once it is worth a transaction.
+    fn compact(&mut self, rows: usize, bytes: usize) {
         let mut view = self.shared.view.write();
         let floor = view.floor();
         let garbage = view.garbage();
         if garbage.revisions.len() < rows && garbage.bytes < bytes {
             return;
         }
-        let revisions = garbage.take(SWEEP);
+        let revisions = garbage.take(MAX_ROWS_PER_COMPACTION);
         drop(view);
         let Some(disk) = &mut self.disk else { return };
         if let Err(error) = disk.compact(floor, &revisions) {
-            tracing::warn!(error = &error as &dyn std::error::Error, "old revisions stay for now");
+            tracing::warn!(error = &error as &dyn std::error::Error, "compaction failed, retrying later");
             self.shared.view.write().garbage().put_back(revisions);
         }
     }
 
-    /// The disk goes first: whoever hears of the end may open the directory again.
-    fn end(&mut self) {
+    /// Closes the disk first: a notified caller may reopen the directory immediately.
+    fn shut_down(&mut self) {
         if let Some(disk) = self.disk.take() {
             disk.close();
         }

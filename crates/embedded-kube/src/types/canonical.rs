@@ -1,14 +1,14 @@
-//! Texts with one spelling: times and base64.
+//! Canonical form of times and base64.
 
 use base64::{
     Engine as _,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
 
-use super::time::{Layout, parse};
+use super::go_time::{Layout, parse};
 use crate::clock;
 
-/// Go forgives bits after the end, but not a missing `=`.
+/// Go ignores trailing bits but requires padding.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -18,15 +18,15 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
 
 /// `metav1.Time` to UTC and whole seconds.
 pub fn canonical_time(text: &str) -> Option<String> {
-    parse(text, Layout::Seconds).ok().map(clock::seconds)
+    parse(text, Layout::Seconds).ok().map(clock::format_time)
 }
 
 /// `metav1.MicroTime` to UTC and microseconds.
 pub fn canonical_micro_time(text: &str) -> Option<String> {
-    parse(text, Layout::Micros).ok().map(clock::micros)
+    parse(text, Layout::Micros).ok().map(clock::format_micro_time)
 }
 
-/// Base64 as Go writes it again; `None` if it is so already.
+/// Canonical base64; `None` if it is canonical already.
 pub fn canonical_bytes(text: &str) -> Option<String> {
     let clean: String = text.chars().filter(|one| !is_line_end(*one)).collect();
     let bytes = LENIENT.decode(&clean).ok()?;
@@ -38,15 +38,15 @@ fn is_line_end(one: char) -> bool {
     matches!(one, '\n' | '\r')
 }
 
-/// Where a text stops being base64, as Go counts: bytes of the text with its line ends, which are skipped.
-pub fn base64_fault(text: &str) -> Option<usize> {
+/// Offset of the first invalid byte as Go counts: including line breaks, which are skipped.
+pub fn base64_error_offset(text: &str) -> Option<usize> {
     let mut bytes = text.bytes().enumerate().filter(|(_, one)| !is_line_end(char::from(*one)));
     loop {
         for place in 0..4 {
             match bytes.next() {
                 None if place == 0 => return None,
                 None => return Some(text.len() - place),
-                Some((at, b'=')) => return padding_fault(&mut bytes, place, at, text.len()),
+                Some((at, b'=')) => return padding_error_offset(&mut bytes, place, at, text.len()),
                 Some((_, one)) if one.is_ascii_alphanumeric() || matches!(one, b'+' | b'/') => {}
                 Some((at, _)) => return Some(at),
             }
@@ -54,8 +54,8 @@ pub fn base64_fault(text: &str) -> Option<usize> {
     }
 }
 
-/// What may follow the first `=`: a second one after two digits, and then nothing.
-fn padding_fault(
+/// Checks what follows the first `=`: a second one after two digits, then nothing.
+fn padding_error_offset(
     rest: &mut dyn Iterator<Item = (usize, u8)>,
     place: usize,
     at: usize,

@@ -1,23 +1,23 @@
-//! Go structs as the table tells them: what JSON and protobuf see of each field.
+//! Go structs of the type table, as JSON and protobuf see them.
 
 use serde_json::Value;
 
-use crate::shape::{ListKind, Patch};
+use crate::shape::{ListKind, PatchStrategy};
 
-/// One struct. Fields of inline structs are listed as its own, with number 0.
+/// A struct. Fields of inline structs are included with number 0.
 #[derive(Debug)]
 pub struct GoStruct {
     /// `OpenAPI` name: `io.k8s.api.core.v1.PodSpec`.
     pub model: String,
-    /// As Go's errors name the type: `v1.PodSpec`.
-    pub go: String,
-    /// As error contexts name the struct: `PodSpec`.
+    /// Type name in Go's errors: `v1.PodSpec`.
+    pub go_type_name: String,
+    /// Struct name in error contexts: `PodSpec`.
     pub name: &'static str,
-    /// One owner for the whole.
+    /// Has a single owner.
     pub atomic: bool,
-    /// In Go's order, which is the order of the real server's JSON.
+    /// In Go's order, which is the order of kube-apiserver's JSON.
     pub fields: Vec<GoField>,
-    /// Messages whose fields are this struct's own: protobuf number and struct.
+    /// Inline messages: protobuf number and struct.
     pub inline: Vec<(u32, usize)>,
 }
 
@@ -28,7 +28,7 @@ impl GoStruct {
     }
 }
 
-/// One field.
+/// A field.
 #[derive(Debug, Clone)]
 pub struct GoField {
     /// JSON name.
@@ -37,26 +37,26 @@ pub struct GoField {
     pub number: u32,
     /// Type.
     pub kind: GoType,
-    /// Left out of JSON when empty.
+    /// Whether it is omitted from JSON when empty.
     pub omit_empty: bool,
-    /// Left out of JSON when zero.
+    /// Whether it is omitted from JSON when zero.
     pub omit_zero: bool,
     /// `required` of the schema.
     pub required: bool,
     /// `default` of the schema.
     pub default: Option<Value>,
-    /// Strategic merge.
-    pub patch: Patch,
+    /// Patch strategy of strategic merge.
+    pub patch: PatchStrategy,
     /// The inline structs that it comes from, outermost first.
     pub within: Vec<&'static str>,
-    /// Name of the Go type, where a list or map has one of its own.
+    /// Name of the Go type, if a list or map has a named type.
     pub alias: &'static str,
 }
 
-/// A type, as much of it as decoding must know.
+/// A Go type, as far as decoding needs it.
 #[derive(Debug, Clone)]
 pub enum GoType {
-    /// Text; with the name of the Go type where it is not plain `string`, and its values if it is an enum.
+    /// A string; with the name of the Go type if it is not plain `string`, and its values if it is an enum.
     String(String, &'static [&'static str]),
     /// `bool`.
     Bool,
@@ -68,35 +68,35 @@ pub enum GoType {
     Float,
     /// `[]byte`.
     Bytes,
-    /// Types that write themselves.
-    Own(OwnJson),
+    /// A type with its own JSON encoding.
+    CustomJson(CustomJson),
     /// A slice.
     List {
         /// Items.
         items: Box<Self>,
-        /// Merge of the list.
+        /// List type for merges.
         kind: ListKind,
-        /// Whether the schema names the list type.
+        /// Whether the schema states the list type.
         explicit: bool,
-        /// A message of its own in protobuf.
+        /// Whether it is a message of its own in protobuf.
         wrapped: bool,
     },
-    /// A map with text keys.
+    /// A map with string keys.
     Map {
         /// Values.
         values: Box<Self>,
-        /// One owner for the whole.
+        /// Has a single owner.
         atomic: bool,
     },
-    /// May be absent.
+    /// A pointer; may be absent.
     Pointer(Box<Self>),
-    /// A struct of the table.
+    /// A struct of the type table, by index.
     Struct(usize),
 }
 
-/// Types that write themselves to JSON in their own way.
+/// Types with their own JSON encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OwnJson {
+pub enum CustomJson {
     /// `metav1.Time`.
     Time,
     /// `metav1.MicroTime`.
@@ -121,7 +121,7 @@ pub enum OwnJson {
     OrStringArray,
 }
 
-impl OwnJson {
+impl CustomJson {
     /// `OpenAPI` name.
     pub fn model(self) -> &'static str {
         match self {
@@ -143,8 +143,8 @@ impl OwnJson {
         }
     }
 
-    /// As Go's errors name the type.
-    pub fn go(self) -> &'static str {
+    /// Type name in Go's errors.
+    pub fn go_type_name(self) -> &'static str {
         match self {
             Self::Time => "v1.Time",
             Self::MicroTime => "v1.MicroTime",

@@ -1,10 +1,10 @@
-//! Times as Go reads them, with Go's words for what is wrong.
+//! Parses times as Go does, with its error texts.
 
 use jiff::{Timestamp, civil::DateTime, tz::Offset};
 
-use crate::failure::quoted;
+use crate::status_error::go_quote;
 
-/// How many digits a fraction of a second has.
+/// Number of fractional digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// `metav1.Time`: any, or none.
@@ -22,9 +22,9 @@ impl Layout {
     }
 }
 
-/// A moment, or why the text is none.
+/// Parses a time.
 pub fn parse(text: &str, layout: Layout) -> Result<Timestamp, String> {
-    let mut reader = Reader { text, rest: text, layout };
+    let mut reader = TimeParser { text, rest: text, layout };
     let year = reader.number("2006", 4, 4)?;
     reader.literal("-")?;
     let month = reader.within("01", "month", 1..=12)?;
@@ -39,7 +39,7 @@ pub fn parse(text: &str, layout: Layout) -> Result<Timestamp, String> {
     let nanos = reader.fraction()?;
     let offset = reader.offset()?;
     if !reader.rest.is_empty() {
-        return Err(reader.out_of_place(&format!("extra text: {}", quoted(reader.rest))));
+        return Err(reader.layout_error(&format!("extra text: {}", go_quote(reader.rest))));
     }
     let small = |number: i32| i8::try_from(number).unwrap_or(0);
     let moment = DateTime::new(
@@ -51,30 +51,34 @@ pub fn parse(text: &str, layout: Layout) -> Result<Timestamp, String> {
         small(second),
         nanos,
     );
-    let moment = moment.map_err(|_| reader.out_of_place("day out of range"))?;
+    let moment = moment.map_err(|_| reader.layout_error("day out of range"))?;
     let offset = Offset::from_seconds(offset)
-        .map_err(|_| reader.out_of_place("time zone offset hour out of range"))?;
-    // Go knows years that we do not; nobody means them.
-    offset.to_timestamp(moment).map_err(|_| reader.out_of_place("year out of range"))
+        .map_err(|_| reader.layout_error("time zone offset hour out of range"))?;
+    // Go supports years that `jiff` does not.
+    offset.to_timestamp(moment).map_err(|_| reader.layout_error("year out of range"))
 }
 
-struct Reader<'a> {
+struct TimeParser<'a> {
     text: &'a str,
     rest: &'a str,
     layout: Layout,
 }
 
-impl<'a> Reader<'a> {
-    fn cannot(&self, element: &str) -> String {
-        let (text, layout) = (quoted(self.text), quoted(self.layout.text()));
-        format!("parsing time {text} as {layout}: cannot parse {} as {}", quoted(self.rest), quoted(element))
+impl<'a> TimeParser<'a> {
+    fn parse_error(&self, element: &str) -> String {
+        let (text, layout) = (go_quote(self.text), go_quote(self.layout.text()));
+        format!(
+            "parsing time {text} as {layout}: cannot parse {} as {}",
+            go_quote(self.rest),
+            go_quote(element)
+        )
     }
 
-    fn out_of_place(&self, why: &str) -> String {
-        format!("parsing time {}: {why}", quoted(self.text))
+    fn layout_error(&self, why: &str) -> String {
+        format!("parsing time {}: {why}", go_quote(self.text))
     }
 
-    /// The next so many characters, if they are all digits.
+    /// The next `count` characters, if all are digits.
     fn digits(&self, count: usize) -> Option<(&'a str, &'a str)> {
         let (head, rest) = self.rest.split_at_checked(count)?;
         head.bytes().all(|one| one.is_ascii_digit()).then_some((head, rest))
@@ -82,9 +86,9 @@ impl<'a> Reader<'a> {
 
     fn number(&mut self, element: &str, most: usize, least: usize) -> Result<i32, String> {
         let found = (least..=most).rev().find_map(|count| self.digits(count));
-        let (digits, rest) = found.ok_or_else(|| self.cannot(element))?;
+        let (digits, rest) = found.ok_or_else(|| self.parse_error(element))?;
         self.rest = rest;
-        digits.parse().map_err(|_| self.cannot(element))
+        digits.parse().map_err(|_| self.parse_error(element))
     }
 
     fn within(
@@ -97,18 +101,18 @@ impl<'a> Reader<'a> {
         if allowed.contains(&number) {
             Ok(number)
         } else {
-            Err(self.out_of_place(&format!("{name} out of range")))
+            Err(self.layout_error(&format!("{name} out of range")))
         }
     }
 
-    /// The one number that may have a single digit.
+    /// The only number that may have a single digit.
     fn hour(&mut self) -> Result<i32, String> {
         let hour = self.number("15", 2, 1)?;
-        if hour < 24 { Ok(hour) } else { Err(self.out_of_place("hour out of range")) }
+        if hour < 24 { Ok(hour) } else { Err(self.layout_error("hour out of range")) }
     }
 
     fn literal(&mut self, element: &str) -> Result<(), String> {
-        self.rest = self.rest.strip_prefix(element).ok_or_else(|| self.cannot(element))?;
+        self.rest = self.rest.strip_prefix(element).ok_or_else(|| self.parse_error(element))?;
         Ok(())
     }
 
@@ -128,7 +132,7 @@ impl<'a> Reader<'a> {
                 self.rest = rest;
                 head.trim_start_matches('.')
             }
-            (Layout::Micros, _) => return Err(self.cannot(".000000")),
+            (Layout::Micros, _) => return Err(self.parse_error(".000000")),
         };
         let nanos: String = digits.chars().chain("000000000".chars()).take(9).collect();
         Ok(nanos.parse().unwrap_or(0))
@@ -140,7 +144,7 @@ impl<'a> Reader<'a> {
             self.rest = rest;
             return Ok(0);
         }
-        let cannot = || self.cannot("Z07:00");
+        let cannot = || self.parse_error("Z07:00");
         let (zone, rest) = self.rest.split_at_checked(6).ok_or_else(cannot)?;
         let sign = match zone.as_bytes().first() {
             Some(b'+') => 1,
@@ -155,8 +159,8 @@ impl<'a> Reader<'a> {
         let (hours, minutes) = number(hours).zip(number(minutes)).ok_or_else(cannot)?;
         self.rest = rest;
         match (hours, minutes) {
-            (25.., _) => Err(self.out_of_place("time zone offset hour out of range")),
-            (_, 60..) => Err(self.out_of_place("time zone offset minute out of range")),
+            (25.., _) => Err(self.layout_error("time zone offset hour out of range")),
+            (_, 60..) => Err(self.layout_error("time zone offset minute out of range")),
             _ => Ok(sign * (hours * 3600 + minutes * 60)),
         }
     }

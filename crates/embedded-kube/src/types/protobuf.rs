@@ -1,34 +1,35 @@
-//! Request bodies in protobuf: the `k8s\0` envelope, and the object in it by the table.
+//! Protobuf request bodies: the `k8s\0` envelope and its object, decoded by the type table.
 //!
-//! The result is what the same object would be in JSON after decoding, so nothing behind this has to know how a body
-//! came. Replies are never protobuf: every client that asks for it takes JSON too.
+//! The result is the JSON form of the object, so later stages do not depend on the encoding. Replies are never
+//! protobuf: every client that accepts it accepts JSON too.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::{
-    decode::undecodable,
-    go::{GoField, GoStruct, GoType, OwnJson},
+    go_struct::{CustomJson, GoField, GoStruct, GoType},
     go_struct_at,
     normalise::normalise,
-    schema, shape_of, table,
-    wire::{Piece, Wire},
+    protobuf_wire::{WireReader, WireValue},
+    schema_props_struct, shape_of,
+    type_check::decode_error,
+    type_table,
 };
 use crate::{
     clock,
-    failure::{Answer, Failure},
     hex::hex,
     registry::api_version,
+    status_error::{ApiResult, StatusError},
 };
 
-const PREFIX: &[u8] = b"k8s\0";
-/// Messages in messages; schemas of CRDs are the deepest that make sense.
-const DEEPEST: usize = 200;
+const ENVELOPE_PREFIX: &[u8] = b"k8s\0";
+/// Maximum message nesting; CRD schemas are the deepest valid messages.
+const MAX_DEPTH: usize = 200;
 
-/// What the request is about, where the envelope does not say.
+/// The expected type, if the envelope does not state it.
 #[derive(Debug, Clone, Copy)]
-pub struct Expected<'a> {
+pub struct ExpectedKind<'a> {
     /// API group.
     pub group: &'a str,
     /// Version.
@@ -37,20 +38,20 @@ pub struct Expected<'a> {
     pub kind: &'a str,
 }
 
-/// The object in an envelope, with `apiVersion` and `kind`.
-pub fn from_protobuf(body: &[u8], expected: Expected<'_>) -> Answer<Value> {
+/// Decodes an envelope; the object has `apiVersion` and `kind`.
+pub fn from_protobuf(body: &[u8], expected: ExpectedKind<'_>) -> ApiResult<Value> {
     let unreadable = |why: &str| unrecognized(body, expected.kind, why);
     if body.is_empty() {
         return Err(unreadable("empty data"));
     }
-    let Some(envelope) = body.strip_prefix(PREFIX) else {
+    let Some(envelope) = body.strip_prefix(ENVELOPE_PREFIX) else {
         let why = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
         return Err(unreadable(why));
     };
     if envelope.is_empty() {
         return Err(unreadable("empty body"));
     }
-    let (mut version, mut kind, raw) = open(envelope).map_err(|why| unreadable(&why))?;
+    let (mut version, mut kind, raw) = open_envelope(envelope).map_err(|why| unreadable(&why))?;
     if kind.is_empty() {
         expected.kind.clone_into(&mut kind);
     }
@@ -62,12 +63,12 @@ pub fn from_protobuf(body: &[u8], expected: Expected<'_>) -> Answer<Value> {
         let why = format!(
             "no kind {kind:?} is registered for version {version:?} in scheme \"pkg/runtime/scheme.go:111\""
         );
-        return Err(undecodable((&kind, short), expected.kind, &why));
+        return Err(decode_error((&kind, short), expected.kind, &why));
     };
-    let message = table::get().kind(group, short, &kind).and_then(go_struct_at);
+    let message = type_table::type_table().kind(group, short, &kind).and_then(go_struct_at);
     let mut object = match message.map(|go| message_fields(raw, go, 0)) {
         Some(Ok(fields)) => Value::Object(fields),
-        Some(Err(why)) => return Err(undecodable((&kind, short), expected.kind, &why)),
+        Some(Err(why)) => return Err(decode_error((&kind, short), expected.kind, &why)),
         None => Value::Object(Map::new()),
     };
     if let Value::Object(fields) = &mut object {
@@ -78,8 +79,8 @@ pub fn from_protobuf(body: &[u8], expected: Expected<'_>) -> Answer<Value> {
     Ok(object)
 }
 
-/// The refusal of a body whose kind is not known.
-fn unrecognized(body: &[u8], kind: &str, why: &str) -> Failure {
+/// The error of a body with an unknown kind.
+fn unrecognized(body: &[u8], kind: &str, why: &str) -> StatusError {
     const SHOWN: usize = 30;
     let summary = match body {
         [] => "<empty>".to_owned(),
@@ -87,28 +88,28 @@ fn unrecognized(body: &[u8], kind: &str, why: &str) -> Failure {
         _ => hex(body.get(..SHOWN).unwrap_or(body)),
     };
     let more = if body.len() > SHOWN { " ..." } else { "" };
-    Failure::bad_request(format!(
+    StatusError::bad_request(format!(
         "the object provided is unrecognized (must be of type {kind}): {why} ({summary}{more})"
     ))
 }
 
-/// `runtime.Unknown`: apiVersion, kind and the object's bytes.
-fn open(envelope: &[u8]) -> Result<(String, String, &[u8]), String> {
+/// Opens `runtime.Unknown`: apiVersion, kind and the object's bytes.
+fn open_envelope(envelope: &[u8]) -> Result<(String, String, &[u8]), String> {
     let (mut version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
-    let mut wire = Wire::new(envelope, "Unknown");
+    let mut wire = WireReader::new(envelope, "Unknown");
     while let Some(field) = wire.field()? {
         match field {
-            (1, Piece::Bytes(bytes)) => {
-                let mut meta = Wire::new(bytes, "TypeMeta");
+            (1, WireValue::Bytes(bytes)) => {
+                let mut meta = WireReader::new(bytes, "TypeMeta");
                 while let Some(field) = meta.field()? {
                     match field {
-                        (1, Piece::Bytes(bytes)) => version = text(bytes),
-                        (2, Piece::Bytes(bytes)) => kind = text(bytes),
+                        (1, WireValue::Bytes(bytes)) => version = text(bytes),
+                        (2, WireValue::Bytes(bytes)) => kind = text(bytes),
                         _ => {}
                     }
                 }
             }
-            (2, Piece::Bytes(bytes)) => raw = bytes,
+            (2, WireValue::Bytes(bytes)) => raw = bytes,
             _ => {}
         }
     }
@@ -124,17 +125,17 @@ pub(super) fn message_fields(
     go: &'static GoStruct,
     depth: usize,
 ) -> Result<Map<String, Value>, String> {
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return Err("proto: message is nested too deep".to_owned());
     }
     let mut fields = Map::new();
-    let mut wire = Wire::new(bytes, go.name);
+    let mut wire = WireReader::new(bytes, go.name);
     while let Some((number, piece)) = wire.field()? {
         if let Some(field) = go.fields.iter().find(|field| field.number == number) {
             let slot = fields.entry(field.name).or_insert(Value::Null);
-            add(slot, piece, &field.kind, field, depth)?;
+            add_field(slot, piece, &field.kind, field, depth)?;
         } else if let Some((_, inner)) = go.inline.iter().find(|(inline, _)| *inline == number)
-            && let (Some(inner), Piece::Bytes(bytes)) = (go_struct_at(*inner), piece)
+            && let (Some(inner), WireValue::Bytes(bytes)) = (go_struct_at(*inner), piece)
         {
             fields.append(&mut message_fields(bytes, inner, depth + 1)?);
         }
@@ -142,29 +143,29 @@ pub(super) fn message_fields(
     Ok(fields)
 }
 
-/// Puts one occurrence of a field where it belongs: lists and maps come one entry at a time.
-fn add(
+/// Adds one occurrence of a field: lists and maps arrive one entry at a time.
+fn add_field(
     slot: &mut Value,
-    piece: Piece<'_>,
+    piece: WireValue<'_>,
     kind: &'static GoType,
     field: &GoField,
     depth: usize,
 ) -> Result<(), String> {
     match kind {
-        GoType::Pointer(inner) => add(slot, piece, inner, field, depth),
+        GoType::Pointer(inner) => add_field(slot, piece, inner, field, depth),
         GoType::List { items, wrapped: false, .. } => {
             if slot.is_null() {
                 *slot = Value::Array(Vec::new());
             }
             let Value::Array(list) = slot else { return Ok(()) };
             match (piece, &**items) {
-                (Piece::Bytes(bytes), GoType::Int32 | GoType::Int64 | GoType::Bool) => {
-                    let mut wire = Wire::new(bytes, field.name);
+                (WireValue::Bytes(bytes), GoType::Int32 | GoType::Int64 | GoType::Bool) => {
+                    let mut wire = WireReader::new(bytes, field.name);
                     while !wire.is_empty() {
-                        list.push(single(Piece::Varint(wire.varint()?), items, field, depth)?);
+                        list.push(scalar_value(WireValue::Varint(wire.varint()?), items, field, depth)?);
                     }
                 }
-                _ => list.push(single(piece, items, field, depth)?),
+                _ => list.push(scalar_value(piece, items, field, depth)?),
             }
             Ok(())
         }
@@ -173,84 +174,89 @@ fn add(
                 *slot = Value::Object(Map::new());
             }
             let Value::Object(map) = slot else { return Ok(()) };
-            let Piece::Bytes(bytes) = piece else { return Err(wrong(piece, field)) };
-            let (key, value) = entry(bytes, values, field, depth)?;
+            let WireValue::Bytes(bytes) = piece else { return Err(wire_type_error(piece, field)) };
+            let (key, value) = map_entry(bytes, values, field, depth)?;
             map.insert(key, value);
             Ok(())
         }
         kind => {
-            *slot = single(piece, kind, field, depth)?;
+            *slot = scalar_value(piece, kind, field, depth)?;
             Ok(())
         }
     }
 }
 
-fn entry(
+fn map_entry(
     bytes: &[u8],
     values: &'static GoType,
     field: &GoField,
     depth: usize,
 ) -> Result<(String, Value), String> {
     let (mut key, mut value) = (String::new(), Value::Null);
-    let mut wire = Wire::new(bytes, field.name);
+    let mut wire = WireReader::new(bytes, field.name);
     while let Some((number, piece)) = wire.field()? {
         match (number, piece) {
-            (1, Piece::Bytes(bytes)) => key = text(bytes),
-            (2, piece) => value = single(piece, values, field, depth)?,
+            (1, WireValue::Bytes(bytes)) => key = text(bytes),
+            (2, piece) => value = scalar_value(piece, values, field, depth)?,
             _ => {}
         }
     }
-    // Bytes that are not there are no bytes, and no bytes are `""` in a map.
+    // Missing bytes are empty bytes, which are `""` in a map.
     if value.is_null() && matches!(values, GoType::Bytes) {
         value = "".into();
     }
     Ok((key, value))
 }
 
-fn single(piece: Piece<'_>, kind: &'static GoType, field: &GoField, depth: usize) -> Result<Value, String> {
+fn scalar_value(
+    piece: WireValue<'_>,
+    kind: &'static GoType,
+    field: &GoField,
+    depth: usize,
+) -> Result<Value, String> {
     Ok(match (piece, kind) {
-        (piece, GoType::Pointer(inner)) => single(piece, inner, field, depth)?,
-        (Piece::Bytes(bytes), GoType::String(..)) => text(bytes).into(),
-        (Piece::Bytes(bytes), GoType::Bytes) => STANDARD.encode(bytes).into(),
-        (Piece::Varint(number), GoType::Bool) => (number != 0).into(),
-        (Piece::Varint(number), GoType::Int32) => low_half(number).into(),
-        (Piece::Varint(number), GoType::Int64) => number.cast_signed().into(),
-        (Piece::Fixed64(bits), GoType::Float) => f64::from_bits(bits).into(),
-        (Piece::Bytes(bytes), GoType::Struct(index)) => match go_struct_at(*index) {
+        (piece, GoType::Pointer(inner)) => scalar_value(piece, inner, field, depth)?,
+        (WireValue::Bytes(bytes), GoType::String(..)) => text(bytes).into(),
+        (WireValue::Bytes(bytes), GoType::Bytes) => STANDARD.encode(bytes).into(),
+        (WireValue::Varint(number), GoType::Bool) => (number != 0).into(),
+        (WireValue::Varint(number), GoType::Int32) => low_half(number).into(),
+        (WireValue::Varint(number), GoType::Int64) => number.cast_signed().into(),
+        (WireValue::Fixed64(bits), GoType::Float) => f64::from_bits(bits).into(),
+        (WireValue::Bytes(bytes), GoType::Struct(index)) => match go_struct_at(*index) {
             Some(go) => Value::Object(message_fields(bytes, go, depth + 1)?),
             None => Value::Null,
         },
-        (Piece::Bytes(bytes), GoType::List { items, wrapped: true, .. }) => {
+        (WireValue::Bytes(bytes), GoType::List { items, wrapped: true, .. }) => {
             let mut list = Vec::new();
-            let mut wire = Wire::new(bytes, field.name);
+            let mut wire = WireReader::new(bytes, field.name);
             while let Some((number, piece)) = wire.field()? {
                 if number == 1 {
-                    list.push(single(piece, items, field, depth)?);
+                    list.push(scalar_value(piece, items, field, depth)?);
                 }
             }
             Value::Array(list)
         }
-        (Piece::Bytes(bytes), GoType::Own(own)) => own_message(bytes, *own, depth)?,
-        _ => return Err(wrong(piece, field)),
+        (WireValue::Bytes(bytes), GoType::CustomJson(own)) => custom_json_message(bytes, *own, depth)?,
+        _ => return Err(wire_type_error(piece, field)),
     })
 }
 
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "negative numbers travel as 64 bits and mean their lower half"
+    reason = "negative numbers are encoded in 64 bits, of which the lower half counts"
 )]
 fn low_half(number: u64) -> i32 {
     number as i32
 }
 
-fn wrong(piece: Piece<'_>, field: &GoField) -> String {
+fn wire_type_error(piece: WireValue<'_>, field: &GoField) -> String {
     let wire = match piece {
-        Piece::Varint(_) => 0,
-        Piece::Fixed64(_) => 1,
-        Piece::Bytes(_) => 2,
-        Piece::Fixed32 => 5,
+        WireValue::Varint(_) => 0,
+        WireValue::Fixed64(_) => 1,
+        WireValue::Bytes(_) => 2,
+        WireValue::Fixed32 => 5,
     };
-    // The one field whose Go name is not its JSON name in capitals.
+    // The only field whose Go name is not its capitalized JSON name.
     if field.name == "metadata" {
         return format!("proto: wrong wireType = {wire} for field ObjectMeta");
     }
@@ -259,28 +265,28 @@ fn wrong(piece: Piece<'_>, field: &GoField) -> String {
     format!("proto: wrong wireType = {wire} for field {first}{}", name.as_str())
 }
 
-/// The parts of the small messages: numbers and bytes by field number, the last one counts.
+/// Fields of the small messages: numbers and bytes by field number; the last occurrence wins.
 #[derive(Default)]
-struct Parts<'a> {
+struct MessageParts<'a> {
     numbers: [u64; 4],
     bytes: [Option<&'a [u8]>; 4],
-    /// Everything with number 2, for the one message that repeats it.
+    /// All occurrences of field 2, for the only message that repeats it.
     second: Vec<&'a [u8]>,
 }
 
-impl<'a> Parts<'a> {
-    fn of(message: &'a [u8]) -> Result<Self, String> {
+impl<'a> MessageParts<'a> {
+    fn parse(message: &'a [u8]) -> Result<Self, String> {
         let mut parts = Self::default();
-        let mut wire = Wire::new(message, "");
+        let mut wire = WireReader::new(message, "");
         while let Some((number, piece)) = wire.field()? {
             let Ok(at) = usize::try_from(number) else { continue };
             match piece {
-                Piece::Varint(value) => {
+                WireValue::Varint(value) => {
                     if let Some(slot) = parts.numbers.get_mut(at) {
                         *slot = value;
                     }
                 }
-                Piece::Bytes(bytes) => {
+                WireValue::Bytes(bytes) => {
                     if number == 2 {
                         parts.second.push(bytes);
                     }
@@ -288,58 +294,58 @@ impl<'a> Parts<'a> {
                         *slot = Some(bytes);
                     }
                 }
-                Piece::Fixed64(_) | Piece::Fixed32 => {}
+                WireValue::Fixed64(_) | WireValue::Fixed32 => {}
             }
         }
         Ok(parts)
     }
 }
 
-fn own_message(message: &[u8], own: OwnJson, depth: usize) -> Result<Value, String> {
-    let parts = Parts::of(message)?;
+fn custom_json_message(message: &[u8], own: CustomJson, depth: usize) -> Result<Value, String> {
+    let parts = MessageParts::parse(message)?;
     let [_, first, second, _] = parts.numbers;
     let [_, first_bytes, second_bytes, third_bytes] = parts.bytes;
     Ok(match own {
-        OwnJson::Time | OwnJson::MicroTime if message.is_empty() => Value::Null,
-        OwnJson::Time => moment(first, 0).map_or(Value::Null, |at| clock::seconds(at).into()),
-        OwnJson::MicroTime => {
-            moment(first, low_half(second)).map_or(Value::Null, |at| clock::micros(at).into())
+        CustomJson::Time | CustomJson::MicroTime if message.is_empty() => Value::Null,
+        CustomJson::Time => timestamp(first, 0).map_or(Value::Null, |at| clock::format_time(at).into()),
+        CustomJson::MicroTime => {
+            timestamp(first, low_half(second)).map_or(Value::Null, |at| clock::format_micro_time(at).into())
         }
-        OwnJson::Duration => format!("{}ns", first.cast_signed()).into(),
-        OwnJson::Quantity => quantity(&text(first_bytes.unwrap_or(b"0")))?,
-        OwnJson::IntOrString if first == 1 => text(third_bytes.unwrap_or_default()).into(),
-        OwnJson::IntOrString => low_half(second).into(),
-        OwnJson::Raw | OwnJson::Fields | OwnJson::Json => match first_bytes {
+        CustomJson::Duration => format!("{}ns", first.cast_signed()).into(),
+        CustomJson::Quantity => quantity(&text(first_bytes.unwrap_or(b"0")))?,
+        CustomJson::IntOrString if first == 1 => text(third_bytes.unwrap_or_default()).into(),
+        CustomJson::IntOrString => low_half(second).into(),
+        CustomJson::Raw | CustomJson::Fields | CustomJson::Json => match first_bytes {
             None | Some([]) => Value::Null,
             Some(json) => serde_json::from_slice(json).map_err(|error| error.to_string())?,
         },
-        OwnJson::OrArray if !parts.second.is_empty() => {
+        CustomJson::OrArray if !parts.second.is_empty() => {
             let list: Result<Vec<_>, _> = parts.second.iter().map(|one| schema_message(one, depth)).collect();
             Value::Array(list?)
         }
-        OwnJson::OrStringArray if !parts.second.is_empty() => {
+        CustomJson::OrStringArray if !parts.second.is_empty() => {
             parts.second.iter().map(|one| text(one)).collect()
         }
-        OwnJson::OrArray | OwnJson::OrStringArray => {
+        CustomJson::OrArray | CustomJson::OrStringArray => {
             first_bytes.map_or(Ok(Value::Null), |bytes| schema_message(bytes, depth))?
         }
-        OwnJson::OrBool => {
+        CustomJson::OrBool => {
             second_bytes.map_or(Ok(Value::Bool(first != 0)), |bytes| schema_message(bytes, depth))?
         }
     })
 }
 
 fn schema_message(bytes: &[u8], depth: usize) -> Result<Value, String> {
-    match schema() {
+    match schema_props_struct() {
         Some(go) => message_fields(bytes, go, depth + 1).map(Value::Object),
         None => Ok(Value::Null),
     }
 }
 
 fn quantity(text: &str) -> Result<Value, String> {
-    super::quantity::quantity_fault(text).map_or_else(|| Ok(text.into()), |why| Err(why.to_owned()))
+    super::quantity::quantity_error(text).map_or_else(|| Ok(text.into()), |why| Err(why.to_owned()))
 }
 
-fn moment(seconds: u64, nanos: i32) -> Option<Timestamp> {
+fn timestamp(seconds: u64, nanos: i32) -> Option<Timestamp> {
     Timestamp::new(seconds.cast_signed(), nanos).ok()
 }

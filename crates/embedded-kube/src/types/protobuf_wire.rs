@@ -1,32 +1,32 @@
-//! The wire format of protobuf: tags, numbers and lengths, with the faults of the real decoder.
+//! Protobuf wire format: tags, numbers and lengths, with the errors of kube-apiserver's decoder.
 
-/// One field of a message as it came.
+/// The raw value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Piece<'a> {
+pub enum WireValue<'a> {
     /// Integers and booleans.
     Varint(u64),
     /// Eight bytes.
     Fixed64(u64),
     /// Four bytes; no built-in type has such a field.
     Fixed32,
-    /// Text, bytes, messages, packed lists.
+    /// Strings, bytes, messages, packed lists.
     Bytes(&'a [u8]),
 }
 
 /// Reads the fields of one message.
-pub struct Wire<'a> {
+pub struct WireReader<'a> {
     rest: &'a [u8],
-    /// The message's name, for its faults.
+    /// Name of the message, for errors.
     name: &'a str,
 }
 
-impl<'a> Wire<'a> {
+impl<'a> WireReader<'a> {
     pub fn new(bytes: &'a [u8], name: &'a str) -> Self {
         Self { rest: bytes, name }
     }
 
     /// The next field, or `None` at the end.
-    pub fn field(&mut self) -> Result<Option<(u32, Piece<'a>)>, String> {
+    pub fn field(&mut self) -> Result<Option<(u32, WireValue<'a>)>, String> {
         if self.rest.is_empty() {
             return Ok(None);
         }
@@ -38,12 +38,12 @@ impl<'a> Wire<'a> {
         let number = number
             .ok_or_else(|| format!("proto: {}: illegal tag {} (wire type {tag})", self.name, tag >> 3))?;
         let piece = match tag & 7 {
-            0 => Piece::Varint(self.varint()?),
-            1 => Piece::Fixed64(u64::from_le_bytes(self.array()?)),
-            2 => Piece::Bytes(self.bytes()?),
+            0 => WireValue::Varint(self.varint()?),
+            1 => WireValue::Fixed64(u64::from_le_bytes(self.array()?)),
+            2 => WireValue::Bytes(self.bytes()?),
             5 => {
                 self.array::<4>()?;
-                Piece::Fixed32
+                WireValue::Fixed32
             }
             other => return Err(format!("proto: illegal wireType {other}")),
         };
@@ -53,7 +53,7 @@ impl<'a> Wire<'a> {
     pub fn varint(&mut self) -> Result<u64, String> {
         let mut value = 0_u64;
         for shift in (0..64).step_by(7) {
-            let (&byte, rest) = self.rest.split_first().ok_or_else(end)?;
+            let (&byte, rest) = self.rest.split_first().ok_or_else(unexpected_eof)?;
             self.rest = rest;
             value |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
@@ -63,13 +63,13 @@ impl<'a> Wire<'a> {
         Err("proto: integer overflow".to_owned())
     }
 
-    /// At the end of a packed list.
+    /// Whether the input is consumed.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {
-        let (head, rest) = self.rest.split_first_chunk::<N>().ok_or_else(end)?;
+        let (head, rest) = self.rest.split_first_chunk::<N>().ok_or_else(unexpected_eof)?;
         self.rest = rest;
         Ok(*head)
     }
@@ -80,12 +80,12 @@ impl<'a> Wire<'a> {
             .ok()
             .filter(|length| i64::try_from(*length).is_ok())
             .ok_or("proto: negative length found during unmarshaling")?;
-        let (head, rest) = self.rest.split_at_checked(length).ok_or_else(end)?;
+        let (head, rest) = self.rest.split_at_checked(length).ok_or_else(unexpected_eof)?;
         self.rest = rest;
         Ok(head)
     }
 }
 
-fn end() -> String {
+fn unexpected_eof() -> String {
     "unexpected EOF".to_owned()
 }

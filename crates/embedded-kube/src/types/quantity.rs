@@ -1,10 +1,10 @@
-//! Quantities: amounts with a suffix, which have one canonical spelling.
+//! Canonical form of quantities.
 
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
 
-/// How a quantity is written.
+/// Notation of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
     Binary(u32),
@@ -12,14 +12,14 @@ enum Format {
     Exponent(i32),
 }
 
-/// Faults of a quantity, in the real server's words.
-pub fn quantity_fault(text: &str) -> Option<&'static str> {
+/// The error of an invalid quantity, with kube-apiserver's text.
+pub fn quantity_error(text: &str) -> Option<&'static str> {
     parse_quantity(text.trim()).err()
 }
 
-/// A quantity in its canonical spelling (`1000m` → `1`, `1024Mi` → `1Gi`); `None` if it is none.
+/// Canonical form of a quantity (`1000m` → `1`, `1024Mi` → `1Gi`); `None` if it is invalid.
 ///
-/// Numbers beyond 38 digits keep the spelling they came in.
+/// Numbers of more than 38 digits keep their notation.
 pub fn canonical_quantity(text: &str) -> Option<String> {
     let text = text.trim();
     let (digits, format) = parse_quantity(text).ok()?;
@@ -34,7 +34,7 @@ pub fn canonical_quantity(text: &str) -> Option<String> {
     }
 }
 
-/// Spellings that the real server takes for canonical and writes as they came (`1.125`, `100m`).
+/// Notations that kube-apiserver considers canonical and keeps (`1.125`, `100m`).
 fn is_kept(digits: &str, format: Format) -> bool {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let whole = whole.trim_start_matches('-').trim_start_matches('0');
@@ -103,7 +103,7 @@ fn decimal(text: &str) -> Option<(i128, i32)> {
     Some((mantissa, -i32::try_from(fraction.len()).ok()?))
 }
 
-/// Nothing finer than nano is kept; the rest is rounded away from zero.
+/// Precision is limited to nano; the rest is rounded away from zero.
 fn at_scale(mantissa: i128, scale: i32, wanted: i32) -> Option<i128> {
     if scale >= wanted {
         return mantissa.checked_mul(10_i128.checked_pow(u32::try_from(scale - wanted).ok()?)?);
@@ -139,7 +139,7 @@ fn binary_text(mantissa: i128, scale: i32, power: u32) -> Option<String> {
     if at_scale(exact.abs(), scale, 0)? > i128::from(i64::MAX) {
         (exact, scale) = (i128::from(i64::MAX) * exact.signum(), 0);
     }
-    // Below 1024, and where a fraction is left, the decimal suffixes are used.
+    // Below 1024 and with a fraction, decimal suffixes are used.
     let whole = at_scale(exact, scale, 0)?;
     let is_whole = scale >= 0 || exact % 10_i128.checked_pow(scale.unsigned_abs())? == 0;
     if !is_whole || whole.abs() < 1024 {

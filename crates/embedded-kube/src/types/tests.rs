@@ -3,7 +3,7 @@ mod protobuf;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{check_types, named, normalise, prune, shape_of, unknown_fields};
+use super::{check_types, normalise, prune, shape_by_model, shape_of, unknown_fields};
 use crate::shape::{ListKind, Node, Shape};
 
 fn pod() -> Shape {
@@ -21,11 +21,14 @@ fn at(shape: &Shape, path: &str) -> Shape {
 fn every_line_of_the_table_is_understood() {
     let text = include_str!("table.txt");
     let types = text.lines().filter(|line| line.starts_with("type ")).count();
-    assert_eq!(super::table::get().structs.len(), types);
+    assert_eq!(super::type_table::type_table().structs.len(), types);
     let fields = text.lines().filter(|line| line.starts_with(' ') && !line.starts_with(" +")).count();
     let inline = text.lines().filter(|line| line.starts_with(" +")).count();
-    assert_eq!(super::table::get().structs.iter().map(|one| one.inline.len()).sum::<usize>(), inline);
-    let own: usize = super::table::get().structs.iter().map(|one| one.fields.len()).sum();
+    assert_eq!(
+        super::type_table::type_table().structs.iter().map(|one| one.inline.len()).sum::<usize>(),
+        inline
+    );
+    let own: usize = super::type_table::type_table().structs.iter().map(|one| one.fields.len()).sum();
     assert!(own > fields, "{own} fields with the inline ones, {fields} lines");
 }
 
@@ -53,7 +56,7 @@ fn kinds_are_found_by_group_and_version(#[case] group: &str, #[case] version: &s
 fn unknown_kinds_have_no_shape() {
     assert!(shape_of("", "v1", "Deployment").is_none());
     assert!(shape_of("apps", "v2", "Deployment").is_none());
-    assert!(named("io.k8s.api.core.v1.Nothing").is_none());
+    assert!(shape_by_model("io.k8s.api.core.v1.Nothing").is_none());
 }
 
 #[test]
@@ -143,7 +146,7 @@ fn wrong_types_are_told_in_the_decoders_words(#[case] object: Value, #[case] tex
     "parsing time \"2020-1-01T00:00:00Z\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"1-01T00:00:00Z\" as \"01\""
 )]
 fn times_that_are_none_are_told_as_go_does(#[case] text: &str, #[case] why: &str) {
-    assert_eq!(super::time::parse(text, super::time::Layout::Seconds).unwrap_err(), why);
+    assert_eq!(super::go_time::parse(text, super::go_time::Layout::Seconds).unwrap_err(), why);
 }
 
 #[rstest]
@@ -153,7 +156,7 @@ fn times_that_are_none_are_told_as_go_does(#[case] text: &str, #[case] why: &str
 #[case("2020-01-01T00:00:00.1234567Z", Some("cannot parse \"7Z\" as \"Z07:00\""))]
 #[case("2020-01-01T00:00:00.000000+25:00", Some("time zone offset hour out of range"))]
 fn times_with_microseconds_have_six_digits(#[case] text: &str, #[case] why: Option<&str>) {
-    match (super::time::parse(text, super::time::Layout::Micros), why) {
+    match (super::go_time::parse(text, super::go_time::Layout::Micros), why) {
         (Ok(_), None) => {}
         (Err(text), Some(why)) => assert!(text.ends_with(why), "{text}"),
         (other, _) => panic!("{other:?}"),
@@ -173,7 +176,7 @@ fn times_with_microseconds_have_six_digits(#[case] text: &str, #[case] why: Opti
 #[case("=", Some(0))]
 #[case("YQ=", Some(3))]
 fn base64_fails_where_go_says(#[case] text: &str, #[case] at: Option<usize>) {
-    assert_eq!(super::text::base64_fault(text), at);
+    assert_eq!(super::canonical::base64_error_offset(text), at);
 }
 
 #[test]

@@ -1,47 +1,52 @@
-//! Values of the wrong JSON type, told in the words of Go's decoder.
+//! Detects values of the wrong JSON type, with Go's error texts.
 
 use serde_json::{Map, Value};
 
 use super::{
-    go::{GoField, GoStruct, GoType, OwnJson},
-    go_struct, go_struct_at,
-    quantity::quantity_fault,
-    schema,
-    text::base64_fault,
-    time::{self, Layout},
+    canonical::base64_error_offset,
+    go_struct,
+    go_struct::{CustomJson, GoField, GoStruct, GoType},
+    go_struct_at,
+    go_time::{self, Layout},
+    quantity::quantity_error,
+    schema_props_struct,
 };
 use crate::{
-    failure::{Failure, quoted},
     object::type_name,
     shape::Shape,
+    status_error::{StatusError, go_quote},
 };
 
-/// Why the object cannot be decoded into its type: the first wrong value, or the first one that its own type refuses,
-/// which comes before all others. `None` for a good object and for shapes that are not from the table.
+/// Why an object cannot be decoded: the first value of the wrong type, or the first one that a custom decoder rejects,
+/// which takes precedence. `None` for a valid object and for shapes that are not from the type table.
 pub fn check_types(object: &Value, shape: &Shape) -> Option<String> {
     let go = go_struct(shape)?;
-    let mut checker = Checker { struct_name: "", path: Vec::new(), first: None };
+    let mut checker = JsonTypeChecker { struct_name: "", path: Vec::new(), first: None };
     let fatal = match object {
         Value::Object(map) => checker.fields(map, go).err(),
         Value::Null => None,
-        other => Some(format!("json: cannot unmarshal {} into Go value of type {}", type_name(other), go.go)),
+        other => Some(format!(
+            "json: cannot unmarshal {} into Go value of type {}",
+            type_name(other),
+            go.go_type_name
+        )),
     };
     fatal.or(checker.first)
 }
 
-/// The refusal of an object of this kind and version where another kind, or the same, was expected.
-pub fn undecodable((kind, version): (&str, &str), expected: &str, why: &str) -> Failure {
-    let version = quoted(version);
-    Failure::bad_request(format!("{kind} in version {version} cannot be handled as a {expected}: {why}"))
+/// The error of an object of this kind and version that cannot be decoded as the expected kind.
+pub fn decode_error((kind, version): (&str, &str), expected: &str, why: &str) -> StatusError {
+    let version = go_quote(version);
+    StatusError::bad_request(format!("{kind} in version {version} cannot be handled as a {expected}: {why}"))
 }
 
-struct Checker<'a> {
+struct JsonTypeChecker<'a> {
     struct_name: &'a str,
     path: Vec<&'a str>,
     first: Option<String>,
 }
 
-impl<'a> Checker<'a> {
+impl<'a> JsonTypeChecker<'a> {
     fn fields(&mut self, map: &'a Map<String, Value>, go: &'static GoStruct) -> Result<(), String> {
         let outer = self.struct_name;
         for (name, value) in map {
@@ -56,7 +61,7 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// `Err` ends the decoding, as an error of a type's own decoder does.
+    /// `Err` aborts decoding, like an error of a custom decoder.
     fn value(
         &mut self,
         value: &'a Value,
@@ -69,7 +74,7 @@ impl<'a> Checker<'a> {
             | (Value::Bool(_), GoType::Bool)
             | (Value::String(_), GoType::String(..))
             | (Value::Number(_), GoType::Float) => {}
-            (value, GoType::Own(own)) => return self.own(value, *own),
+            (value, GoType::CustomJson(own)) => return self.check_custom_json(value, *own),
             (Value::Object(map), GoType::Struct(index)) => {
                 if let Some(go) = go_struct_at(*index) {
                     return self.fields(map, go);
@@ -85,57 +90,58 @@ impl<'a> Checker<'a> {
                 if fits(number, i64::from(i32::MIN), i64::from(i32::MAX)) => {}
             (Value::Number(number), GoType::Int64) if fits(number, i64::MIN, i64::MAX) => {}
             (Value::Number(number), GoType::Int32 | GoType::Int64) => {
-                self.save(&format!("number {number}"), &go_name(kind, field));
+                self.record_first(&format!("number {number}"), &go_name(kind, field));
             }
             (Value::String(text), GoType::Bytes) => {
-                if let Some(at) = base64_fault(text) {
+                if let Some(at) = base64_error_offset(text) {
                     self.first.get_or_insert_with(|| format!("illegal base64 data at input byte {at}"));
                 }
             }
-            (other, _) => self.save(type_name(other), &go_name(kind, field)),
+            (other, _) => self.record_first(type_name(other), &go_name(kind, field)),
         }
         Ok(())
     }
 
-    fn own(&mut self, value: &'a Value, own: OwnJson) -> Result<(), String> {
+    fn check_custom_json(&mut self, value: &'a Value, own: CustomJson) -> Result<(), String> {
         match (value, own) {
-            (Value::String(text), OwnJson::Time) => time::parse(text, Layout::Seconds).map(drop),
-            (Value::String(text), OwnJson::MicroTime) => time::parse(text, Layout::Micros).map(drop),
-            (Value::String(_), OwnJson::Duration) => Ok(()),
-            (other, OwnJson::Time | OwnJson::MicroTime | OwnJson::Duration) => {
-                Err(self.wrong(type_name(other), "string"))
+            (Value::String(text), CustomJson::Time) => go_time::parse(text, Layout::Seconds).map(drop),
+            (Value::String(text), CustomJson::MicroTime) => go_time::parse(text, Layout::Micros).map(drop),
+            (Value::String(_), CustomJson::Duration) => Ok(()),
+            (other, CustomJson::Time | CustomJson::MicroTime | CustomJson::Duration) => {
+                Err(self.type_error(type_name(other), "string"))
             }
-            (Value::String(text), OwnJson::Quantity) => quantity(text),
-            (other, OwnJson::Quantity) => quantity(&other.to_string()),
-            (Value::Number(number), OwnJson::IntOrString) => {
+            (Value::String(text), CustomJson::Quantity) => quantity(text),
+            (other, CustomJson::Quantity) => quantity(&other.to_string()),
+            (Value::Number(number), CustomJson::IntOrString) => {
                 if fits(number, i64::from(i32::MIN), i64::from(i32::MAX)) {
                     return Ok(());
                 }
-                Err(self.wrong(&format!("number {number}"), "int32"))
+                Err(self.type_error(&format!("number {number}"), "int32"))
             }
-            (Value::Bool(_) | Value::Array(_) | Value::Object(_), OwnJson::IntOrString) => {
-                Err(self.wrong(type_name(value), "int32"))
+            (Value::Bool(_) | Value::Array(_) | Value::Object(_), CustomJson::IntOrString) => {
+                Err(self.type_error(type_name(value), "int32"))
             }
-            (Value::Object(map), OwnJson::OrArray | OwnJson::OrBool | OwnJson::OrStringArray) => {
-                schema().map_or(Ok(()), |go| self.fields(map, go))
+            (Value::Object(map), CustomJson::OrArray | CustomJson::OrBool | CustomJson::OrStringArray) => {
+                schema_props_struct().map_or(Ok(()), |go| self.fields(map, go))
             }
-            (Value::Array(items), OwnJson::OrArray) => {
-                items.iter().filter(|item| item.is_object()).try_for_each(|item| self.own(item, own))
-            }
-            (Value::Number(_) | Value::String(_) | Value::Array(_), OwnJson::OrBool) => {
+            (Value::Array(items), CustomJson::OrArray) => items
+                .iter()
+                .filter(|item| item.is_object())
+                .try_for_each(|item| self.check_custom_json(item, own)),
+            (Value::Number(_) | Value::String(_) | Value::Array(_), CustomJson::OrBool) => {
                 Err("boolean or JSON schema expected".to_owned())
             }
             _ => Ok(()),
         }
     }
 
-    fn save(&mut self, what: &str, kind: &str) {
+    fn record_first(&mut self, what: &str, kind: &str) {
         if self.first.is_none() {
-            self.first = Some(self.wrong(what, kind));
+            self.first = Some(self.type_error(what, kind));
         }
     }
 
-    fn wrong(&self, what: &str, kind: &str) -> String {
+    fn type_error(&self, what: &str, kind: &str) -> String {
         let (name, path) = (self.struct_name, self.path.join("."));
         format!("json: cannot unmarshal {what} into Go struct field {name}.{path} of type {kind}")
     }
@@ -146,10 +152,10 @@ fn fits(number: &serde_json::Number, least: i64, most: i64) -> bool {
 }
 
 fn quantity(text: &str) -> Result<(), String> {
-    quantity_fault(text).map_or(Ok(()), |fault| Err(fault.to_owned()))
+    quantity_error(text).map_or(Ok(()), |fault| Err(fault.to_owned()))
 }
 
-/// A type as Go writes it: `int32`, `[]v1.Container`, `map[string]string`.
+/// A Go type name: `int32`, `[]v1.Container`, `map[string]string`.
 fn go_name(kind: &GoType, field: &GoField) -> String {
     match kind {
         GoType::List { .. } | GoType::Map { .. } if !field.alias.is_empty() => field.alias.to_owned(),
@@ -159,10 +165,10 @@ fn go_name(kind: &GoType, field: &GoField) -> String {
         GoType::Int64 => "int64".to_owned(),
         GoType::Float => "float64".to_owned(),
         GoType::Bytes => "[]uint8".to_owned(),
-        GoType::Own(own) => own.go().to_owned(),
+        GoType::CustomJson(own) => own.go_type_name().to_owned(),
         GoType::List { items, .. } => format!("[]{}", go_name(items, field)),
         GoType::Map { values, .. } => format!("map[string]{}", go_name(values, field)),
         GoType::Pointer(inner) => format!("*{}", go_name(inner, field)),
-        GoType::Struct(index) => go_struct_at(*index).map_or_else(String::new, |go| go.go.clone()),
+        GoType::Struct(index) => go_struct_at(*index).map_or_else(String::new, |go| go.go_type_name.clone()),
     }
 }

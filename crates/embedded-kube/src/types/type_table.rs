@@ -1,43 +1,43 @@
-//! The table itself: read once, a few hundred structs. Its own head says how it is written.
+//! The type table: parsed once, a few hundred structs. Its header documents the format.
 //!
-//! A line that cannot be understood is left out rather than answered with a panic; the tests of this room fail then.
+//! A malformed line is skipped instead of causing a panic; the tests fail then.
 
 use std::{
     collections::{BTreeMap, HashMap},
     sync::OnceLock,
 };
 
-use super::go::{GoField, GoStruct, GoType, OwnJson};
-use crate::shape::{Field, List, ListKind, Map, Named, Node, Patch, Scalar, Shape, Struct};
+use super::go_struct::{CustomJson, GoField, GoStruct, GoType};
+use crate::shape::{Field, List, ListKind, Map, NamedType, Node, PatchStrategy, Scalar, Shape, Struct};
 
-const TEXT: &str = include_str!("table.txt");
+const TABLE_TEXT: &str = include_str!("table.txt");
 
-static CELLS: OnceLock<Vec<OnceLock<Named>>> = OnceLock::new();
-static TABLE: OnceLock<Table> = OnceLock::new();
+static CELLS: OnceLock<Vec<OnceLock<NamedType>>> = OnceLock::new();
+static TABLE: OnceLock<TypeTable> = OnceLock::new();
 
 /// All built-in types.
-pub struct Table {
-    /// In the order of the text.
+pub struct TypeTable {
+    /// In table order.
     pub structs: Vec<GoStruct>,
     by_model: HashMap<String, usize>,
     /// Group and version to the prefix of `OpenAPI` names.
     served: HashMap<&'static str, &'static str>,
-    cells: &'static [OnceLock<Named>],
+    cells: &'static [OnceLock<NamedType>],
 }
 
-/// The table, read on first use.
-pub fn get() -> &'static Table {
-    TABLE.get_or_init(Table::read)
+/// The table, parsed on first use.
+pub fn type_table() -> &'static TypeTable {
+    TABLE.get_or_init(TypeTable::parse)
 }
 
-impl Table {
-    fn read() -> Self {
-        let mut reader = Reader::default();
-        for line in TEXT.lines() {
+impl TypeTable {
+    fn parse() -> Self {
+        let mut reader = TableParser::default();
+        for line in TABLE_TEXT.lines() {
             reader.declare(line);
         }
         let mut structs: Vec<GoStruct> = Vec::with_capacity(reader.numbers.len());
-        for line in TEXT.lines() {
+        for line in TABLE_TEXT.lines() {
             reader.define(line, &mut structs);
         }
         flatten(&mut structs);
@@ -50,7 +50,7 @@ impl Table {
             .collect();
         let table = Self { structs, by_model, served, cells };
         for (one, cell) in table.structs.iter().zip(cells) {
-            cell.get_or_init(|| Named { name: one.model.clone(), node: table.struct_node(one) });
+            cell.get_or_init(|| NamedType { name: one.model.clone(), node: table.struct_node(one) });
         }
         table
     }
@@ -78,7 +78,7 @@ impl Table {
     }
 
     pub fn shape(&self, index: usize) -> Shape {
-        self.cells.get(index).map_or_else(|| Shape::own(Node::Any), Shape::Shared)
+        self.cells.get(index).map_or_else(|| Shape::owned(Node::Any), Shape::Shared)
     }
 
     fn struct_node(&self, one: &GoStruct) -> Node {
@@ -92,7 +92,7 @@ impl Table {
             required: field.required,
             default: field.default.clone(),
             patch: field.patch.clone(),
-            ..Field::of(self.shape_of(&field.kind))
+            ..Field::new(self.shape_of(&field.kind))
         }
     }
 
@@ -102,29 +102,29 @@ impl Table {
             GoType::Pointer(inner) => return self.shape_of(inner),
             GoType::List { items, kind, .. } => {
                 let list = List { items: self.shape_of(items), kind: kind.clone() };
-                return Shape::own(Node::List(list));
+                return Shape::owned(Node::List(list));
             }
             GoType::Map { values, atomic } => {
                 let map = Map { values: self.shape_of(values), atomic: *atomic };
-                return Shape::own(Node::Map(map));
+                return Shape::owned(Node::Map(map));
             }
             GoType::String(..) => Scalar::String,
             GoType::Bool => Scalar::Boolean,
             GoType::Int32 | GoType::Int64 => Scalar::Integer,
             GoType::Float => Scalar::Number,
             GoType::Bytes => Scalar::Bytes,
-            GoType::Own(OwnJson::Time) => Scalar::Time,
-            GoType::Own(OwnJson::MicroTime) => Scalar::MicroTime,
-            GoType::Own(OwnJson::Duration) => Scalar::Duration,
-            GoType::Own(OwnJson::IntOrString) => Scalar::IntOrString,
-            GoType::Own(OwnJson::Quantity) => Scalar::Quantity,
-            GoType::Own(_) => return Shape::own(Node::Any),
+            GoType::CustomJson(CustomJson::Time) => Scalar::Time,
+            GoType::CustomJson(CustomJson::MicroTime) => Scalar::MicroTime,
+            GoType::CustomJson(CustomJson::Duration) => Scalar::Duration,
+            GoType::CustomJson(CustomJson::IntOrString) => Scalar::IntOrString,
+            GoType::CustomJson(CustomJson::Quantity) => Scalar::Quantity,
+            GoType::CustomJson(_) => return Shape::owned(Node::Any),
         };
-        Shape::own(Node::Scalar(scalar))
+        Shape::owned(Node::Scalar(scalar))
     }
 }
 
-/// Puts the fields of inline structs where JSON has them. An inline struct may hold another one.
+/// Expands inline structs, which may be nested.
 fn flatten(structs: &mut [GoStruct]) {
     const DEEPEST: usize = 4;
     for _ in 0..DEEPEST {
@@ -150,7 +150,7 @@ fn inline_fields(structs: &[GoStruct], index: usize) -> Vec<GoField> {
 }
 
 #[derive(Default)]
-struct Reader {
+struct TableParser {
     /// Alias to `OpenAPI` prefix and Go package.
     packages: HashMap<&'static str, (&'static str, &'static str)>,
     served: Vec<(&'static str, &'static str)>,
@@ -158,8 +158,8 @@ struct Reader {
     numbers: HashMap<&'static str, usize>,
 }
 
-impl Reader {
-    /// First pass: everything that has a name.
+impl TableParser {
+    /// First pass: declarations.
     fn declare(&mut self, line: &'static str) {
         let mut words = line.split(' ');
         match (words.next(), words.next()) {
@@ -170,7 +170,7 @@ impl Reader {
             (Some("serves"), Some(served)) => self.served.push((served, words.next().unwrap_or_default())),
             (Some("enum"), Some(name)) => {
                 let values: Vec<&str> = words.map(|value| if value == "\"\"" { "" } else { value }).collect();
-                // The table lives as long as the process, and so do its texts.
+                // The table lives as long as the process, and so do its strings.
                 self.enums.insert(name, Vec::leak(values));
             }
             (Some("type"), Some(name)) => {
@@ -188,7 +188,7 @@ impl Reader {
             let (prefix, package) = self.packages.get(alias).copied().unwrap_or_default();
             structs.push(GoStruct {
                 model: format!("{prefix}.{short}"),
-                go: format!("{package}.{short}"),
+                go_type_name: format!("{package}.{short}"),
                 name: short,
                 atomic,
                 fields: Vec::new(),
@@ -218,7 +218,7 @@ impl Reader {
             omit_zero: flags.contains('z'),
             required: flags.contains('r'),
             default: None,
-            patch: Patch::default(),
+            patch: PatchStrategy::default(),
             within: Vec::new(),
             alias: "",
         };
@@ -272,22 +272,22 @@ impl Reader {
             "l" => GoType::Int64,
             "f" => GoType::Float,
             "y" => GoType::Bytes,
-            "time" => GoType::Own(OwnJson::Time),
-            "micro" => GoType::Own(OwnJson::MicroTime),
-            "duration" => GoType::Own(OwnJson::Duration),
-            "ios" => GoType::Own(OwnJson::IntOrString),
-            "quantity" => GoType::Own(OwnJson::Quantity),
-            "raw" => GoType::Own(OwnJson::Raw),
-            "fields" => GoType::Own(OwnJson::Fields),
-            "json" => GoType::Own(OwnJson::Json),
-            "either:Array" => GoType::Own(OwnJson::OrArray),
-            "either:Bool" => GoType::Own(OwnJson::OrBool),
-            "either:StringArray" => GoType::Own(OwnJson::OrStringArray),
+            "time" => GoType::CustomJson(CustomJson::Time),
+            "micro" => GoType::CustomJson(CustomJson::MicroTime),
+            "duration" => GoType::CustomJson(CustomJson::Duration),
+            "ios" => GoType::CustomJson(CustomJson::IntOrString),
+            "quantity" => GoType::CustomJson(CustomJson::Quantity),
+            "raw" => GoType::CustomJson(CustomJson::Raw),
+            "fields" => GoType::CustomJson(CustomJson::Fields),
+            "json" => GoType::CustomJson(CustomJson::Json),
+            "either:Array" => GoType::CustomJson(CustomJson::OrArray),
+            "either:Bool" => GoType::CustomJson(CustomJson::OrBool),
+            "either:StringArray" => GoType::CustomJson(CustomJson::OrStringArray),
             name => GoType::Struct(*self.numbers.get(name)?),
         })
     }
 
-    /// `core.PullPolicy` → `v1.PullPolicy`; names of packages without an alias are Go's already.
+    /// `core.PullPolicy` → `v1.PullPolicy`; packages without an alias already have their Go name.
     fn go_name(&self, name: &str) -> String {
         match name.split_once('.') {
             Some((alias, short)) => match self.packages.get(alias) {

@@ -1,28 +1,28 @@
-//! Fields that a type does not have: found, and dropped. Works on shapes, so custom resources are served too.
+//! Finds and prunes unknown fields. Works on shapes, so it covers custom resources too.
 
 use serde_json::Value;
 
 use crate::shape::{Node, Shape, Struct};
 
-/// More than this many are not told, as the real decoder has it.
-const MOST: usize = 100;
+/// Maximum number of reported fields, as in kube-apiserver's decoder.
+const MAX_REPORTED: usize = 100;
 
-/// Paths of unknown fields in the order of the document: `spec.foo`, `spec.containers[0].bar`.
+/// Paths of unknown fields in document order: `spec.foo`, `spec.containers[0].bar`.
 pub fn unknown_fields(object: &Value, shape: &Shape) -> Vec<String> {
     let mut found = Vec::new();
-    find(object, shape, &mut String::new(), &mut found);
+    collect_unknown(object, shape, &mut String::new(), &mut found);
     found
 }
 
-fn find(value: &Value, shape: &Shape, path: &mut String, found: &mut Vec<String>) {
+fn collect_unknown(value: &Value, shape: &Shape, path: &mut String, found: &mut Vec<String>) {
     match (value, shape.node()) {
         (Value::Object(map), Node::Struct(fields)) => {
             for (name, inner) in map {
                 let length = enter(path, name);
                 match fields.fields.get(name) {
-                    Some(field) => find(inner, &field.shape, path, found),
+                    Some(field) => collect_unknown(inner, &field.shape, path, found),
                     None if is_kept(fields, name) => {}
-                    None if found.len() < MOST => found.push(path.clone()),
+                    None if found.len() < MAX_REPORTED => found.push(path.clone()),
                     None => {}
                 }
                 path.truncate(length);
@@ -31,7 +31,7 @@ fn find(value: &Value, shape: &Shape, path: &mut String, found: &mut Vec<String>
         (Value::Object(map), Node::Map(values)) if has_parts(&values.values) => {
             for (name, inner) in map {
                 let length = enter(path, name);
-                find(inner, &values.values, path, found);
+                collect_unknown(inner, &values.values, path, found);
                 path.truncate(length);
             }
         }
@@ -39,7 +39,7 @@ fn find(value: &Value, shape: &Shape, path: &mut String, found: &mut Vec<String>
             for (index, inner) in items.iter().enumerate() {
                 let length = path.len();
                 path.extend(["[", &index.to_string(), "]"]);
-                find(inner, &list.items, path, found);
+                collect_unknown(inner, &list.items, path, found);
                 path.truncate(length);
             }
         }
@@ -56,7 +56,7 @@ fn enter(path: &mut String, name: &str) -> usize {
     length
 }
 
-/// Drops unknown fields.
+/// Removes unknown fields.
 pub fn prune(object: &mut Value, shape: &Shape) {
     match (object, shape.node()) {
         (Value::Object(map), Node::Struct(fields)) => {
@@ -81,7 +81,7 @@ pub fn prune(object: &mut Value, shape: &Shape) {
 }
 
 fn is_kept(fields: &Struct, name: &str) -> bool {
-    fields.keep_unknown || fields.embedded && matches!(name, "apiVersion" | "kind" | "metadata")
+    fields.preserve_unknown_fields || fields.embedded && matches!(name, "apiVersion" | "kind" | "metadata")
 }
 
 fn has_parts(shape: &Shape) -> bool {

@@ -1,15 +1,15 @@
-//! The controllers among failures, lost watches and an end.
+//! The controllers with failing requests, lost watches and shutdown.
 
 use std::time::Duration;
 
-use embedded_kube::faults::Fault;
+use embedded_kube::fault_injection::Fault;
 use serde_json::json;
 
-use super::support::{Cluster, PATIENCE, map, owner};
+use super::harness::{PATIENCE, TestCluster, map, owner};
 
 #[tokio::test]
 async fn every_second_write_fails_and_the_work_is_done_all_the_same() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     cluster.namespace("a").await;
     let top = cluster.config_map("default", "top", &[]).await;
     for number in 0..20 {
@@ -28,7 +28,7 @@ async fn every_second_write_fails_and_the_work_is_done_all_the_same() {
 
 #[tokio::test]
 async fn a_lost_history_is_made_up_for_by_a_fresh_snapshot() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     for round in 0..5 {
         let name = format!("top-{round}");
         let top = cluster.config_map("default", &name, &[]).await;
@@ -42,7 +42,7 @@ async fn a_lost_history_is_made_up_for_by_a_fresh_snapshot() {
 
 #[tokio::test]
 async fn a_quiet_cluster_writes_nothing_and_ends() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     cluster
         .until("the furniture", async || {
             cluster.get("/api/v1/namespaces/kube-system/serviceaccounts/default").await
@@ -58,12 +58,12 @@ async fn a_quiet_cluster_writes_nothing_and_ends() {
     cluster.create("/apis/apps/v1/namespaces/default/deployments", deployment).await;
     let pods = "/api/v1/namespaces/default/pods";
     cluster.until("the pods", async || (cluster.items(pods).await.len() == 2).then_some(())).await;
-    // Silence can only be listened to for a while; a controller that never stops writing never leaves one.
+    // Quiescence can only be observed for a while; a controller that never stops writing has none.
     cluster
         .until("a while without calls", async || {
-            cluster.kube.requests().clear();
+            cluster.kube.request_log().clear();
             tokio::time::sleep(Duration::from_millis(400)).await;
-            cluster.kube.requests().all().is_empty().then_some(())
+            cluster.kube.request_log().all().is_empty().then_some(())
         })
         .await;
     tokio::time::timeout(PATIENCE, cluster.kube.stop()).await.expect("it ends");

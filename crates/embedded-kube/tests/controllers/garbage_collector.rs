@@ -1,12 +1,12 @@
-//! Owner references: who goes with whom.
+//! Garbage collection by owner references.
 
 use serde_json::json;
 
-use super::support::{Cluster, map, owner};
+use super::harness::{TestCluster, map, owner};
 
 #[tokio::test]
 async fn dependents_go_after_their_owner_down_to_the_last_one() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     let top = cluster.config_map("default", "top", &[]).await;
     let middle = cluster.config_map("default", "middle", &[owner("top", &top, true)]).await;
     cluster.config_map("default", "leaf", &[owner("middle", &middle, false)]).await;
@@ -19,7 +19,7 @@ async fn dependents_go_after_their_owner_down_to_the_last_one() {
 
 #[tokio::test]
 async fn a_foreground_owner_stays_until_the_dependents_that_block_it_are_gone() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     let top = cluster.config_map("default", "top", &[]).await;
     cluster.config_map("default", "held", &[owner("top", &top, true)]).await;
     cluster.merge(&map("held"), json!({"metadata": {"finalizers": ["example.org/hold"]}})).await;
@@ -30,7 +30,7 @@ async fn a_foreground_owner_stays_until_the_dependents_that_block_it_are_gone() 
             held["metadata"].get("deletionTimestamp").map(drop)
         })
         .await;
-    cluster.collected().await;
+    cluster.wait_for_gc().await;
     let top = cluster.get(&map("top")).await.unwrap();
     assert_eq!(top["metadata"]["finalizers"], json!(["foregroundDeletion"]));
     cluster.merge(&map("held"), json!({"metadata": {"finalizers": null}})).await;
@@ -40,7 +40,7 @@ async fn a_foreground_owner_stays_until_the_dependents_that_block_it_are_gone() 
 
 #[tokio::test]
 async fn a_foreground_deletion_goes_through_all_levels() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     let top = cluster.config_map("default", "top", &[]).await;
     let middle = cluster.config_map("default", "middle", &[owner("top", &top, true)]).await;
     cluster.config_map("default", "leaf", &[owner("middle", &middle, true)]).await;
@@ -52,7 +52,7 @@ async fn a_foreground_deletion_goes_through_all_levels() {
 
 #[tokio::test]
 async fn orphaned_dependents_stay_and_forget_their_owner() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     let top = cluster.config_map("default", "top", &[]).await;
     let other = cluster.config_map("default", "other", &[]).await;
     cluster.config_map("default", "child", &[owner("top", &top, true), owner("other", &other, false)]).await;
@@ -64,7 +64,7 @@ async fn orphaned_dependents_stay_and_forget_their_owner() {
 
 #[tokio::test]
 async fn one_living_owner_is_enough_and_the_reference_to_the_other_goes() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     let one = cluster.config_map("default", "one", &[]).await;
     let two = cluster.config_map("default", "two", &[]).await;
     cluster.config_map("default", "child", &[owner("one", &one, true), owner("two", &two, true)]).await;
@@ -81,7 +81,7 @@ async fn one_living_owner_is_enough_and_the_reference_to_the_other_goes() {
 
 #[tokio::test]
 async fn an_owner_that_never_was_dooms_its_dependents() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     cluster.config_map("default", "namesake", &[]).await;
     cluster.config_map("default", "child", &[owner("ghost", "no-such-uid", false)]).await;
     cluster.config_map("default", "fooled", &[owner("namesake", "another-uid", false)]).await;
@@ -92,7 +92,7 @@ async fn an_owner_that_never_was_dooms_its_dependents() {
 
 #[tokio::test]
 async fn an_owner_in_another_namespace_does_not_count_and_is_reported() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     cluster.namespace("elsewhere").await;
     let uid = cluster.config_map("elsewhere", "top", &[]).await;
     cluster.config_map("default", "child", &[owner("top", &uid, false)]).await;
@@ -114,18 +114,18 @@ async fn an_owner_in_another_namespace_does_not_count_and_is_reported() {
 
 #[tokio::test]
 async fn a_cluster_scoped_object_is_not_deleted_for_a_namespaced_owner() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     let object = json!({
         "apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "ownerReferences": [owner("ghost", "no-such-uid", false)]},
     });
     cluster.create("/api/v1/nodes", object).await;
-    cluster.collected().await;
+    cluster.wait_for_gc().await;
     assert!(cluster.get("/api/v1/nodes/n").await.is_some());
 }
 
 #[tokio::test]
 async fn a_cluster_scoped_owner_has_dependents_everywhere() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     cluster.namespace("elsewhere").await;
     let node = cluster
         .create("/api/v1/nodes", json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}))
@@ -133,7 +133,7 @@ async fn a_cluster_scoped_owner_has_dependents_everywhere() {
     let owner = [json!({"apiVersion": "v1", "kind": "Node", "name": "n", "uid": node["metadata"]["uid"]})];
     cluster.config_map("default", "a", &owner).await;
     cluster.config_map("elsewhere", "b", &owner).await;
-    cluster.collected().await;
+    cluster.wait_for_gc().await;
     assert!(cluster.get(&map("a")).await.is_some());
     cluster.delete("/api/v1/nodes/n", "Background").await;
     cluster.until_gone(&map("a")).await;
@@ -142,20 +142,20 @@ async fn a_cluster_scoped_owner_has_dependents_everywhere() {
 
 #[tokio::test]
 async fn the_collector_names_the_uid_of_what_it_deletes_and_itself() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     let top = cluster.config_map("default", "top", &[]).await;
     cluster.config_map("default", "child", &[owner("top", &top, true)]).await;
     cluster.delete(&map("top"), "Background").await;
     cluster.until_gone(&map("child")).await;
     let deletes = cluster
         .kube
-        .requests()
+        .request_log()
         .matching(|call| call.verb == Some(embedded_kube::request::Verb::Delete) && call.name == "child");
     assert_eq!(deletes.len(), 1);
     assert_eq!(deletes[0].user, "system:serviceaccount:kube-system:generic-garbage-collector");
 }
 
-async fn widgets(cluster: &Cluster) {
+async fn widgets(cluster: &TestCluster) {
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "widgets.example.org"},
@@ -176,7 +176,7 @@ async fn widgets(cluster: &Cluster) {
 
 #[tokio::test]
 async fn custom_resources_own_and_are_owned_like_all_others() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     widgets(&cluster).await;
     let path = "/apis/example.org/v1/namespaces/default/widgets";
     let make = async |name: &str, owners: &[serde_json::Value]| {

@@ -1,4 +1,4 @@
-//! A cluster, and requests to it that say what they mean.
+//! A cluster with request helpers.
 
 use std::time::{Duration, Instant};
 
@@ -7,25 +7,31 @@ use http::Request;
 use kube::Client;
 use serde_json::{Value, json};
 
-/// Bounds a hang, and nothing else: no test is about how long something takes.
+/// Only bounds a hang: no test depends on how long something takes.
 pub const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Code and message of a refusal.
-pub type Refusal = (u16, String);
+/// Code and message of an error.
+pub type StatusCodeMessage = (u16, String);
 
-pub struct Cluster {
+pub struct TestCluster {
     pub kube: EmbeddedKube,
     client: Client,
 }
 
-impl Cluster {
+impl TestCluster {
     pub async fn start() -> Self {
         let kube = EmbeddedKube::builder().in_memory().start().await.unwrap();
         let client = kube.client();
         Self { kube, client }
     }
 
-    async fn call(&self, method: &str, path: &str, media: &str, body: Value) -> Result<Value, Refusal> {
+    async fn call(
+        &self,
+        method: &str,
+        path: &str,
+        media: &str,
+        body: Value,
+    ) -> Result<Value, StatusCodeMessage> {
         let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
         let request =
             Request::builder().method(method).uri(path).header("Content-Type", media).body(body).unwrap();
@@ -48,7 +54,7 @@ impl Cluster {
         self.get(path).await.unwrap()["items"].as_array().cloned().unwrap_or_default()
     }
 
-    pub async fn try_create(&self, path: &str, object: Value) -> Result<Value, Refusal> {
+    pub async fn try_create(&self, path: &str, object: Value) -> Result<Value, StatusCodeMessage> {
         self.call("POST", path, "application/json", object).await
     }
 
@@ -71,7 +77,7 @@ impl Cluster {
         self.call("DELETE", path, "application/json", options).await.unwrap();
     }
 
-    /// Asks until the answer is the wished one.
+    /// Polls until the closure returns a value.
     pub async fn until<T>(&self, what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
         let start = Instant::now();
         loop {
@@ -79,7 +85,7 @@ impl Cluster {
                 return found;
             }
             if start.elapsed() > PATIENCE {
-                let mut calls = self.kube.requests().all();
+                let mut calls = self.kube.request_log().all();
                 let last = calls.split_off(calls.len().saturating_sub(40));
                 panic!("waited for {what}; the last calls were {last:#?}");
             }
@@ -92,9 +98,9 @@ impl Cluster {
             .await;
     }
 
-    /// Waits until the garbage collector has looked at what was written before: it deletes an object without an owner
-    /// that was written after it.
-    pub async fn collected(&self) {
+    /// Waits until the garbage collector has processed earlier writes: it deletes an ownerless object written after
+    /// them.
+    pub async fn wait_for_gc(&self) {
         self.config_map("default", "last", &[owner("ghost", "no-such-uid", false)]).await;
         self.until_gone(&map("last")).await;
     }
@@ -107,7 +113,7 @@ impl Cluster {
         .await;
     }
 
-    /// A `ConfigMap` in a namespace with these owners; gives its uid.
+    /// Creates a `ConfigMap` with these owners; returns its uid.
     pub async fn config_map(&self, namespace: &str, name: &str, owners: &[Value]) -> String {
         let path = format!("/api/v1/namespaces/{namespace}/configmaps");
         let object = json!({

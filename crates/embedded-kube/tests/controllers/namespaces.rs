@@ -1,12 +1,12 @@
-//! What namespaces have from the start, and how they end.
+//! Default objects and deletion of namespaces.
 
 use serde_json::json;
 
-use super::support::{Cluster, condition};
+use super::harness::{TestCluster, condition};
 
 #[tokio::test]
 async fn a_namespace_has_an_account_and_a_bundle_and_gets_them_back() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     cluster.namespace("a").await;
     for path in
         ["/api/v1/namespaces/a/serviceaccounts/default", "/api/v1/namespaces/a/configmaps/kube-root-ca.crt"]
@@ -33,7 +33,7 @@ async fn a_namespace_has_an_account_and_a_bundle_and_gets_them_back() {
 
 #[tokio::test]
 async fn a_namespace_goes_with_everything_in_it() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     cluster.namespace("a").await;
     cluster.config_map("a", "x", &[]).await;
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
@@ -47,7 +47,7 @@ async fn a_namespace_goes_with_everything_in_it() {
 
 #[tokio::test]
 async fn a_namespace_that_cannot_go_says_why_and_takes_nothing_new() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     cluster.namespace("a").await;
     cluster.config_map("a", "x", &[]).await;
     let path = "/api/v1/namespaces/a/configmaps/x";
@@ -90,7 +90,7 @@ async fn a_namespace_that_cannot_go_says_why_and_takes_nothing_new() {
 
 #[tokio::test]
 async fn a_role_is_made_of_the_roles_it_selects() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
     let may = |verb: &str| json!({"apiGroups": [""], "resources": ["pods"], "verbs": [verb]});
     let role = |name: &str, verb: &str| {

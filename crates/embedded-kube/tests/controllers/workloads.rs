@@ -1,8 +1,8 @@
-//! From a deployment to the addresses of its pods.
+//! From a Deployment to the endpoints of its pods.
 
 use serde_json::{Value, json};
 
-use super::support::{Cluster, condition};
+use super::harness::{TestCluster, condition};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
@@ -22,7 +22,7 @@ fn deployment(replicas: i64) -> Value {
     })
 }
 
-async fn pods_are(cluster: &Cluster, count: usize) -> Vec<Value> {
+async fn pods_are(cluster: &TestCluster, count: usize) -> Vec<Value> {
     let what = format!("{count} pods");
     cluster
         .until(&what, async || {
@@ -32,8 +32,8 @@ async fn pods_are(cluster: &Cluster, count: usize) -> Vec<Value> {
         .await
 }
 
-/// Plays the kubelet for one pod.
-async fn run(cluster: &Cluster, pod: &Value, ip: &str) {
+/// Fakes the kubelet for one pod.
+async fn run(cluster: &TestCluster, pod: &Value, ip: &str) {
     let name = pod["metadata"]["name"].as_str().unwrap();
     if pod["spec"].get("nodeName").is_none() {
         let binding = json!({
@@ -49,15 +49,15 @@ async fn run(cluster: &Cluster, pod: &Value, ip: &str) {
     cluster.merge(&format!("{PODS}/{name}/status"), status).await;
 }
 
-async fn with_node() -> Cluster {
-    let cluster = Cluster::start().await;
+async fn with_node() -> TestCluster {
+    let cluster = TestCluster::start().await;
     cluster
         .create("/api/v1/nodes", json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}))
         .await;
     cluster
 }
 
-async fn status_is(cluster: &Cluster, fits: impl Fn(&Value) -> bool) -> Value {
+async fn status_is(cluster: &TestCluster, fits: impl Fn(&Value) -> bool) -> Value {
     let path = format!("{DEPLOYMENTS}/web");
     cluster
         .until("the status", async || {
@@ -69,7 +69,7 @@ async fn status_is(cluster: &Cluster, fits: impl Fn(&Value) -> bool) -> Value {
 
 #[tokio::test]
 async fn a_deployment_makes_a_set_that_makes_pods_that_wait() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     cluster.create(DEPLOYMENTS, deployment(3)).await;
     let pods = pods_are(&cluster, 3).await;
     let deployment =
@@ -154,7 +154,7 @@ async fn a_new_template_rolls_out_as_its_pods_serve_and_the_old_one_can_come_bac
     settle().await;
     assert_eq!(cluster.items(SETS).await.len(), 2);
     image("one").await;
-    // A merge patch replaces the list of containers, ports and all: this is a third template.
+    // A merge patch replaces the whole list of containers: this is a third template.
     settle().await;
     image("two").await;
     settle().await;
@@ -168,7 +168,7 @@ async fn a_new_template_rolls_out_as_its_pods_serve_and_the_old_one_can_come_bac
 
 #[tokio::test]
 async fn a_deleted_deployment_takes_its_sets_and_pods_with_it() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     cluster.create(DEPLOYMENTS, deployment(2)).await;
     pods_are(&cluster, 2).await;
     cluster.delete(&format!("{DEPLOYMENTS}/web"), "Foreground").await;
@@ -179,7 +179,7 @@ async fn a_deleted_deployment_takes_its_sets_and_pods_with_it() {
 
 #[tokio::test]
 async fn a_set_replaces_lost_pods_and_takes_in_those_that_fit() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     let orphan = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "orphan", "labels": {"app": "solo"}},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
@@ -204,7 +204,7 @@ async fn a_set_replaces_lost_pods_and_takes_in_those_that_fit() {
     cluster.delete(&format!("{PODS}/orphan"), "Background").await;
     cluster.until_gone(&format!("{PODS}/orphan")).await;
     let pods = pods_are(&cluster, 2).await;
-    // The controller has looked at the set once more.
+    // The controller has reconciled the set once more.
     let set = cluster.merge(&format!("{SETS}/solo"), json!({"spec": {"minReadySeconds": 1}})).await;
     cluster
         .until("the generation to be observed", async || {
@@ -217,7 +217,7 @@ async fn a_set_replaces_lost_pods_and_takes_in_those_that_fit() {
 
 #[tokio::test]
 async fn a_pod_that_is_relabelled_is_let_go_and_one_that_is_labelled_back_is_taken_in() {
-    let cluster = Cluster::start().await;
+    let cluster = TestCluster::start().await;
     cluster.create(DEPLOYMENTS, deployment(1)).await;
     let pods = pods_are(&cluster, 1).await;
     let path = format!("{PODS}/{}", pods[0]["metadata"]["name"].as_str().unwrap());
@@ -232,7 +232,7 @@ async fn a_pod_that_is_relabelled_is_let_go_and_one_that_is_labelled_back_is_tak
         .await;
     pods_are(&cluster, 2).await;
     label("web").await;
-    // Once it is taken in again there is one too many.
+    // After the adoption there is one pod too many.
     let left = pods_are(&cluster, 1).await;
     assert!(left[0]["metadata"].get("ownerReferences").is_some());
 }

@@ -1,8 +1,8 @@
-//! Two fuzz targets: bodies of requests, and patches.
+//! Two fuzz targets: request bodies and patches.
 //!
-//! Mutated input goes through the whole server, in process. Whatever comes, it never says that the fault is its own, does
-//! not panic, does not hang, and keeps its store in order. Two seconds each in an ordinary test run; `FUZZ_SECONDS=60` is
-//! what CI does. A failure prints the seed and the input; `FUZZ_SEED` repeats it.
+//! Mutated input passes through the whole server, in process. The server must never report an internal error, panic or
+//! hang, and its store must stay consistent. Two seconds each in an ordinary test run; `FUZZ_SECONDS=60` in CI. A
+//! failure prints the seed and the input; `FUZZ_SEED` repeats it.
 
 #![allow(
     clippy::unwrap_used,
@@ -24,9 +24,9 @@ use serde_json::Value;
 
 use self::{mutate::Mutator, seeds::Seed};
 
-/// A request that takes longer hangs, even on a busy machine.
+/// A longer request counts as a hang, even on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
-/// At least so many inputs, even where the machine gives them no time.
+/// Minimum number of inputs, even on a slow machine.
 const LEAST: u64 = 256;
 
 #[expect(clippy::disallowed_methods, reason = "how long and from where is the caller's choice")]
@@ -61,7 +61,7 @@ async fn run(target: &str, seeds: &[Seed]) {
             || format!("seed {seed}, {} {}\n{}", base.method, base.path, String::from_utf8_lossy(&body));
         let answer = tokio::time::timeout(PATIENCE, send(&kube, base, body.clone())).await;
         let (code, text) = answer.unwrap_or_else(|_| panic!("no answer: {}", shown()));
-        // The real server answers some odd patches with 500 and no reason, and so do we; a fault of ours has a reason.
+        // kube-apiserver answers some odd patches with 500 and no reason, and so do we; an internal error has a reason.
         assert!(code < 500 || !text.contains("\"reason\""), "{code} {text}: {}", shown());
         tried += 1;
         accepted += u64::from(code < 300);
@@ -75,7 +75,7 @@ async fn run(target: &str, seeds: &[Seed]) {
     kube.stop().await;
 }
 
-/// What is stored can still be read, and is what it says it is.
+/// Everything stored is readable and consistent.
 async fn check(kube: &EmbeddedKube, seed: u64) {
     for path in seeds::COLLECTIONS {
         let request = http::Request::get(*path).body(Body::empty()).unwrap();

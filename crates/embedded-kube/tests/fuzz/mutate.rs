@@ -1,4 +1,4 @@
-//! From good input to nearly good input: by bytes, by words, and by the structure of JSON.
+//! Mutates valid input: by bytes, by words, and by JSON structure.
 
 use serde_json::{Map, Value, json};
 
@@ -34,7 +34,7 @@ const WORDS: &[&str] = &[
     "!!binary ",
 ];
 
-/// Mutates by a sequence that a seed repeats.
+/// A mutator with a reproducible sequence.
 pub(crate) struct Mutator {
     state: u64,
 }
@@ -103,7 +103,7 @@ impl Mutator {
         [&body[..mine], &other[theirs..]].concat()
     }
 
-    /// Changes one value somewhere inside, so that the result still parses.
+    /// Changes one nested value, so that the result still parses.
     fn structure(&mut self, body: &[u8]) -> Option<Vec<u8>> {
         let mut value: Value = serde_json::from_slice(body).ok()?;
         self.visit(&mut value);

@@ -1,4 +1,4 @@
-//! Good input to begin with.
+//! Valid input to start from.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ pub(crate) struct Seed {
     pub(crate) body: Vec<u8>,
 }
 
-/// What is looked at after a while.
+/// Collections that are checked periodically.
 pub(crate) const COLLECTIONS: &[&str] = &[
     "/api/v1/configmaps",
     "/api/v1/secrets",
@@ -91,7 +91,7 @@ fn widget(name: &str) -> Value {
     })
 }
 
-/// A widget of so many levels: near to what a parser takes.
+/// A deeply nested widget, close to the parser's limit.
 fn deep(levels: usize) -> Value {
     let free = (0..levels).fold(json!({}), |inner, _| json!({ "a": inner }));
     let mut object = widget("deep");
@@ -99,7 +99,7 @@ fn deep(levels: usize) -> Value {
     object
 }
 
-/// What must be there before.
+/// Objects that must exist first.
 pub(crate) fn fixtures() -> Vec<Seed> {
     let map = json!({"metadata": {"name": "target", "labels": {"a": "b"}}, "data": {"x": "1"}});
     vec![

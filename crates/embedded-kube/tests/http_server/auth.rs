@@ -1,4 +1,4 @@
-//! Who asks, and what they may.
+//! Authentication and authorization.
 
 use embedded_kube::request::User;
 use http::Request;

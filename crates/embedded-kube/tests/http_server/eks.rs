@@ -1,4 +1,4 @@
-//! EKS tokens against an STS that knows one key.
+//! EKS tokens with an STS that knows one key.
 
 use std::sync::{
     Arc,
@@ -7,8 +7,8 @@ use std::sync::{
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use embedded_kube::{
-    auth::{Access, Sts},
-    cluster::{EmbeddedKube, Listen},
+    auth::{AccessEntry, StsConfig},
+    cluster::{EmbeddedKube, ListenConfig},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -17,8 +17,8 @@ use tokio::{
 
 use super::{get, over_tls, post};
 
-/// Answers one request per connection; refuses unless the cluster's name came along and the key is `AKGOOD`. A lenient
-/// one refuses nothing.
+/// Serves one request per connection; rejects it unless it has the cluster name and the key `AKGOOD`. A lenient server
+/// accepts every request.
 async fn sts(calls: Arc<AtomicUsize>, lenient: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -61,9 +61,15 @@ fn token(key: &str, age: i64) -> String {
 }
 
 async fn cluster(endpoint: String, secrets: Vec<(String, String)>) -> EmbeddedKube {
-    let access = vec![Access::admin("arn:aws:iam::000000000000:role/boss")].into();
-    let sts = Sts { endpoint, cluster: "shop".to_owned(), access, secrets };
-    EmbeddedKube::builder().controllers(false).sts(sts).listen(Listen::loopback()).start().await.unwrap()
+    let access = vec![AccessEntry::admin("arn:aws:iam::000000000000:role/boss")].into();
+    let sts = StsConfig { endpoint, cluster: "shop".to_owned(), access_entries: access, secrets };
+    EmbeddedKube::builder()
+        .controllers(false)
+        .sts(sts)
+        .listen(ListenConfig::loopback())
+        .start()
+        .await
+        .unwrap()
 }
 
 #[tokio::test]

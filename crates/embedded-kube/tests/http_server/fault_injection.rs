@@ -1,11 +1,11 @@
-//! Injected trouble, and the log of requests.
+//! Fault injection and the request log.
 
 use std::time::Duration;
 
 use embedded_kube::{
     auth,
     cluster::EmbeddedKube,
-    faults::{Effect, Fault},
+    fault_injection::{Effect, Fault},
     request::Verb,
 };
 use futures::{StreamExt, TryStreamExt};
@@ -30,7 +30,8 @@ fn object(name: &str) -> ConfigMap {
 #[tokio::test]
 async fn the_second_write_fails_and_says_when_to_come_again() {
     let kube = memory().await;
-    let id = kube.faults().add(Fault::throttle(|call| call.is_on("configmaps") && call.is_write(), 3).nth(2));
+    let id =
+        kube.faults().add(Fault::throttle(|call| call.targets("configmaps") && call.is_write(), 3).nth(2));
     let codes = [
         post(&kube.client(), MAPS, &config_map("a")).await,
         post(&kube.client(), MAPS, &config_map("b")).await,
@@ -38,7 +39,7 @@ async fn the_second_write_fails_and_says_when_to_come_again() {
     ];
     assert_eq!(codes.each_ref().map(|answer| answer.code), [201, 429, 201]);
     assert_eq!(codes[1].headers["retry-after"], "3");
-    assert_eq!(kube.faults().acted(id), 1);
+    assert_eq!(kube.faults().trigger_count(id), 1);
 }
 
 #[tokio::test]
@@ -137,11 +138,11 @@ async fn the_log_keeps_little_of_each_text_and_nothing_of_those_who_are_nobody()
     for token in ["", "wrong"] {
         super::send(&over_tls(&kube, Some(token)).await, ask(), "").await;
     }
-    assert_eq!(kube.requests().all(), []);
+    assert_eq!(kube.request_log().all(), []);
     let admin = over_tls(&kube, None).await;
     super::send(&admin, ask(), "").await;
     get(&admin, &format!("{MAPS}/{0}?fieldManager={0}", "x".repeat(1000))).await;
-    let logged = kube.requests().all();
+    let logged = kube.request_log().all();
     assert_eq!(logged.iter().map(|one| one.code).collect::<Vec<_>>(), [200, 404]);
     assert_eq!(logged[0].agent, "ä".repeat(128));
     assert_eq!((logged[1].name.len(), logged[1].field_manager.len()), (256, 256));
@@ -151,13 +152,13 @@ async fn the_log_keeps_little_of_each_text_and_nothing_of_those_who_are_nobody()
 async fn a_log_that_is_turned_off_stays_empty() {
     let kube = EmbeddedKube::builder().controllers(false).request_log(false).start().await.unwrap();
     assert_eq!(get(&kube.client(), MAPS).await.code, 200);
-    assert_eq!(kube.requests().all(), []);
+    assert_eq!(kube.request_log().all(), []);
 }
 
 #[tokio::test]
 async fn the_log_says_who_wrote_what_and_keeps_no_secrets() {
     let kube: EmbeddedKube = memory().await;
-    let client = kube.client_of(auth::admin(), "shopkeeper/1");
+    let client = kube.client_with_agent(auth::admin(), "shopkeeper/1");
     let secret: Secret =
         serde_json::from_value(json!({"metadata": {"name": "till"}, "stringData": {"password": "hunter2"}}))
             .unwrap();
@@ -169,7 +170,7 @@ async fn the_log_says_who_wrote_what_and_keeps_no_secrets() {
     super::send(&client, dry, "").await;
     get(&client, "/api/v1/namespaces/default/secrets/none").await;
 
-    let writes = kube.requests().writes_by("shopkeeper");
+    let writes = kube.request_log().writes_by("shopkeeper");
     assert_eq!(
         writes.iter().map(|one| (one.verb, one.code)).collect::<Vec<_>>(),
         [(Some(Verb::Create), 201), (Some(Verb::Patch), 200)]
@@ -177,7 +178,7 @@ async fn the_log_says_who_wrote_what_and_keeps_no_secrets() {
     assert_eq!(writes[1].field_manager, "keeper");
     assert_eq!(writes[1].patch_type, "application/apply-patch+yaml");
     assert_eq!((writes[1].namespace.as_str(), writes[1].name.as_str()), ("default", "till"));
-    let last = kube.requests().all().pop().unwrap();
+    let last = kube.request_log().all().pop().unwrap();
     assert_eq!((last.code, last.user.as_str()), (404, "kubernetes-admin"));
-    assert!(!format!("{:?}", kube.requests().all()).contains("hunter2"));
+    assert!(!format!("{:?}", kube.request_log().all()).contains("hunter2"));
 }

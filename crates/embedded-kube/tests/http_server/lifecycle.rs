@@ -1,8 +1,8 @@
-//! Starting, stopping, starting again.
+//! Start, stop and restart.
 
 use std::os::unix::fs::PermissionsExt;
 
-use embedded_kube::cluster::{EmbeddedKube, Listen, StartError};
+use embedded_kube::cluster::{EmbeddedKube, ListenConfig, StartError};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{
@@ -37,7 +37,7 @@ async fn a_second_start_on_the_same_data_shows_the_same_objects_to_the_same_kube
     let data = tempfile::tempdir().unwrap();
     let start = || async {
         let builder = EmbeddedKube::builder().data(data.path()).controllers(false).name("shop");
-        builder.listen(Listen::loopback().named("kube.example")).start().await.unwrap()
+        builder.listen(ListenConfig::loopback().with_name("kube.example")).start().await.unwrap()
     };
     let first = start().await;
     assert_eq!(post(&over_tls(&first, None).await, MAPS, &config_map("kept")).await.code, 201);
@@ -73,10 +73,10 @@ async fn many_clusters_live_in_one_process_and_know_nothing_of_each_other() {
 #[tokio::test]
 async fn stopping_ends_watches_and_frees_the_address() {
     for in_process in [true, false] {
-        // Where no other test takes the port that becomes free.
-        let elsewhere = Listen::at("127.0.0.2:0".parse().unwrap());
+        // On this address no other test takes the port once it is free.
+        let elsewhere = ListenConfig::at("127.0.0.2:0".parse().unwrap());
         let builder = EmbeddedKube::builder().in_memory().controllers(false);
-        let kube = builder.listen(elsewhere.named("127.0.0.2")).start().await.unwrap();
+        let kube = builder.listen(elsewhere.with_name("127.0.0.2")).start().await.unwrap();
         let address = kube.address().unwrap();
         let client = if in_process { kube.client() } else { over_tls(&kube, None).await };
         let maps: Api<ConfigMap> = Api::default_namespaced(client);
@@ -93,7 +93,7 @@ async fn stopping_ends_watches_and_frees_the_address() {
 #[tokio::test]
 async fn an_address_that_is_taken_is_told() {
     let kube = listening().await;
-    let taken = EmbeddedKube::builder().listen(Listen::at(kube.address().unwrap())).start().await;
+    let taken = EmbeddedKube::builder().listen(ListenConfig::at(kube.address().unwrap())).start().await;
     assert!(matches!(taken, Err(StartError::Listen { .. })));
 }
 

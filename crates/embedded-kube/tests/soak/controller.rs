@@ -17,26 +17,26 @@ use kube::{
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::lease::{self, Leaders};
+use super::lease::{self, LeadershipLog};
 
 const FINALIZER: &str = "soak.example.com/child";
 
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct Trouble(String);
+struct ReconcileError(String);
 
-/// Leads whenever it can, and works only while it leads.
+/// Competes for leadership and reconciles only as leader.
 pub(crate) async fn replica(
     client: Client,
     name: &'static str,
-    leaders: Arc<Leaders>,
+    leaders: Arc<LeadershipLog>,
     cancel: CancellationToken,
 ) {
     while !cancel.is_cancelled() {
         let Some(term) = lease::acquire(&client, name, &cancel).await else { return };
         let leading = leaders.begin(&term);
         tokio::select! {
-            () = lease::keep(&client, name, term, &leading) => {}
+            () = lease::renew_until_lost(&client, name, term, &leading) => {}
             () = work(client.clone(), cancel.clone()) => {}
         }
     }
@@ -53,7 +53,7 @@ async fn work(client: Client, cancel: CancellationToken) {
         .await;
 }
 
-async fn reconcile(parent: Arc<ConfigMap>, client: Arc<Client>) -> Result<Action, Trouble> {
+async fn reconcile(parent: Arc<ConfigMap>, client: Arc<Client>) -> Result<Action, ReconcileError> {
     let maps: Api<ConfigMap> = Api::namespaced((*client).clone(), "default");
     finalizer(&maps, FINALIZER, parent, |event| async {
         match event {
@@ -62,27 +62,28 @@ async fn reconcile(parent: Arc<ConfigMap>, client: Arc<Client>) -> Result<Action
         }
     })
     .await
-    .map_err(|why| Trouble(why.to_string()))
+    .map_err(|why| ReconcileError(why.to_string()))
 }
 
-async fn make(maps: &Api<ConfigMap>, parent: &ConfigMap) -> Result<Action, Trouble> {
+async fn make(maps: &Api<ConfigMap>, parent: &ConfigMap) -> Result<Action, ReconcileError> {
     let name = format!("{}-child", parent.name_any());
-    let owner = parent.controller_owner_ref(&()).ok_or_else(|| Trouble("a parent without uid".into()))?;
+    let owner =
+        parent.controller_owner_ref(&()).ok_or_else(|| ReconcileError("a parent without uid".into()))?;
     let child = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": name, "labels": {"soak": "child"}, "ownerReferences": [owner]},
         "data": parent.data,
     });
     let params = PatchParams::apply("soak").force();
-    maps.patch(&name, &params, &Patch::Apply(&child)).await.map_err(|why| Trouble(why.to_string()))?;
+    maps.patch(&name, &params, &Patch::Apply(&child)).await.map_err(|why| ReconcileError(why.to_string()))?;
     Ok(Action::requeue(Duration::from_secs(5)))
 }
 
-async fn clean(maps: &Api<ConfigMap>, parent: &ConfigMap) -> Result<Action, Trouble> {
+async fn clean(maps: &Api<ConfigMap>, parent: &ConfigMap) -> Result<Action, ReconcileError> {
     let name = format!("{}-child", parent.name_any());
     match maps.delete(&name, &DeleteParams::default()).await {
         Ok(_) => Ok(Action::await_change()),
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(Action::await_change()),
-        Err(why) => Err(Trouble(why.to_string())),
+        Err(why) => Err(ReconcileError(why.to_string())),
     }
 }

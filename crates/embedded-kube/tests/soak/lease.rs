@@ -1,4 +1,4 @@
-//! Leader election on a Lease: whoever writes its name with the right resourceVersion leads until the time is over.
+//! Leader election on a Lease: the writer with the right resourceVersion leads until its term ends.
 
 use std::{
     sync::{
@@ -17,16 +17,16 @@ const NAME: &str = "soak";
 const TERM: Duration = Duration::from_millis(1500);
 const RENEW: Duration = Duration::from_millis(300);
 
-/// When somebody may have believed to lead. A leader stops to believe at the end of its term, however late the machine lets
-/// it act on that: only where two terms overlap was there a lease that two had.
+/// Periods in which a replica could believe to be leader. It stops believing at the end of its term, even if the
+/// machine schedules it late: only overlapping terms mean two leaders.
 #[derive(Default)]
-pub(crate) struct Leaders(Mutex<Vec<(Instant, Instant)>>);
+pub(crate) struct LeadershipLog(Mutex<Vec<(Instant, Instant)>>);
 
-impl Leaders {
-    pub(crate) fn begin(&self, term: &Term) -> Leading<'_> {
+impl LeadershipLog {
+    pub(crate) fn begin(&self, term: &Term) -> LeadershipGuard<'_> {
         let mut terms = self.0.lock().unwrap();
         terms.push((Instant::now(), term.since + TERM));
-        Leading { leaders: self, at: terms.len() - 1 }
+        LeadershipGuard { leaders: self, at: terms.len() - 1 }
     }
 
     pub(crate) fn terms(&self) -> usize {
@@ -40,32 +40,32 @@ impl Leaders {
     }
 }
 
-/// Somebody leads as long as this lives, and no longer than its term.
-pub(crate) struct Leading<'a> {
-    leaders: &'a Leaders,
+/// Leadership while this exists, and no longer than its term.
+pub(crate) struct LeadershipGuard<'a> {
+    leaders: &'a LeadershipLog,
     at: usize,
 }
 
-impl Leading<'_> {
+impl LeadershipGuard<'_> {
     fn renewed(&self, term: &Term) {
         self.leaders.0.lock().unwrap()[self.at].1 = term.since + TERM;
     }
 }
 
-impl Drop for Leading<'_> {
+impl Drop for LeadershipGuard<'_> {
     fn drop(&mut self) {
         let end = &mut self.leaders.0.lock().unwrap()[self.at].1;
         *end = (*end).min(Instant::now());
     }
 }
 
-/// What a leader knows of its term: the version it wrote, and since when it counts.
+/// A leader's term: the written resourceVersion and the start time.
 pub(crate) struct Term {
     version: String,
     since: Instant,
 }
 
-/// Each one differs from the last: a write that changes nothing would renew nothing.
+/// Each lease differs from the last: a write without a change would renew nothing.
 fn lease(holder: &str, version: Option<&str>) -> Lease {
     static BEATS: AtomicU64 = AtomicU64::new(0);
     let beat = BEATS.fetch_add(1, Ordering::Relaxed).to_string();
@@ -76,7 +76,7 @@ fn lease(holder: &str, version: Option<&str>) -> Lease {
     serde_json::from_value(object).unwrap()
 }
 
-/// Waits until the lease is free, or has not been renewed for a term as seen by our own clock, and takes it.
+/// Waits until the lease is free or expired by our own clock, and acquires it.
 pub(crate) async fn acquire(client: &Client, me: &str, cancel: &CancellationToken) -> Option<Term> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), "default");
     let mut seen: Option<(String, Instant)> = None;
@@ -91,7 +91,7 @@ pub(crate) async fn acquire(client: &Client, me: &str, cancel: &CancellationToke
                     _ => since,
                 };
                 seen = Some((version.clone(), first));
-                // The holder may believe in its term for as long as ours lasts, and a little longer.
+                // The holder may believe in its term for as long as ours lasts, plus a margin.
                 if first.elapsed() > TERM + RENEW {
                     leases.replace(NAME, &PostParams::default(), &lease(me, Some(&version))).await.ok()
                 } else {
@@ -108,8 +108,13 @@ pub(crate) async fn acquire(client: &Client, me: &str, cancel: &CancellationToke
     None
 }
 
-/// Renews until it fails for a whole term, counted from before the last request that succeeded was sent.
-pub(crate) async fn keep(client: &Client, me: &str, mut term: Term, leading: &Leading<'_>) {
+/// Renews until it fails for a whole term, counted from before the last successful request.
+pub(crate) async fn renew_until_lost(
+    client: &Client,
+    me: &str,
+    mut term: Term,
+    leading: &LeadershipGuard<'_>,
+) {
     let leases: Api<Lease> = Api::namespaced(client.clone(), "default");
     loop {
         let left = TERM.saturating_sub(term.since.elapsed());
@@ -126,7 +131,7 @@ pub(crate) async fn keep(client: &Client, me: &str, mut term: Term, leading: &Le
                 term = Term { version: written.metadata.resource_version.unwrap_or_default(), since };
                 leading.renewed(&term);
             }
-            // Somebody else has written, or our own write was not answered: look whose it is.
+            // Another writer, or our own write without a response: check the holder.
             Ok(Err(_)) => match leases.get(NAME).await {
                 Ok(found)
                     if found.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()) == Some(me) =>

@@ -1,9 +1,9 @@
-//! A kube-rs controller with watches, finalizers and leader election, while the API misbehaves.
+//! A kube-rs controller with watches, finalizers and leader election under injected faults.
 //!
-//! Two replicas race for a lease; the one that holds it keeps a child for every parent and cleans up behind a finalizer.
-//! Meanwhile parents come and go, calls fail, hang or are dropped before or after they took effect, watches break and
-//! history expires. When the trouble ends, everything must be as it should be: that is what a controller relies on.
-//! Six seconds in an ordinary test run, `SOAK_SECONDS=120` in CI.
+//! Two replicas compete for a lease; the leader keeps a child for every parent and cleans up behind a finalizer.
+//! Meanwhile parents are created and deleted, calls fail, hang or are dropped before or after they took effect, watches
+//! break and history expires. When the faults end, the state must converge. Six seconds in an ordinary test run,
+//! `SOAK_SECONDS=120` in CI.
 
 #![allow(
     clippy::unwrap_used,
@@ -27,7 +27,7 @@ use std::{
 
 use embedded_kube::{
     cluster::EmbeddedKube,
-    faults::{Call, Effect, Fault, FaultId},
+    fault_injection::{ApiCall, Effect, Fault, FaultId},
     request::{User, Verb},
 };
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -39,7 +39,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 const NAMES: usize = 40;
-/// Bounds a hang, and nothing else.
+/// Only bounds a hang.
 const PATIENCE: Duration = Duration::from_mins(3);
 
 #[expect(clippy::disallowed_methods, reason = "how long is the caller's choice")]
@@ -55,15 +55,15 @@ fn admin() -> User {
 async fn a_controller_converges_after_any_trouble() {
     let kube = EmbeddedKube::builder().in_memory().history(2000).start().await.unwrap();
     let cancel = CancellationToken::new();
-    let leaders = Arc::new(lease::Leaders::default());
+    let leaders = Arc::new(lease::LeadershipLog::default());
     let replicas: Vec<_> = ["soak-a", "soak-b"]
         .map(|name| {
-            let client = kube.client_of(admin(), &format!("{name}/1"));
+            let client = kube.client_with_agent(admin(), &format!("{name}/1"));
             tokio::spawn(controller::replica(client, name, Arc::clone(&leaders), cancel.clone()))
         })
         .into();
     let faults = trouble(&kube);
-    let acted = || faults.iter().map(|id| kube.faults().acted(*id)).sum::<u64>();
+    let acted = || faults.iter().map(|id| kube.faults().trigger_count(*id)).sum::<u64>();
     let writes = churn(&kube, Duration::from_secs(seconds()), acted).await;
     let acted = acted();
     kube.faults().clear();
@@ -78,11 +78,11 @@ async fn a_controller_converges_after_any_trouble() {
     kube.stop().await;
 }
 
-/// Roughly one call in ten of the controllers meets something.
+/// Injects a fault into roughly one in ten calls of the controllers.
 fn trouble(kube: &EmbeddedKube) -> Vec<FaultId> {
-    let every = |nth: u64, picks: fn(&Call) -> bool| {
+    let every = |nth: u64, picks: fn(&ApiCall) -> bool| {
         let count = AtomicU64::new(0);
-        move |call: &Call| {
+        move |call: &ApiCall| {
             call.agent.starts_with("soak-")
                 && picks(call)
                 && count.fetch_add(1, Ordering::Relaxed) % nth == nth - 1
@@ -91,8 +91,8 @@ fn trouble(kube: &EmbeddedKube) -> Vec<FaultId> {
     let faults = kube.faults();
     let all = [
         Fault::fail(every(11, |_| true), 500),
-        Fault::fail(every(13, Call::is_write), 409),
-        Fault::new(every(17, Call::is_write), Effect::DropAfter),
+        Fault::fail(every(13, ApiCall::is_write), 409),
+        Fault::new(every(17, ApiCall::is_write), Effect::DropAfter),
         Fault::new(every(19, |_| true), Effect::DropBefore),
         Fault::new(every(23, |_| true), Effect::Delay(Duration::from_millis(150))),
         Fault::new(every(2, |call| call.verb == Verb::Watch), Effect::BreakWatchAfter(15)),
@@ -100,8 +100,8 @@ fn trouble(kube: &EmbeddedKube) -> Vec<FaultId> {
     all.into_iter().map(|fault| faults.add(fault)).collect()
 }
 
-/// Parents come and go for so long, and until enough has happened. This client meets no faults, so each of its writes
-/// must succeed.
+/// Creates and deletes parents for this long, and until enough faults have triggered. This client has no faults, so
+/// each of its writes must succeed.
 async fn churn(kube: &EmbeddedKube, long: Duration, acted: impl Fn() -> u64) -> u64 {
     let parents: Api<ConfigMap> = Api::namespaced(kube.client(), "default");
     let until = Instant::now() + long;
@@ -145,7 +145,7 @@ fn gone(why: kube::Error) -> Result<(), kube::Error> {
     }
 }
 
-/// Every parent has its child, and there is no child without its parent.
+/// Every parent has its child, and no child is without its parent.
 async fn settle(client: &Client) {
     let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
     let deadline = Instant::now() + PATIENCE;

@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{
-    cluster::get,
-    context::{Context, Facts},
+    cluster::find_cluster,
+    context::{RequestContext, ResolvedPrerequisites},
     error::{ApiError, ApiResult},
-    page::{Query, page},
-    rules, seconds,
-    state::{AccessEntry, AuthMode, Cluster, PolicyGrant, State, Tags},
+    pagination::{QueryString, paginate},
+    state::{AccessEntry, AuthMode, Cluster, EksState, PolicyGrant, Tags},
+    timestamp_json, validation,
 };
-use crate::{config::ACCOUNT, place::Place};
+use crate::{config::ACCOUNT, region::Region};
 
-const KINDS: [&str; 7] =
+const ENTRY_TYPES: [&str; 7] =
     ["STANDARD", "FARGATE_LINUX", "EC2_LINUX", "EC2_WINDOWS", "EC2", "HYBRID_LINUX", "HYPERPOD_LINUX"];
 
 #[derive(Debug, Deserialize)]
@@ -39,40 +39,48 @@ pub(crate) struct UpdateAccessEntry {
     username: Option<String>,
 }
 
-/// The cluster, if its authentication mode knows access entries at all.
-pub(crate) fn open<'s>(state: &'s mut State, ctx: &Context<'_>, name: &str) -> ApiResult<&'s mut Cluster> {
-    let cluster = get(state, ctx, name)?;
+/// The cluster, provided its authentication mode supports access entries.
+pub(crate) fn cluster_with_access_entries<'s>(
+    state: &'s mut EksState,
+    ctx: &RequestContext<'_>,
+    name: &str,
+) -> ApiResult<&'s mut Cluster> {
+    let cluster = find_cluster(state, ctx, name)?;
     if cluster.auth_mode == AuthMode::ConfigMap {
         let message = "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP] to perform this operation.";
-        return Err(ApiError::invalid_request(message).cluster(name));
+        return Err(ApiError::invalid_request(message).with_cluster(name));
     }
     Ok(cluster)
 }
 
 pub(crate) fn create(
-    state: &mut State,
-    ctx: &Context<'_>,
+    state: &mut EksState,
+    ctx: &RequestContext<'_>,
     cluster_name: &str,
     input: CreateAccessEntry,
 ) -> ApiResult<Value> {
-    let cluster = open(state, ctx, cluster_name)?;
+    let cluster = cluster_with_access_entries(state, ctx, cluster_name)?;
     if let Some(existing) = cluster.access_entries.get(&input.principal_arn) {
         if input.client_request_token.is_some() && existing.token == input.client_request_token {
-            return Ok(json!({ "accessEntry": view(existing, cluster_name) }));
+            return Ok(json!({ "accessEntry": entry_json(existing, cluster_name) }));
         }
         let message = "The specified access entry resource is already in use on this cluster.";
-        return Err(ApiError::in_use(message).cluster(cluster_name));
+        return Err(ApiError::in_use(message).with_cluster(cluster_name));
     }
-    rules::is_active(cluster)?;
-    let entry = build(cluster, ctx, input).map_err(|error| error.cluster(cluster_name))?;
-    let shown = view(&entry, cluster_name);
+    validation::ensure_active(cluster)?;
+    let entry = build_entry(cluster, ctx, input).map_err(|error| error.with_cluster(cluster_name))?;
+    let shown = entry_json(&entry, cluster_name);
     cluster.access_entries.insert(entry.principal.clone(), entry);
     Ok(json!({ "accessEntry": shown }))
 }
 
-fn build(cluster: &Cluster, ctx: &Context<'_>, input: CreateAccessEntry) -> ApiResult<AccessEntry> {
+fn build_entry(
+    cluster: &Cluster,
+    ctx: &RequestContext<'_>,
+    input: CreateAccessEntry,
+) -> ApiResult<AccessEntry> {
     let kind = input.kind.unwrap_or_else(|| "STANDARD".to_owned());
-    if !KINDS.contains(&kind.as_str()) {
+    if !ENTRY_TYPES.contains(&kind.as_str()) {
         return Err(ApiError::invalid_parameter(format!("The specified type {kind} is invalid")));
     }
     let groups = input.kubernetes_groups.unwrap_or_default();
@@ -80,30 +88,30 @@ fn build(cluster: &Cluster, ctx: &Context<'_>, input: CreateAccessEntry) -> ApiR
         let message = format!("Access entries of type {kind} take neither kubernetesGroups nor a username");
         return Err(ApiError::invalid_parameter(message));
     }
-    check_principal(&input.principal_arn, &ctx.facts)?;
-    check_groups(&groups)?;
-    rules::tags(input.tags.as_ref())?;
+    validate_principal(&input.principal_arn, &ctx.resolved)?;
+    validate_groups(&groups)?;
+    validation::validate_tags(input.tags.as_ref())?;
     let username = input.username.unwrap_or_else(|| default_username(&kind, &input.principal_arn));
     Ok(AccessEntry {
         token: input.client_request_token,
         tags: input.tags.unwrap_or_default(),
         ..new_entry(
             &cluster.name,
-            &ctx.place,
+            &ctx.region,
             ctx.now,
-            Entry { principal: &input.principal_arn, kind: &kind, username, groups },
+            NewEntry { principal: &input.principal_arn, kind: &kind, username, groups },
         )
     })
 }
 
-struct Entry<'a> {
+struct NewEntry<'a> {
     principal: &'a str,
     kind: &'a str,
     username: String,
     groups: Vec<String>,
 }
 
-fn new_entry(cluster: &str, place: &Place, now: Timestamp, entry: Entry<'_>) -> AccessEntry {
+fn new_entry(cluster: &str, place: &Region, now: Timestamp, entry: NewEntry<'_>) -> AccessEntry {
     let (sort, name) =
         entry.principal.rsplit_once(':').and_then(|(_, p)| p.split_once('/')).unwrap_or(("role", "x"));
     let groups = if entry.kind == "STANDARD" { entry.groups } else { vec!["system:nodes".to_owned()] };
@@ -122,13 +130,13 @@ fn new_entry(cluster: &str, place: &Place, now: Timestamp, entry: Entry<'_>) -> 
     }
 }
 
-fn check_principal(arn: &str, facts: &Facts) -> ApiResult<()> {
+fn validate_principal(arn: &str, facts: &ResolvedPrerequisites) -> ApiResult<()> {
     let parts: Vec<_> = arn.splitn(6, ':').collect();
     let ["arn", _, "iam", "", account, resource] = parts[..] else {
         return Err(ApiError::invalid_parameter("The principalArn parameter format is not valid"));
     };
     let known = facts.roles.contains_key(arn) || facts.users.contains(arn) || facts.caller == arn;
-    // Principals of other accounts are beyond what we can look up.
+    // Principals of other accounts cannot be looked up.
     let legal = resource.starts_with("role/") || resource.starts_with("user/");
     if legal && (known || account != ACCOUNT) {
         return Ok(());
@@ -136,7 +144,7 @@ fn check_principal(arn: &str, facts: &Facts) -> ApiResult<()> {
     Err(ApiError::invalid_parameter("The specified principalArn is invalid: invalid principal."))
 }
 
-fn check_groups(groups: &[String]) -> ApiResult<()> {
+fn validate_groups(groups: &[String]) -> ApiResult<()> {
     let reserved = ["system:", "eks:", "aws:", "amazon:", "iam:"];
     match groups.iter().find(|group| reserved.iter().any(|prefix| group.starts_with(prefix))) {
         Some(group) => {
@@ -164,14 +172,14 @@ fn default_username(kind: &str, principal: &str) -> String {
     }
 }
 
-/// The entry that EKS makes for whoever creates the cluster.
-pub(crate) fn admit_creator(cluster: &mut Cluster, ctx: &Context<'_>) {
-    let principal = ctx.facts.caller.clone();
+/// Adds the access entry that EKS creates for the creator of the cluster.
+pub(crate) fn add_creator_entry(cluster: &mut Cluster, ctx: &RequestContext<'_>) {
+    let principal = ctx.resolved.caller.clone();
     let username = default_username("STANDARD", &principal);
-    let entry = Entry { principal: &principal, kind: "STANDARD", username, groups: Vec::new() };
-    let mut entry = new_entry(&cluster.name, &ctx.place, ctx.now, entry);
+    let entry = NewEntry { principal: &principal, kind: "STANDARD", username, groups: Vec::new() };
+    let mut entry = new_entry(&cluster.name, &ctx.region, ctx.now, entry);
     entry.policies.insert(
-        ctx.place.access_policy_arn("AmazonEKSClusterAdminPolicy"),
+        ctx.region.access_policy_arn("AmazonEKSClusterAdminPolicy"),
         PolicyGrant {
             scope: json!({ "type": "cluster", "namespaces": [] }),
             associated_at: ctx.now,
@@ -181,8 +189,8 @@ pub(crate) fn admit_creator(cluster: &mut Cluster, ctx: &Context<'_>) {
     cluster.access_entries.insert(principal, entry);
 }
 
-/// The entries that EKS makes for pod execution roles, in every mode that knows entries.
-pub(crate) fn admit_pod_execution_roles(cluster: &mut Cluster, place: &Place, now: Timestamp) {
+/// Adds the access entries that EKS creates for pod execution roles, unless the authentication mode is `CONFIG_MAP`.
+pub(crate) fn add_pod_execution_role_entries(cluster: &mut Cluster, place: &Region, now: Timestamp) {
     if cluster.auth_mode == AuthMode::ConfigMap {
         return;
     }
@@ -190,99 +198,99 @@ pub(crate) fn admit_pod_execution_roles(cluster: &mut Cluster, place: &Place, no
     for role in roles {
         if !cluster.access_entries.contains_key(&role) {
             let username = default_username("FARGATE_LINUX", &role);
-            let entry = Entry { principal: &role, kind: "FARGATE_LINUX", username, groups: Vec::new() };
+            let entry = NewEntry { principal: &role, kind: "FARGATE_LINUX", username, groups: Vec::new() };
             let entry = AccessEntry { managed: true, ..new_entry(&cluster.name, place, now, entry) };
             cluster.access_entries.insert(role, entry);
         }
     }
 }
 
-pub(crate) fn dismiss_pod_execution_role(cluster: &mut Cluster, role: &str) {
+pub(crate) fn remove_pod_execution_role_entry(cluster: &mut Cluster, role: &str) {
     let still_used = cluster.profiles.values().any(|profile| profile.role_arn == role);
     if !still_used && cluster.access_entries.get(role).is_some_and(|entry| entry.managed) {
         cluster.access_entries.remove(role);
     }
 }
 
-pub(crate) fn find<'c>(cluster: &'c mut Cluster, principal: &str) -> ApiResult<&'c mut AccessEntry> {
+pub(crate) fn find_entry<'c>(cluster: &'c mut Cluster, principal: &str) -> ApiResult<&'c mut AccessEntry> {
     let name = cluster.name.clone();
     cluster.access_entries.get_mut(principal).ok_or_else(|| {
         ApiError::not_found(
             "The specified principalArn could not be found. You can view your available access entries with 'list-access-entries'.",
         )
-        .cluster(name)
+        .with_cluster(name)
     })
 }
 
 pub(crate) fn describe(
-    state: &mut State,
-    ctx: &Context<'_>,
+    state: &mut EksState,
+    ctx: &RequestContext<'_>,
     cluster: &str,
     principal: &str,
 ) -> ApiResult<Value> {
-    let entry = find(open(state, ctx, cluster)?, principal)?;
-    Ok(json!({ "accessEntry": view(entry, cluster) }))
+    let entry = find_entry(cluster_with_access_entries(state, ctx, cluster)?, principal)?;
+    Ok(json!({ "accessEntry": entry_json(entry, cluster) }))
 }
 
 pub(crate) fn list(
-    state: &mut State,
-    ctx: &Context<'_>,
+    state: &mut EksState,
+    ctx: &RequestContext<'_>,
     cluster: &str,
-    query: Query<'_>,
+    query: QueryString<'_>,
 ) -> ApiResult<Value> {
-    let cluster = open(state, ctx, cluster)?;
+    let cluster = cluster_with_access_entries(state, ctx, cluster)?;
     let policy = query.get("associatedPolicyArn");
     let chosen = cluster
         .access_entries
         .values()
         .filter(|entry| policy.as_ref().is_none_or(|policy| entry.policies.contains_key(policy)))
         .map(|entry| (entry.principal.as_str(), json!(entry.principal)));
-    page("accessEntries", chosen, query)
+    paginate("accessEntries", chosen, query)
 }
 
 pub(crate) fn update(
-    state: &mut State,
-    ctx: &Context<'_>,
+    state: &mut EksState,
+    ctx: &RequestContext<'_>,
     cluster: &str,
     principal: &str,
     input: UpdateAccessEntry,
 ) -> ApiResult<Value> {
-    let entry = find(open(state, ctx, cluster)?, principal)?;
+    let entry = find_entry(cluster_with_access_entries(state, ctx, cluster)?, principal)?;
     if entry.kind != "STANDARD" {
         let message = format!("Access entries of type {} cannot be updated", entry.kind);
-        return Err(ApiError::invalid_request(message).cluster(cluster));
+        return Err(ApiError::invalid_request(message).with_cluster(cluster));
     }
     if let Some(groups) = input.kubernetes_groups {
-        check_groups(&groups).map_err(|error| error.cluster(cluster))?;
+        validate_groups(&groups).map_err(|error| error.with_cluster(cluster))?;
         entry.groups = groups;
     }
     if let Some(username) = input.username {
         entry.username = username;
     }
     entry.modified_at = ctx.now;
-    Ok(json!({ "accessEntry": view(entry, cluster) }))
+    Ok(json!({ "accessEntry": entry_json(entry, cluster) }))
 }
 
 pub(crate) fn delete(
-    state: &mut State,
-    ctx: &Context<'_>,
+    state: &mut EksState,
+    ctx: &RequestContext<'_>,
     cluster: &str,
     principal: &str,
 ) -> ApiResult<Value> {
-    let cluster = open(state, ctx, cluster)?;
-    find(cluster, principal)?;
+    let cluster = cluster_with_access_entries(state, ctx, cluster)?;
+    find_entry(cluster, principal)?;
     cluster.access_entries.remove(principal);
     Ok(json!({}))
 }
 
-fn view(entry: &AccessEntry, cluster: &str) -> Value {
+fn entry_json(entry: &AccessEntry, cluster: &str) -> Value {
     json!({
         "clusterName": cluster,
         "principalArn": entry.principal,
         "kubernetesGroups": entry.groups,
         "accessEntryArn": entry.arn,
-        "createdAt": seconds(entry.created_at),
-        "modifiedAt": seconds(entry.modified_at),
+        "createdAt": timestamp_json(entry.created_at),
+        "modifiedAt": timestamp_json(entry.modified_at),
         "tags": entry.tags,
         "username": entry.username,
         "type": entry.kind,

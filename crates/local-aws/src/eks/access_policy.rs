@@ -1,15 +1,15 @@
-//! Access policies: which there are, and their association with access entries.
+//! Access policies and their association with access entries.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    access::{find, open},
-    context::Context,
+    access::{cluster_with_access_entries, find_entry},
+    context::RequestContext,
     error::{ApiError, ApiResult},
-    page::{Query, page},
-    seconds,
-    state::{AccessEntry, PolicyGrant, State},
+    pagination::{QueryString, paginate},
+    state::{AccessEntry, EksState, PolicyGrant},
+    timestamp_json,
 };
 
 const POLICIES: [&str; 14] = [
@@ -44,23 +44,23 @@ struct AccessScope {
 }
 
 pub(crate) fn associate(
-    state: &mut State,
-    ctx: &Context<'_>,
+    state: &mut EksState,
+    ctx: &RequestContext<'_>,
     cluster: &str,
     principal: &str,
     input: AssociateAccessPolicy,
 ) -> ApiResult<Value> {
-    let entry = find(open(state, ctx, cluster)?, principal)?;
-    check_policy(&input.policy_arn, entry).map_err(|error| error.cluster(cluster))?;
-    let scope = scope_of(input.access_scope).map_err(|error| error.cluster(cluster))?;
+    let entry = find_entry(cluster_with_access_entries(state, ctx, cluster)?, principal)?;
+    validate_policy(&input.policy_arn, entry).map_err(|error| error.with_cluster(cluster))?;
+    let scope = parse_scope(input.access_scope).map_err(|error| error.with_cluster(cluster))?;
     let associated_at = entry.policies.get(&input.policy_arn).map_or(ctx.now, |grant| grant.associated_at);
     let grant = PolicyGrant { scope, associated_at, modified_at: ctx.now };
-    let shown = grant_view(&input.policy_arn, &grant);
+    let shown = grant_json(&input.policy_arn, &grant);
     entry.policies.insert(input.policy_arn, grant);
     Ok(json!({ "clusterName": cluster, "principalArn": principal, "associatedAccessPolicy": shown }))
 }
 
-fn check_policy(arn: &str, entry: &AccessEntry) -> ApiResult<()> {
+fn validate_policy(arn: &str, entry: &AccessEntry) -> ApiResult<()> {
     let name = arn.split_once(":eks::aws:cluster-access-policy/").map(|(_, name)| name);
     if !name.is_some_and(|name| POLICIES.contains(&name)) {
         return Err(ApiError::invalid_parameter("The policyArn parameter format is not valid"));
@@ -73,7 +73,7 @@ fn check_policy(arn: &str, entry: &AccessEntry) -> ApiResult<()> {
     Ok(())
 }
 
-fn scope_of(scope: AccessScope) -> ApiResult<Value> {
+fn parse_scope(scope: AccessScope) -> ApiResult<Value> {
     let namespaces = scope.namespaces.unwrap_or_default();
     match (scope.kind.as_deref(), namespaces.is_empty()) {
         (Some("cluster"), true) => Ok(json!({ "type": "cluster", "namespaces": [] })),
@@ -89,45 +89,45 @@ fn scope_of(scope: AccessScope) -> ApiResult<Value> {
 }
 
 pub(crate) fn disassociate(
-    state: &mut State,
-    ctx: &Context<'_>,
+    state: &mut EksState,
+    ctx: &RequestContext<'_>,
     cluster: &str,
     principal: &str,
     policy: &str,
 ) -> ApiResult<Value> {
-    let entry = find(open(state, ctx, cluster)?, principal)?;
+    let entry = find_entry(cluster_with_access_entries(state, ctx, cluster)?, principal)?;
     match entry.policies.remove(policy) {
         Some(_) => Ok(json!({})),
         None => Err(ApiError::not_found("The specified policyArn could not be found on the access entry.")
-            .cluster(cluster)),
+            .with_cluster(cluster)),
     }
 }
 
 pub(crate) fn list_associated(
-    state: &mut State,
-    ctx: &Context<'_>,
+    state: &mut EksState,
+    ctx: &RequestContext<'_>,
     cluster: &str,
     principal: &str,
-    query: Query<'_>,
+    query: QueryString<'_>,
 ) -> ApiResult<Value> {
-    let entry = find(open(state, ctx, cluster)?, principal)?;
-    let grants = entry.policies.iter().map(|(arn, grant)| (arn.as_str(), grant_view(arn, grant)));
-    let mut answer = page("associatedAccessPolicies", grants, query)?;
+    let entry = find_entry(cluster_with_access_entries(state, ctx, cluster)?, principal)?;
+    let grants = entry.policies.iter().map(|(arn, grant)| (arn.as_str(), grant_json(arn, grant)));
+    let mut answer = paginate("associatedAccessPolicies", grants, query)?;
     answer["clusterName"] = json!(cluster);
     answer["principalArn"] = json!(principal);
     Ok(answer)
 }
 
-pub(crate) fn list(ctx: &Context<'_>, query: Query<'_>) -> ApiResult<Value> {
-    let all = POLICIES.map(|name| (name, json!({ "name": name, "arn": ctx.place.access_policy_arn(name) })));
-    page("accessPolicies", all.into_iter(), query)
+pub(crate) fn list(ctx: &RequestContext<'_>, query: QueryString<'_>) -> ApiResult<Value> {
+    let all = POLICIES.map(|name| (name, json!({ "name": name, "arn": ctx.region.access_policy_arn(name) })));
+    paginate("accessPolicies", all.into_iter(), query)
 }
 
-fn grant_view(arn: &str, grant: &PolicyGrant) -> Value {
+fn grant_json(arn: &str, grant: &PolicyGrant) -> Value {
     json!({
         "policyArn": arn,
         "accessScope": grant.scope,
-        "associatedAt": seconds(grant.associated_at),
-        "modifiedAt": seconds(grant.modified_at),
+        "associatedAt": timestamp_json(grant.associated_at),
+        "modifiedAt": timestamp_json(grant.modified_at),
     })
 }

@@ -1,75 +1,77 @@
-//! The addons that EKS offers, their versions per Kubernetes version and the shape of their configuration.
+//! The addons that EKS offers, their versions per Kubernetes version and their configuration keys.
 
 use serde_json::{Value, json};
 
 use super::{
     error::{ApiError, ApiResult},
-    page::{Query, page},
-    versions::{VERSIONS, Version},
+    pagination::{QueryString, paginate},
+    versions::{KubernetesVersion, VERSIONS},
 };
 
-struct Addon {
+struct CatalogEntry {
     name: &'static str,
     kind: &'static str,
     namespace: &'static str,
-    /// Newest first; the second is the default. `{}` is the Kubernetes minor version.
+    /// Newest first; the second is the default. `{}` is replaced by the Kubernetes minor version.
     versions: [&'static str; 3],
-    /// Top-level keys of the configuration; empty when any are taken.
-    keys: &'static [&'static str],
+    /// Allowed top-level keys of the configuration; empty allows any.
+    configuration_keys: &'static [&'static str],
     on_fargate: bool,
 }
 
 #[rustfmt::skip]
-const ADDONS: [Addon; 10] = [
-    Addon { name: "amazon-cloudwatch-observability", kind: "observability", namespace: "amazon-cloudwatch", versions: ["v4.7.0-eksbuild.1", "v4.6.0-eksbuild.1", "v4.3.1-eksbuild.1"], keys: &[], on_fargate: false },
-    Addon { name: "aws-ebs-csi-driver", kind: "storage", namespace: "kube-system", versions: ["v1.53.0-eksbuild.1", "v1.52.1-eksbuild.1", "v1.48.0-eksbuild.2"], keys: &[], on_fargate: false },
-    Addon { name: "aws-efs-csi-driver", kind: "storage", namespace: "kube-system", versions: ["v2.1.15-eksbuild.1", "v2.1.14-eksbuild.1", "v2.1.11-eksbuild.1"], keys: &[], on_fargate: false },
-    Addon { name: "aws-mountpoint-s3-csi-driver", kind: "storage", namespace: "kube-system", versions: ["v2.2.1-eksbuild.1", "v2.2.0-eksbuild.1", "v2.0.0-eksbuild.1"], keys: &[], on_fargate: false },
-    Addon { name: "coredns", kind: "networking", namespace: "kube-system", versions: ["v1.12.4-eksbuild.1", "v1.12.3-eksbuild.1", "v1.11.4-eksbuild.24"], keys: &["affinity", "autoScaling", "computeType", "corefile", "nodeSelector", "podAnnotations", "podDisruptionBudget", "podLabels", "replicaCount", "resources", "tolerations", "topologySpreadConstraints"], on_fargate: true },
-    Addon { name: "eks-node-monitoring-agent", kind: "observability", namespace: "kube-system", versions: ["v1.4.2-eksbuild.1", "v1.4.1-eksbuild.1", "v1.4.0-eksbuild.2"], keys: &[], on_fargate: false },
-    Addon { name: "eks-pod-identity-agent", kind: "security", namespace: "kube-system", versions: ["v1.3.10-eksbuild.1", "v1.3.9-eksbuild.3", "v1.3.8-eksbuild.2"], keys: &[], on_fargate: false },
-    Addon { name: "kube-proxy", kind: "networking", namespace: "kube-system", versions: ["v1.{}.3-eksbuild.2", "v1.{}.1-eksbuild.2", "v1.{}.0-eksbuild.2"], keys: &["ipvs", "mode", "podAnnotations", "podLabels", "resources", "tolerations"], on_fargate: false },
-    Addon { name: "metrics-server", kind: "observability", namespace: "kube-system", versions: ["v0.8.0-eksbuild.3", "v0.8.0-eksbuild.2", "v0.7.2-eksbuild.4"], keys: &[], on_fargate: true },
-    Addon { name: "vpc-cni", kind: "networking", namespace: "kube-system", versions: ["v1.20.5-eksbuild.1", "v1.20.4-eksbuild.1", "v1.19.6-eksbuild.7"], keys: &["affinity", "cri", "enableNetworkPolicy", "enableWindowsIpam", "enableWindowsPrefixDelegation", "env", "eniConfig", "init", "livenessProbeTimeoutSeconds", "minimumWindowsIPTarget", "nodeAgent", "podAnnotations", "podLabels", "readinessProbeTimeoutSeconds", "resources", "tolerations", "warmWindowsIPTarget", "warmWindowsPrefixTarget"], on_fargate: false },
+const ADDONS: [CatalogEntry; 10] = [
+    CatalogEntry { name: "amazon-cloudwatch-observability", kind: "observability", namespace: "amazon-cloudwatch", versions: ["v4.7.0-eksbuild.1", "v4.6.0-eksbuild.1", "v4.3.1-eksbuild.1"], configuration_keys: &[], on_fargate: false },
+    CatalogEntry { name: "aws-ebs-csi-driver", kind: "storage", namespace: "kube-system", versions: ["v1.53.0-eksbuild.1", "v1.52.1-eksbuild.1", "v1.48.0-eksbuild.2"], configuration_keys: &[], on_fargate: false },
+    CatalogEntry { name: "aws-efs-csi-driver", kind: "storage", namespace: "kube-system", versions: ["v2.1.15-eksbuild.1", "v2.1.14-eksbuild.1", "v2.1.11-eksbuild.1"], configuration_keys: &[], on_fargate: false },
+    CatalogEntry { name: "aws-mountpoint-s3-csi-driver", kind: "storage", namespace: "kube-system", versions: ["v2.2.1-eksbuild.1", "v2.2.0-eksbuild.1", "v2.0.0-eksbuild.1"], configuration_keys: &[], on_fargate: false },
+    CatalogEntry { name: "coredns", kind: "networking", namespace: "kube-system", versions: ["v1.12.4-eksbuild.1", "v1.12.3-eksbuild.1", "v1.11.4-eksbuild.24"], configuration_keys: &["affinity", "autoScaling", "computeType", "corefile", "nodeSelector", "podAnnotations", "podDisruptionBudget", "podLabels", "replicaCount", "resources", "tolerations", "topologySpreadConstraints"], on_fargate: true },
+    CatalogEntry { name: "eks-node-monitoring-agent", kind: "observability", namespace: "kube-system", versions: ["v1.4.2-eksbuild.1", "v1.4.1-eksbuild.1", "v1.4.0-eksbuild.2"], configuration_keys: &[], on_fargate: false },
+    CatalogEntry { name: "eks-pod-identity-agent", kind: "security", namespace: "kube-system", versions: ["v1.3.10-eksbuild.1", "v1.3.9-eksbuild.3", "v1.3.8-eksbuild.2"], configuration_keys: &[], on_fargate: false },
+    CatalogEntry { name: "kube-proxy", kind: "networking", namespace: "kube-system", versions: ["v1.{}.3-eksbuild.2", "v1.{}.1-eksbuild.2", "v1.{}.0-eksbuild.2"], configuration_keys: &["ipvs", "mode", "podAnnotations", "podLabels", "resources", "tolerations"], on_fargate: false },
+    CatalogEntry { name: "metrics-server", kind: "observability", namespace: "kube-system", versions: ["v0.8.0-eksbuild.3", "v0.8.0-eksbuild.2", "v0.7.2-eksbuild.4"], configuration_keys: &[], on_fargate: true },
+    CatalogEntry { name: "vpc-cni", kind: "networking", namespace: "kube-system", versions: ["v1.20.5-eksbuild.1", "v1.20.4-eksbuild.1", "v1.19.6-eksbuild.7"], configuration_keys: &["affinity", "cri", "enableNetworkPolicy", "enableWindowsIpam", "enableWindowsPrefixDelegation", "env", "eniConfig", "init", "livenessProbeTimeoutSeconds", "minimumWindowsIPTarget", "nodeAgent", "podAnnotations", "podLabels", "readinessProbeTimeoutSeconds", "resources", "tolerations", "warmWindowsIPTarget", "warmWindowsPrefixTarget"], on_fargate: false },
 ];
 
-fn find(name: &str) -> ApiResult<&'static Addon> {
+fn find_entry(name: &str) -> ApiResult<&'static CatalogEntry> {
     ADDONS.iter().find(|addon| addon.name == name).ok_or_else(|| {
-        ApiError::invalid_parameter("Addon specified is not supported").with("addonName", name)
+        ApiError::invalid_parameter("Addon specified is not supported").with_field("addonName", name)
     })
 }
 
-fn version_names(addon: &Addon, minor: u32) -> [String; 3] {
+fn version_names(addon: &CatalogEntry, minor: u32) -> [String; 3] {
     addon.versions.map(|version| version.replace("{}", &minor.to_string()))
 }
 
-/// The version to install: the one asked for if it fits the cluster, else the default.
-pub(crate) fn version(addon: &str, asked: Option<&str>, cluster: &Version) -> ApiResult<String> {
-    let entry = find(addon)?;
+/// Resolves the version to install: the requested one if it fits the cluster, else the default.
+pub(crate) fn resolve_version(
+    addon: &str,
+    asked: Option<&str>,
+    cluster: &KubernetesVersion,
+) -> ApiResult<String> {
+    let entry = find_entry(addon)?;
     let [newest, default, oldest] = version_names(entry, cluster.minor);
     match asked {
         None => Ok(default),
         Some(asked) if [&newest, &default, &oldest].iter().any(|known| *known == asked) => {
             Ok(asked.to_owned())
         }
-        Some(_) => {
-            Err(ApiError::invalid_parameter("Addon version specified is not supported")
-                .with("addonName", addon))
-        }
+        Some(_) => Err(ApiError::invalid_parameter("Addon version specified is not supported")
+            .with_field("addonName", addon)),
     }
 }
 
-/// Refuses configuration that is no object, or has a top-level key the addon's schema does not know.
-pub(crate) fn check_configuration(addon: &str, configuration: Option<&str>) -> ApiResult<()> {
+/// Rejects configuration that is not a JSON object or has a top-level key outside the addon's schema.
+pub(crate) fn validate_configuration(addon: &str, configuration: Option<&str>) -> ApiResult<()> {
     let Some(text) = configuration.filter(|text| !text.trim().is_empty()) else { return Ok(()) };
     let refuse = |why: String| {
         let message = format!("ConfigurationValue provided in request is not supported: {why}");
-        Err(ApiError::invalid_parameter(message).with("addonName", addon))
+        Err(ApiError::invalid_parameter(message).with_field("addonName", addon))
     };
     let Ok(Value::Object(values)) = serde_json::from_str::<Value>(text) else {
         return refuse("Invalid JSON".to_owned());
     };
-    let keys = find(addon)?.keys;
+    let keys = find_entry(addon)?.configuration_keys;
     match values.keys().find(|key| !keys.is_empty() && !keys.contains(&key.as_str())) {
         Some(key) => refuse(format!(
             "Json schema validation failed with error: [$.{key}: is not defined in the schema and the schema does not allow additional properties]"
@@ -78,12 +80,12 @@ pub(crate) fn check_configuration(addon: &str, configuration: Option<&str>) -> A
     }
 }
 
-pub(crate) fn describe_versions(query: Query<'_>) -> ApiResult<Value> {
+pub(crate) fn describe_versions(query: QueryString<'_>) -> ApiResult<Value> {
     let name = query.get("addonName");
     let minor = query.get("kubernetesVersion");
-    let kinds = query.all("types");
+    let kinds = query.get_all("types");
     if let Some(minor) = &minor
-        && super::versions::find(minor).is_none()
+        && super::versions::find_version(minor).is_none()
     {
         return Err(ApiError::invalid_parameter(format!("unsupported Kubernetes version {minor}")));
     }
@@ -91,11 +93,11 @@ pub(crate) fn describe_versions(query: Query<'_>) -> ApiResult<Value> {
         .iter()
         .filter(|addon| name.as_deref().is_none_or(|name| name == addon.name))
         .filter(|addon| kinds.is_empty() || kinds.iter().any(|kind| kind == addon.kind))
-        .map(|addon| (addon.name, info(addon, minor.as_deref())));
-    page("addons", chosen, query)
+        .map(|addon| (addon.name, entry_json(addon, minor.as_deref())));
+    paginate("addons", chosen, query)
 }
 
-fn info(addon: &Addon, only: Option<&str>) -> Value {
+fn entry_json(addon: &CatalogEntry, only: Option<&str>) -> Value {
     // A version that fits several Kubernetes versions is listed once, with all of them.
     let mut found: Vec<(String, Vec<Value>)> = Vec::new();
     for cluster in VERSIONS.iter().filter(|version| only.is_none_or(|only| only == version.name)) {
@@ -125,20 +127,19 @@ fn info(addon: &Addon, only: Option<&str>) -> Value {
     })
 }
 
-pub(crate) fn describe_configuration(query: Query<'_>) -> ApiResult<Value> {
+pub(crate) fn describe_configuration(query: QueryString<'_>) -> ApiResult<Value> {
     let name = query.get("addonName").unwrap_or_default();
-    let addon = find(&name)?;
+    let addon = find_entry(&name)?;
     let asked = query.get("addonVersion").unwrap_or_default();
     if !VERSIONS.iter().any(|version| version_names(addon, version.minor).contains(&asked)) {
-        return Err(
-            ApiError::invalid_parameter("Addon version specified is not supported").with("addonName", name)
-        );
+        return Err(ApiError::invalid_parameter("Addon version specified is not supported")
+            .with_field("addonName", name));
     }
     let properties: serde_json::Map<_, _> =
-        addon.keys.iter().map(|key| ((*key).to_owned(), json!({}))).collect();
+        addon.configuration_keys.iter().map(|key| ((*key).to_owned(), json!({}))).collect();
     let schema = json!({
         "$schema": "http://json-schema.org/draft-06/schema#", "type": "object",
-        "additionalProperties": addon.keys.is_empty(), "properties": properties,
+        "additionalProperties": addon.configuration_keys.is_empty(), "properties": properties,
     });
     Ok(json!({
         "addonName": name, "addonVersion": asked,

@@ -1,5 +1,5 @@
-//! What an operation of EKS is given beside its input: time, place, settings and the facts of the other services;
-//! and what it may ask to be done there afterwards. The model itself does no I/O.
+//! Input of an EKS operation besides its request: time, region, settings and the resolved prerequisites; and its side
+//! effects in other services. The model itself performs no I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,57 +7,57 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     config::{Limits, Timing},
-    place::Place,
+    region::Region,
 };
 
-/// The changeable settings and the fixed ones of the model.
+/// Settings of the model; timing and limits can change at run time.
 #[derive(Debug, Clone)]
-pub(crate) struct Settings {
+pub(crate) struct ModelSettings {
     pub(crate) timing: Timing,
     pub(crate) limits: Limits,
     pub(crate) endpoint_base: Option<String>,
-    /// Somebody plays the APIs of clusters.
-    pub(crate) hosted: bool,
-    /// Base64 of a PEM.
+    /// Whether a host runs the Kubernetes APIs of clusters.
+    pub(crate) has_host: bool,
+    /// Base64 of the PEM.
     pub(crate) certificate_authority: String,
 }
 
-/// A subnet as EC2 tells it.
+/// A subnet as EC2 describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Subnet {
+pub(crate) struct SubnetFacts {
     pub(crate) vpc_id: String,
     pub(crate) zone: String,
     pub(crate) zone_id: String,
-    /// Its route table has a route to an internet gateway.
+    /// Whether its route table has a route to an internet gateway.
     pub(crate) public: bool,
 }
 
-/// A role as IAM tells it.
+/// A role as IAM describes it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Role {
+pub(crate) struct RoleFacts {
     /// Service principals that may assume it.
-    pub(crate) trusts: BTreeSet<String>,
+    pub(crate) trusted_services: BTreeSet<String>,
 }
 
-/// What the other services said about the things a request names. Absent means it does not exist.
+/// Lookup results for the resources that a request names. An absent entry means the resource does not exist.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Facts {
-    pub(crate) subnets: BTreeMap<String, Subnet>,
-    pub(crate) roles: BTreeMap<String, Role>,
+pub(crate) struct ResolvedPrerequisites {
+    pub(crate) subnets: BTreeMap<String, SubnetFacts>,
+    pub(crate) roles: BTreeMap<String, RoleFacts>,
     pub(crate) users: BTreeSet<String>,
-    /// The IAM principal behind the call.
+    /// IAM principal of the caller.
     pub(crate) caller: String,
 }
 
-/// What has to be known before an operation can be decided.
+/// What must be looked up before an operation can be evaluated.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Needs {
+pub(crate) struct Prerequisites {
     pub(crate) subnets: BTreeSet<String>,
     pub(crate) principals: BTreeSet<String>,
     pub(crate) caller: bool,
 }
 
-/// What EKS does in other services of the account.
+/// A side effect of EKS in another service of the account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Effect {
     CreateClusterSecurityGroup { cluster: String, vpc_id: String },
@@ -65,15 +65,15 @@ pub(crate) enum Effect {
 }
 
 #[derive(Debug)]
-pub(crate) struct Context<'a> {
-    pub(crate) place: Place,
+pub(crate) struct RequestContext<'a> {
+    pub(crate) region: Region,
     pub(crate) now: Timestamp,
-    pub(crate) settings: &'a Settings,
-    pub(crate) facts: Facts,
+    pub(crate) settings: &'a ModelSettings,
+    pub(crate) resolved: ResolvedPrerequisites,
     pub(crate) effects: Vec<Effect>,
 }
 
-impl Context<'_> {
+impl RequestContext<'_> {
     pub(crate) fn after_ms(&self, ms: u64) -> Timestamp {
         let wait = SignedDuration::from_millis(i64::try_from(ms).unwrap_or(i64::MAX));
         self.now.checked_add(wait).unwrap_or(Timestamp::MAX)

@@ -1,8 +1,8 @@
-//! The exceptions of EKS, as its restJson protocol writes them.
+//! EKS exceptions in the restJson protocol.
 
 use serde_json::{Map, Value};
 
-/// An exception of EKS. `fields` are the modelled members beside `message` (`clusterName`, `addonName`, …).
+/// An EKS exception. `fields` are the modelled members besides `message` (`clusterName`, `addonName`, …).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ApiError {
     pub(crate) code: &'static str,
@@ -34,7 +34,7 @@ impl ApiError {
         Self::new("ResourceNotFoundException", 404, message)
     }
 
-    pub(crate) fn limit(message: impl Into<String>) -> Self {
+    pub(crate) fn limit_exceeded(message: impl Into<String>) -> Self {
         Self::new("ResourceLimitExceededException", 400, message)
     }
 
@@ -59,7 +59,7 @@ impl ApiError {
         Self::new("UnknownOperationException", 404, message)
     }
 
-    /// Real EKS knows these operations; this model does not, and says so instead of pretending.
+    /// For operations that real EKS has and this model does not implement.
     pub(crate) fn not_modelled(operation: &str) -> Self {
         Self::new("NotImplementedException", 501, format!("{operation} is not modelled by the local AWS"))
     }
@@ -72,20 +72,20 @@ impl ApiError {
         )
     }
 
-    pub(crate) fn server(message: impl Into<String>) -> Self {
+    pub(crate) fn server_error(message: impl Into<String>) -> Self {
         Self::new("ServerException", 500, message)
     }
 
-    pub(crate) fn with(mut self, field: &'static str, value: impl Into<String>) -> Self {
+    pub(crate) fn with_field(mut self, field: &'static str, value: impl Into<String>) -> Self {
         self.fields.push((field, value.into()));
         self
     }
 
-    pub(crate) fn cluster(self, name: impl Into<String>) -> Self {
-        self.with("clusterName", name)
+    pub(crate) fn with_cluster(self, name: impl Into<String>) -> Self {
+        self.with_field("clusterName", name)
     }
 
-    pub(crate) fn body(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         let mut body = Map::new();
         for (field, value) in &self.fields {
             body.insert((*field).to_owned(), Value::from(value.as_str()));

@@ -1,4 +1,4 @@
-//! Fargate profiles. Everything but their tags is immutable, and a cluster changes one of them at a time.
+//! Fargate profiles. Everything but their tags is immutable, and a cluster mutates one profile at a time.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -6,12 +6,13 @@ use uuid::Uuid;
 
 use super::{
     access,
-    cluster::get,
-    context::{Context, Facts},
+    cluster::find_cluster,
+    context::{RequestContext, ResolvedPrerequisites},
     error::{ApiError, ApiResult},
-    page::{Query, page},
-    rules, seconds, selector,
-    state::{Cluster, Planned, Profile, ProfileStatus, Selector, State, Tags},
+    pagination::{QueryString, paginate},
+    selector,
+    state::{Cluster, EksState, FargateProfile, FargateSelector, PlannedOutcome, ProfileStatus, Tags},
+    timestamp_json, validation,
 };
 use crate::config::Limits;
 
@@ -21,42 +22,42 @@ pub(crate) struct CreateFargateProfile {
     fargate_profile_name: String,
     pod_execution_role_arn: String,
     subnets: Option<Vec<String>>,
-    selectors: Option<Vec<Selector>>,
+    selectors: Option<Vec<FargateSelector>>,
     client_request_token: Option<String>,
     tags: Option<Tags>,
 }
 
 pub(crate) fn create(
-    state: &mut State,
-    ctx: &Context<'_>,
+    state: &mut EksState,
+    ctx: &RequestContext<'_>,
     cluster_name: &str,
     input: CreateFargateProfile,
 ) -> ApiResult<Value> {
     let due = ctx.after_ms(ctx.settings.timing.profile_create_ms);
-    let cluster = get(state, ctx, cluster_name)?;
+    let cluster = find_cluster(state, ctx, cluster_name)?;
     if let Some(existing) = cluster.profiles.get(&input.fargate_profile_name) {
         if input.client_request_token.is_some() && existing.token == input.client_request_token {
-            return Ok(json!({ "fargateProfile": view(existing, cluster_name) }));
+            return Ok(json!({ "fargateProfile": profile_json(existing, cluster_name) }));
         }
         let message = "A Fargate Profile already exists with this name in this cluster.";
-        return Err(ApiError::in_use(message).cluster(cluster_name));
+        return Err(ApiError::in_use(message).with_cluster(cluster_name));
     }
     let selectors = input.selectors.unwrap_or_default();
-    let subnets = input.subnets.unwrap_or_else(|| private_subnets(cluster, &ctx.facts));
+    let subnets = input.subnets.unwrap_or_else(|| private_subnets(cluster, &ctx.resolved));
     let name = input.fargate_profile_name;
-    check(&name, &selectors, &subnets, &ctx.settings.limits)
-        .and_then(|()| check_subnets(cluster, &subnets, &ctx.facts))
-        .and_then(|()| check_role(&input.pod_execution_role_arn, &ctx.facts))
-        .and_then(|()| rules::tags(input.tags.as_ref()))
-        .map_err(|error| error.cluster(cluster_name).with("fargateProfileName", &*name))?;
-    rules::may_change_profiles(cluster, "create", &name, ctx.now)?;
+    validate_profile(&name, &selectors, &subnets, &ctx.settings.limits)
+        .and_then(|()| validate_subnets(cluster, &subnets, &ctx.resolved))
+        .and_then(|()| validate_role(&input.pod_execution_role_arn, &ctx.resolved))
+        .and_then(|()| validation::validate_tags(input.tags.as_ref()))
+        .map_err(|error| error.with_cluster(cluster_name).with_field("fargateProfileName", &*name))?;
+    validation::ensure_profile_change_allowed(cluster, "create", &name, ctx.now)?;
     if cluster.profiles.len() >= ctx.settings.limits.profiles {
         let message =
             format!("Fargate Profile limit exceeded: a cluster has at most {}", ctx.settings.limits.profiles);
-        return Err(ApiError::limit(message).cluster(cluster_name));
+        return Err(ApiError::limit_exceeded(message).with_cluster(cluster_name));
     }
-    let profile = Profile {
-        arn: ctx.place.eks_arn(&format!("fargateprofile/{cluster_name}/{name}/{}", Uuid::new_v4())),
+    let profile = FargateProfile {
+        arn: ctx.region.eks_arn(&format!("fargateprofile/{cluster_name}/{name}/{}", Uuid::new_v4())),
         name: name.clone(),
         token: input.client_request_token,
         created_at: ctx.now,
@@ -69,28 +70,33 @@ pub(crate) fn create(
         issues: Vec::new(),
         tags: input.tags.unwrap_or_default(),
     };
-    let shown = view(&profile, cluster_name);
+    let shown = profile_json(&profile, cluster_name);
     cluster.profiles.insert(name.clone(), profile);
-    access::admit_pod_execution_roles(cluster, &ctx.place, ctx.now);
-    plan_end(state, ctx, cluster_name, &name);
+    access::add_pod_execution_role_entries(cluster, &ctx.region, ctx.now);
+    attach_planned_outcome(state, ctx, cluster_name, &name);
     Ok(json!({ "fargateProfile": shown }))
 }
 
-fn check(name: &str, selectors: &[Selector], subnets: &[String], limits: &Limits) -> ApiResult<()> {
-    rules::profile_name(name)?;
-    selector::check(selectors, limits)?;
+fn validate_profile(
+    name: &str,
+    selectors: &[FargateSelector],
+    subnets: &[String],
+    limits: &Limits,
+) -> ApiResult<()> {
+    validation::validate_profile_name(name)?;
+    selector::validate_selectors(selectors, limits)?;
     if subnets.is_empty() {
         return Err(ApiError::invalid_parameter("Fargate Profile requires at least one private subnet"));
     }
     Ok(())
 }
 
-fn private_subnets(cluster: &Cluster, facts: &Facts) -> Vec<String> {
+fn private_subnets(cluster: &Cluster, facts: &ResolvedPrerequisites) -> Vec<String> {
     let private = |id: &&String| facts.subnets.get(*id).is_some_and(|subnet| !subnet.public);
     cluster.vpc.subnet_ids.iter().filter(private).cloned().collect()
 }
 
-fn check_subnets(cluster: &Cluster, ids: &[String], facts: &Facts) -> ApiResult<()> {
+fn validate_subnets(cluster: &Cluster, ids: &[String], facts: &ResolvedPrerequisites) -> ApiResult<()> {
     for id in ids {
         let refuse = |why: &str| {
             Err(ApiError::invalid_parameter(format!("Subnet {id} provided in Fargate Profile {why}")))
@@ -107,7 +113,7 @@ fn check_subnets(cluster: &Cluster, ids: &[String], facts: &Facts) -> ApiResult<
     Ok(())
 }
 
-fn check_role(arn: &str, facts: &Facts) -> ApiResult<()> {
+fn validate_role(arn: &str, facts: &ResolvedPrerequisites) -> ApiResult<()> {
     let path = arn.split_once(":role/").map(|(_, path)| path);
     match path {
         Some(name) if !name.contains('/') => {}
@@ -119,7 +125,7 @@ fn check_role(arn: &str, facts: &Facts) -> ApiResult<()> {
     }
     match facts.roles.get(arn) {
         None => Err(ApiError::invalid_parameter(format!("Pod execution role {arn} does not exist"))),
-        Some(role) if !role.trusts.contains("eks-fargate-pods.amazonaws.com") => {
+        Some(role) if !role.trusted_services.contains("eks-fargate-pods.amazonaws.com") => {
             Err(ApiError::invalid_parameter(
                 "Misconfigured PodExecutionRole Trust Policy; Please add the eks-fargate-pods.amazonaws.com Service \
              Principal to the role's trust policy",
@@ -129,52 +135,57 @@ fn check_role(arn: &str, facts: &Facts) -> ApiResult<()> {
     }
 }
 
-pub(crate) fn find<'c>(cluster: &'c mut Cluster, name: &str) -> ApiResult<&'c mut Profile> {
+pub(crate) fn find_profile<'c>(cluster: &'c mut Cluster, name: &str) -> ApiResult<&'c mut FargateProfile> {
     let cluster_name = cluster.name.clone();
     cluster.profiles.get_mut(name).ok_or_else(|| {
         ApiError::not_found(format!("No Fargate Profile found with name: {name}."))
-            .cluster(cluster_name)
-            .with("fargateProfileName", name)
+            .with_cluster(cluster_name)
+            .with_field("fargateProfileName", name)
     })
 }
 
-pub(crate) fn describe(state: &mut State, ctx: &Context<'_>, cluster: &str, name: &str) -> ApiResult<Value> {
-    let profile = find(get(state, ctx, cluster)?, name)?;
-    Ok(json!({ "fargateProfile": view(profile, cluster) }))
+pub(crate) fn describe(
+    state: &mut EksState,
+    ctx: &RequestContext<'_>,
+    cluster: &str,
+    name: &str,
+) -> ApiResult<Value> {
+    let profile = find_profile(find_cluster(state, ctx, cluster)?, name)?;
+    Ok(json!({ "fargateProfile": profile_json(profile, cluster) }))
 }
 
 pub(crate) fn list(
-    state: &mut State,
-    ctx: &Context<'_>,
+    state: &mut EksState,
+    ctx: &RequestContext<'_>,
     cluster: &str,
-    query: Query<'_>,
+    query: QueryString<'_>,
 ) -> ApiResult<Value> {
-    let cluster = get(state, ctx, cluster)?;
-    page("fargateProfileNames", cluster.profiles.keys().map(|name| (name.as_str(), json!(name))), query)
+    let cluster = find_cluster(state, ctx, cluster)?;
+    paginate("fargateProfileNames", cluster.profiles.keys().map(|name| (name.as_str(), json!(name))), query)
 }
 
 pub(crate) fn delete(
-    state: &mut State,
-    ctx: &Context<'_>,
+    state: &mut EksState,
+    ctx: &RequestContext<'_>,
     cluster_name: &str,
     name: &str,
 ) -> ApiResult<Value> {
     let due = ctx.after_ms(ctx.settings.timing.profile_delete_ms);
-    let cluster = get(state, ctx, cluster_name)?;
-    find(cluster, name)?;
-    rules::may_change_profiles(cluster, "Delete", name, ctx.now)?;
-    let profile = find(cluster, name)?;
+    let cluster = find_cluster(state, ctx, cluster_name)?;
+    find_profile(cluster, name)?;
+    validation::ensure_profile_change_allowed(cluster, "Delete", name, ctx.now)?;
+    let profile = find_profile(cluster, name)?;
     profile.status = ProfileStatus::Deleting;
     profile.due = Some(due);
     profile.issues.clear();
-    let shown = view(profile, cluster_name);
-    plan_end(state, ctx, cluster_name, name);
+    let shown = profile_json(profile, cluster_name);
+    attach_planned_outcome(state, ctx, cluster_name, name);
     Ok(json!({ "fargateProfile": shown }))
 }
 
-/// Hands an ordered end to the profile that is now on its way to it.
-fn plan_end(state: &mut State, ctx: &Context<'_>, cluster: &str, name: &str) {
-    let fits = |planned: &Planned, status| {
+/// Attaches a planned outcome to the profile whose create or delete just started.
+fn attach_planned_outcome(state: &mut EksState, ctx: &RequestContext<'_>, cluster: &str, name: &str) {
+    let fits = |planned: &PlannedOutcome, status| {
         planned.cluster == cluster
             && planned.profile == name
             && matches!(
@@ -185,7 +196,7 @@ fn plan_end(state: &mut State, ctx: &Context<'_>, cluster: &str, name: &str) {
     };
     let Some(profile) = state
         .regions
-        .get_mut(&ctx.place.region)
+        .get_mut(&ctx.region.name)
         .and_then(|clusters| clusters.get_mut(cluster))
         .and_then(|cluster| cluster.profiles.get_mut(name))
     else {
@@ -197,7 +208,7 @@ fn plan_end(state: &mut State, ctx: &Context<'_>, cluster: &str, name: &str) {
     }
 }
 
-fn view(profile: &Profile, cluster: &str) -> Value {
+fn profile_json(profile: &FargateProfile, cluster: &str) -> Value {
     let selectors: Vec<_> = profile
         .selectors
         .iter()
@@ -210,7 +221,7 @@ fn view(profile: &Profile, cluster: &str) -> Value {
         "fargateProfileName": profile.name,
         "fargateProfileArn": profile.arn,
         "clusterName": cluster,
-        "createdAt": seconds(profile.created_at),
+        "createdAt": timestamp_json(profile.created_at),
         "podExecutionRoleArn": profile.role_arn,
         "subnets": profile.subnets,
         "selectors": selectors,

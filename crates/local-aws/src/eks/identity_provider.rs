@@ -1,21 +1,20 @@
-//! OIDC identity providers that users of a cluster log in with: one per cluster, associated by an update.
+//! OIDC identity providers for cluster users: one per cluster, associated by an update.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{
-    cluster::get,
-    context::Context,
+    cluster::find_cluster,
+    context::RequestContext,
     error::{ApiError, ApiResult},
-    page::{Query, page},
-    rules,
-    state::{Change, Cluster, IdentityProvider, State, Tags, Update},
-    update,
+    pagination::{QueryString, paginate},
+    state::{Cluster, EksState, IdentityProvider, Tags, Update, UpdateChange},
+    update, validation,
 };
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct Associate {
+pub(crate) struct AssociateIdentityProvider {
     oidc: Value,
     tags: Option<Tags>,
     #[serde(rename = "clientRequestToken")]
@@ -23,44 +22,46 @@ pub(crate) struct Associate {
 }
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct ByName {
+pub(crate) struct IdentityProviderRef {
     #[serde(rename = "identityProviderConfig")]
-    config: NameAndType,
+    config: IdentityProviderName,
     #[serde(rename = "clientRequestToken")]
     token: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-struct NameAndType {
+struct IdentityProviderName {
     name: String,
 }
 
 pub(crate) fn associate(
-    state: &mut State,
-    ctx: &Context<'_>,
+    state: &mut EksState,
+    ctx: &RequestContext<'_>,
     cluster_name: &str,
-    input: Associate,
+    input: AssociateIdentityProvider,
 ) -> ApiResult<Value> {
-    let cluster = get(state, ctx, cluster_name)?;
-    rules::may_update(cluster, "AssociateIdentityProviderConfig")?;
-    rules::tags(input.tags.as_ref())?;
+    let cluster = find_cluster(state, ctx, cluster_name)?;
+    validation::ensure_update_allowed(cluster, "AssociateIdentityProviderConfig")?;
+    validation::validate_tags(input.tags.as_ref())?;
     let member = |key: &str| input.oidc[key].as_str().filter(|text| !text.is_empty());
     let (Some(name), Some(issuer), Some(_)) =
         (member("identityProviderConfigName"), member("issuerUrl"), member("clientId"))
     else {
         let message = "oidc needs identityProviderConfigName, issuerUrl and clientId";
-        return Err(ApiError::invalid_parameter(message).cluster(cluster_name));
+        return Err(ApiError::invalid_parameter(message).with_cluster(cluster_name));
     };
     if !issuer.starts_with("https://") {
-        return Err(ApiError::invalid_parameter("issuerUrl must begin with https://").cluster(cluster_name));
+        return Err(
+            ApiError::invalid_parameter("issuerUrl must begin with https://").with_cluster(cluster_name)
+        );
     }
     if !cluster.identity_providers.is_empty() {
         let message = "A cluster can have only one OIDC identity provider";
-        return Err(ApiError::limit(message).cluster(cluster_name));
+        return Err(ApiError::limit_exceeded(message).with_cluster(cluster_name));
     }
     let name = name.to_owned();
     let arn =
-        ctx.place.eks_arn(&format!("identityproviderconfig/{cluster_name}/oidc/{name}/{}", Uuid::new_v4()));
+        ctx.region.eks_arn(&format!("identityproviderconfig/{cluster_name}/oidc/{name}/{}", Uuid::new_v4()));
     let tags = input.tags.unwrap_or_default();
     let provider = IdentityProvider {
         name: name.clone(),
@@ -70,34 +71,34 @@ pub(crate) fn associate(
         tags: tags.clone(),
     };
     cluster.identity_providers.insert(name.clone(), provider);
-    let change = Change::IdentityProviderActive(name);
-    let update = start(cluster, ctx, "AssociateIdentityProviderConfig", (change, input.token));
+    let change = UpdateChange::IdentityProviderActive(name);
+    let update = start_update(cluster, ctx, "AssociateIdentityProviderConfig", (change, input.token));
     Ok(json!({ "update": update, "tags": tags }))
 }
 
 pub(crate) fn disassociate(
-    state: &mut State,
-    ctx: &Context<'_>,
+    state: &mut EksState,
+    ctx: &RequestContext<'_>,
     cluster_name: &str,
-    input: ByName,
+    input: IdentityProviderRef,
 ) -> ApiResult<Value> {
-    let cluster = get(state, ctx, cluster_name)?;
-    find(cluster, &input.config.name)?;
-    rules::may_update(cluster, "DisassociateIdentityProviderConfig")?;
-    "DELETING".clone_into(&mut find(cluster, &input.config.name)?.status);
-    let change = Change::IdentityProviderGone(input.config.name);
-    let update = start(cluster, ctx, "DisassociateIdentityProviderConfig", (change, input.token));
+    let cluster = find_cluster(state, ctx, cluster_name)?;
+    find_provider(cluster, &input.config.name)?;
+    validation::ensure_update_allowed(cluster, "DisassociateIdentityProviderConfig")?;
+    "DELETING".clone_into(&mut find_provider(cluster, &input.config.name)?.status);
+    let change = UpdateChange::IdentityProviderGone(input.config.name);
+    let update = start_update(cluster, ctx, "DisassociateIdentityProviderConfig", (change, input.token));
     Ok(json!({ "update": update }))
 }
 
-fn start(
+fn start_update(
     cluster: &mut Cluster,
-    ctx: &Context<'_>,
+    ctx: &RequestContext<'_>,
     kind: &str,
-    (change, token): (Change, Option<String>),
+    (change, token): (UpdateChange, Option<String>),
 ) -> Value {
     let update = Update {
-        id: update::new_id(),
+        id: update::new_update_id(),
         token,
         kind: kind.to_owned(),
         params: Vec::new(),
@@ -106,23 +107,23 @@ fn start(
         change,
         errors: Vec::new(),
     };
-    update::record(cluster, update)
+    update::record_update(cluster, update)
 }
 
-fn find<'c>(cluster: &'c mut Cluster, name: &str) -> ApiResult<&'c mut IdentityProvider> {
+fn find_provider<'c>(cluster: &'c mut Cluster, name: &str) -> ApiResult<&'c mut IdentityProvider> {
     let cluster_name = cluster.name.clone();
     cluster.identity_providers.get_mut(name).ok_or_else(|| {
-        ApiError::not_found(format!("Identity provider config not found: {name}")).cluster(cluster_name)
+        ApiError::not_found(format!("Identity provider config not found: {name}")).with_cluster(cluster_name)
     })
 }
 
 pub(crate) fn describe(
-    state: &mut State,
-    ctx: &Context<'_>,
+    state: &mut EksState,
+    ctx: &RequestContext<'_>,
     cluster: &str,
-    input: &ByName,
+    input: &IdentityProviderRef,
 ) -> ApiResult<Value> {
-    let provider = find(get(state, ctx, cluster)?, &input.config.name)?;
+    let provider = find_provider(find_cluster(state, ctx, cluster)?, &input.config.name)?;
     let mut oidc = provider.config.clone();
     oidc["identityProviderConfigArn"] = json!(provider.arn);
     oidc["clusterName"] = json!(cluster);
@@ -132,15 +133,15 @@ pub(crate) fn describe(
 }
 
 pub(crate) fn list(
-    state: &mut State,
-    ctx: &Context<'_>,
+    state: &mut EksState,
+    ctx: &RequestContext<'_>,
     cluster: &str,
-    query: Query<'_>,
+    query: QueryString<'_>,
 ) -> ApiResult<Value> {
-    let cluster = get(state, ctx, cluster)?;
+    let cluster = find_cluster(state, ctx, cluster)?;
     let all = cluster
         .identity_providers
         .keys()
         .map(|name| (name.as_str(), json!({ "type": "oidc", "name": name })));
-    page("identityProviderConfigs", all, query)
+    paginate("identityProviderConfigs", all, query)
 }

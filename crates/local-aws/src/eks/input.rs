@@ -1,12 +1,12 @@
-//! Request bodies: from JSON to types, with the exceptions that EKS answers for what does not fit.
+//! Request bodies: JSON decoding, with the exceptions that EKS returns for invalid input.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::error::{ApiError, ApiResult};
 
-/// The body as JSON. An empty one is an empty object.
-pub(crate) fn json(body: &[u8]) -> ApiResult<Value> {
+/// Parses the body as a JSON object. An empty body is an empty object.
+pub(crate) fn parse_json_body(body: &[u8]) -> ApiResult<Value> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(Value::Object(serde_json::Map::new()));
     }
@@ -17,8 +17,8 @@ pub(crate) fn json(body: &[u8]) -> ApiResult<Value> {
     }
 }
 
-/// The body as an operation's input. Members that the operation does not know are ignored, as AWS does.
-pub(crate) fn parse<T: DeserializeOwned>(body: &Value) -> ApiResult<T> {
+/// Decodes the input of an operation. Unknown members are ignored, as AWS does.
+pub(crate) fn parse_input<T: DeserializeOwned>(body: &Value) -> ApiResult<T> {
     T::deserialize(body).map_err(|error| {
         let text = error.to_string();
         if text.starts_with("missing field") {

@@ -1,30 +1,30 @@
-//! Pagination: `maxResults` and `nextToken`, with tokens that survive changes between two pages.
+//! Pagination by `maxResults` and `nextToken`; tokens stay valid when items change between two pages.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 
 use super::error::{ApiError, ApiResult};
-use crate::text::{pairs, query_value};
+use crate::query_string::{query_pairs, query_value};
 
 /// The query string of a request.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Query<'a>(pub(crate) &'a str);
+pub(crate) struct QueryString<'a>(pub(crate) &'a str);
 
-impl Query<'_> {
+impl QueryString<'_> {
     pub(crate) fn get(self, key: &str) -> Option<String> {
         query_value(self.0, key)
     }
 
-    pub(crate) fn all(self, key: &str) -> Vec<String> {
-        pairs(self.0).filter(|(k, _)| k == key).map(|(_, value)| value).collect()
+    pub(crate) fn get_all(self, key: &str) -> Vec<String> {
+        query_pairs(self.0).filter(|(k, _)| k == key).map(|(_, value)| value).collect()
     }
 }
 
-/// One page of `items`, which are ordered by their key, as `{field: […], "nextToken": …}`.
-pub(crate) fn page<'a>(
+/// One page of `items`, ordered by key, as `{field: […], "nextToken": …}`.
+pub(crate) fn paginate<'a>(
     field: &str,
     items: impl Iterator<Item = (&'a str, Value)>,
-    query: Query<'_>,
+    query: QueryString<'_>,
 ) -> ApiResult<Value> {
     let size = max_results(query)?;
     let after = query
@@ -46,7 +46,7 @@ pub(crate) fn page<'a>(
     Ok(json!({ field: found, "nextToken": next }))
 }
 
-fn max_results(query: Query<'_>) -> ApiResult<usize> {
+fn max_results(query: QueryString<'_>) -> ApiResult<usize> {
     let Some(text) = query.get("maxResults") else { return Ok(100) };
     match text.parse() {
         Ok(size @ 1..=100) => Ok(size),
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     fn names(query: &str) -> ApiResult<Value> {
-        page("names", ["a", "b", "c", "d", "e"].into_iter().map(|n| (n, json!(n))), Query(query))
+        paginate("names", ["a", "b", "c", "d", "e"].into_iter().map(|n| (n, json!(n))), QueryString(query))
     }
 
     #[test]

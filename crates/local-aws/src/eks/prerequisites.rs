@@ -1,16 +1,16 @@
-//! What an operation has to know about other services before it can be decided.
+//! The lookups that an operation needs from other services.
 
 use serde_json::Value;
 
 use super::{
-    context::Needs,
+    context::Prerequisites,
     router::{Op, Route},
-    state::State,
+    state::EksState,
 };
 
-/// Reads it off the request; a body of a wrong shape needs nothing, because it will be refused anyway.
-pub(crate) fn needs(route: &Route, body: &Value, state: &State, region: &str) -> Needs {
-    let mut needs = Needs::default();
+/// Derives the lookups from the request. A malformed body needs none, because it is rejected anyway.
+pub(crate) fn required_by(route: &Route, body: &Value, state: &EksState, region: &str) -> Prerequisites {
+    let mut needs = Prerequisites::default();
     let strings = |value: &Value| -> Vec<String> {
         value.as_array().into_iter().flatten().filter_map(|item| item.as_str().map(str::to_owned)).collect()
     };

@@ -1,10 +1,10 @@
-//! Which operation of EKS a method and path mean.
+//! Maps method and path to the EKS operation.
 
-use crate::text::decode;
+use crate::query_string::percent_decode;
 
 macro_rules! operations {
     ($($name:ident $method:literal $path:literal)*) => {
-        /// The operations of EKS that have a route here.
+        /// The EKS operations that have a route.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Op { $($name),* }
 
@@ -66,7 +66,7 @@ operations! {
     ListTagsForResource "GET" "/tags/{}"
 }
 
-/// A request that has a route: its operation and the decoded `{}` parts of its path.
+/// A routed request: its operation and the decoded `{}` segments of its path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) op: Op,
@@ -74,13 +74,13 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// The n-th path parameter. Routes have as many as their operation asks for.
+    /// The n-th path parameter. A route has as many as its operation requires.
     pub(crate) fn param(&self, n: usize) -> &str {
         self.params.get(n).map_or("", String::as_str)
     }
 }
 
-/// Finds the route of a method and an undecoded path.
+/// Finds the route for a method and an undecoded path.
 pub(crate) fn route(method: &str, path: &str) -> Option<Route> {
     let path = path.trim_end_matches('/');
     ROUTES.iter().filter(|(_, m, _)| *m == method).find_map(|(op, _, template)| {
@@ -90,11 +90,11 @@ pub(crate) fn route(method: &str, path: &str) -> Option<Route> {
 }
 
 fn match_path(template: &str, path: &str) -> Option<Vec<String>> {
-    // Some clients leave the slash of an ARN as it is.
+    // Some clients do not encode the slash of an ARN.
     if let (Some(prefix), Some(rest)) = (template.strip_suffix("{}"), path.strip_prefix("/tags/"))
         && prefix == "/tags/"
     {
-        return (!rest.is_empty()).then(|| vec![decode(rest)]);
+        return (!rest.is_empty()).then(|| vec![percent_decode(rest)]);
     }
     let mut wanted = template.split('/');
     let mut given = path.split('/');
@@ -102,7 +102,7 @@ fn match_path(template: &str, path: &str) -> Option<Vec<String>> {
     loop {
         match (wanted.next(), given.next()) {
             (None, None) => return Some(params),
-            (Some("{}"), Some(value)) if !value.is_empty() => params.push(decode(value)),
+            (Some("{}"), Some(value)) if !value.is_empty() => params.push(percent_decode(value)),
             (Some(want), Some(value)) if want == value => {}
             _ => return None,
         }

@@ -1,13 +1,13 @@
-//! Selectors of Fargate profiles: what is well-formed, and what they match.
+//! Selectors of Fargate profiles: validation and matching.
 
 use super::{
     error::{ApiError, ApiResult},
-    state::Selector,
+    state::FargateSelector,
 };
 use crate::config::Limits;
 
-/// Refuses what EKS refuses in a list of selectors.
-pub(crate) fn check(selectors: &[Selector], limits: &Limits) -> ApiResult<()> {
+/// Rejects selectors that EKS rejects.
+pub(crate) fn validate_selectors(selectors: &[FargateSelector], limits: &Limits) -> ApiResult<()> {
     if selectors.is_empty() {
         return Err(ApiError::invalid_parameter("Fargate Profile requires at least one selector."));
     }
@@ -15,10 +15,10 @@ pub(crate) fn check(selectors: &[Selector], limits: &Limits) -> ApiResult<()> {
         let message = format!("Request contains more than {} Selectors", limits.selectors);
         return Err(ApiError::invalid_parameter(message));
     }
-    selectors.iter().try_for_each(|selector| check_one(selector, limits))
+    selectors.iter().try_for_each(|selector| validate_selector(selector, limits))
 }
 
-fn check_one(selector: &Selector, limits: &Limits) -> ApiResult<()> {
+fn validate_selector(selector: &FargateSelector, limits: &Limits) -> ApiResult<()> {
     let namespace = selector.namespace.as_deref().unwrap_or_default();
     if namespace.is_empty() {
         return Err(ApiError::invalid_parameter(
@@ -33,38 +33,37 @@ fn check_one(selector: &Selector, limits: &Limits) -> ApiResult<()> {
         |text: &str, extra: &[u8]| text.bytes().all(|b| b.is_ascii_alphanumeric() || extra.contains(&b));
     if namespace.len() > 63 || !plain(namespace, b"-*?") || namespace.bytes().any(|b| b.is_ascii_uppercase())
     {
-        return Err(invalid("namespace", namespace));
+        return Err(invalid_selector("namespace", namespace));
     }
     for (key, value) in &selector.labels {
         if key.is_empty() || key.len() > 127 || !plain(key, b"-_./*?") {
-            return Err(invalid("label key", key));
+            return Err(invalid_selector("label key", key));
         }
         if value.is_empty() || value.len() > 255 || !plain(value, b"-_.*?") {
-            return Err(invalid("label value", value));
+            return Err(invalid_selector("label value", value));
         }
     }
     Ok(())
 }
 
-fn invalid(what: &str, value: &str) -> ApiError {
+fn invalid_selector(what: &str, value: &str) -> ApiError {
     ApiError::invalid_parameter(format!("Fargate Profile selector contains invalid {what}: {value}"))
 }
 
-/// Whether a pod of this namespace with these labels lands on the selector's profile.
-pub(crate) fn takes(selector: &Selector, namespace: &str, labels: &[(&str, &str)]) -> bool {
+/// Whether a pod with this namespace and these labels is scheduled by the selector's profile.
+pub(crate) fn matches_pod(selector: &FargateSelector, namespace: &str, labels: &[(&str, &str)]) -> bool {
     let pattern = selector.namespace.as_deref().unwrap_or_default();
-    matches(pattern, namespace)
-        && selector
-            .labels
-            .iter()
-            .all(|(key, value)| labels.iter().any(|(k, v)| matches(key, k) && matches(value, v)))
+    wildcard_matches(pattern, namespace)
+        && selector.labels.iter().all(|(key, value)| {
+            labels.iter().any(|(k, v)| wildcard_matches(key, k) && wildcard_matches(value, v))
+        })
 }
 
-/// `*` stands for any run of characters, `?` for exactly one.
-fn matches(pattern: &str, text: &str) -> bool {
+/// Wildcard match: `*` matches any run of characters, `?` exactly one.
+fn wildcard_matches(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut p, mut t) = (0, 0);
-    // Where to resume when the run of the last star has to grow by one.
+    // Backtracking position: where to resume when the last `*` must consume one more character.
     let mut star: Option<(usize, usize)> = None;
     while t < text.len() {
         match pattern.get(p) {
@@ -105,6 +104,6 @@ mod tests {
     #[case("kube", "kube-system", false)]
     #[case("*a*b", "xaxbx", false)]
     fn wildcards_match_like_eks(#[case] pattern: &str, #[case] text: &str, #[case] expected: bool) {
-        assert_eq!(matches(pattern, text), expected);
+        assert_eq!(wildcard_matches(pattern, text), expected);
     }
 }

@@ -1,5 +1,4 @@
-//! What EKS remembers. Plain data: the rules that change it live beside their operations, time moves it in
-//! [`super::settle`].
+//! State of the EKS model. Plain data: the operations validate and change it, [`super::settle`] advances it in time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,22 +8,22 @@ use serde_json::Value;
 
 pub(crate) type Tags = BTreeMap<String, String>;
 
-/// Everything, by region.
+/// All clusters by region.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct State {
+pub(crate) struct EksState {
     pub(crate) regions: BTreeMap<String, BTreeMap<String, Cluster>>,
-    /// Ends that were ordered for the next create or delete of a profile.
+    /// Planned outcomes of the next create or delete of a profile.
     #[serde(default)]
-    pub(crate) planned: Vec<Planned>,
+    pub(crate) planned: Vec<PlannedOutcome>,
 }
 
 /// 'The next create of profile P of cluster C ends in `CREATE_FAILED` with these issues.'
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Planned {
+pub(crate) struct PlannedOutcome {
     pub(crate) cluster: String,
     pub(crate) profile: String,
     pub(crate) end: ProfileStatus,
-    pub(crate) issues: Vec<Issue>,
+    pub(crate) issues: Vec<HealthIssue>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,14 +32,14 @@ pub(crate) enum ClusterStatus {
     Creating,
     Active,
     Deleting,
-    /// No API could be started for it.
+    /// The host could not start its API.
     Failed,
 }
 
 /// A health issue of a cluster, profile or addon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Issue {
+pub(crate) struct HealthIssue {
     pub(crate) code: String,
     pub(crate) message: String,
     #[serde(default)]
@@ -50,21 +49,21 @@ pub(crate) struct Issue {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Cluster {
     pub(crate) name: String,
-    /// 32 hexadecimal digits: names the endpoint and the OIDC issuer.
+    /// 32 hexadecimal digits, part of the endpoint and of the OIDC issuer.
     pub(crate) id: String,
     pub(crate) arn: String,
     pub(crate) token: Option<String>,
     pub(crate) created_at: Timestamp,
     pub(crate) status: ClusterStatus,
-    /// When the present CREATING or DELETING is over.
+    /// When the current CREATING or DELETING ends.
     pub(crate) due: Option<Timestamp>,
-    /// What answers at its endpoint.
+    /// State of the API behind its endpoint.
     #[serde(default)]
-    pub(crate) api: Api,
-    /// Its administrator, if no access entry says so: a creator in the mode that knows no entries.
+    pub(crate) api: ClusterApi,
+    /// Administrator in `CONFIG_MAP` mode, where no access entry records the creator.
     #[serde(default)]
     pub(crate) creator: Option<String>,
-    /// Until then an ACTIVE cluster still refuses Fargate mutations.
+    /// Until then an ACTIVE cluster still rejects Fargate mutations.
     pub(crate) settled_at: Timestamp,
     pub(crate) version: String,
     pub(crate) role_arn: String,
@@ -80,25 +79,25 @@ pub(crate) struct Cluster {
     pub(crate) compute: Option<Value>,
     pub(crate) storage: Option<Value>,
     pub(crate) tags: Tags,
-    pub(crate) issues: Vec<Issue>,
-    pub(crate) profiles: BTreeMap<String, Profile>,
+    pub(crate) issues: Vec<HealthIssue>,
+    pub(crate) profiles: BTreeMap<String, FargateProfile>,
     pub(crate) addons: BTreeMap<String, Addon>,
     pub(crate) access_entries: BTreeMap<String, AccessEntry>,
-    pub(crate) associations: BTreeMap<String, Association>,
+    pub(crate) associations: BTreeMap<String, PodIdentityAssociation>,
     pub(crate) identity_providers: BTreeMap<String, IdentityProvider>,
     pub(crate) updates: Vec<Update>,
-    /// Ordered: the next update of the cluster ends as Failed with these errors.
+    /// Injected: the next update of the cluster ends as Failed with these errors.
     #[serde(default)]
     pub(crate) fail_next_update: Option<Vec<UpdateError>>,
 }
 
-/// What answers at the endpoint of a cluster.
+/// State of the API behind a cluster's endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Api {
-    /// Nothing: there is no host.
+pub(crate) enum ClusterApi {
+    /// No host is configured.
     #[default]
     Unhosted,
-    /// The host is at it. Until it is done the cluster stays CREATING.
+    /// The host is starting it. Until then the cluster stays CREATING.
     Awaited {
         /// The endpoint before a restart.
         before: Option<String>,
@@ -108,7 +107,7 @@ pub(crate) enum Api {
         /// Base64 of a PEM.
         certificate_authority: String,
     },
-    /// The host could not.
+    /// The host failed to start it.
     Failed,
 }
 
@@ -123,7 +122,7 @@ pub(crate) struct VpcConfig {
     pub(crate) public_cidrs: Vec<String>,
 }
 
-/// Ordered: a cluster only ever moves to a later one.
+/// In upgrade order: a cluster only moves to a later mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub(crate) enum AuthMode {
@@ -155,26 +154,26 @@ impl ProfileStatus {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Selector {
+pub(crate) struct FargateSelector {
     pub(crate) namespace: Option<String>,
     #[serde(default)]
     pub(crate) labels: Tags,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Profile {
+pub(crate) struct FargateProfile {
     pub(crate) name: String,
     pub(crate) arn: String,
     pub(crate) token: Option<String>,
     pub(crate) created_at: Timestamp,
     pub(crate) role_arn: String,
     pub(crate) subnets: Vec<String>,
-    pub(crate) selectors: Vec<Selector>,
+    pub(crate) selectors: Vec<FargateSelector>,
     pub(crate) status: ProfileStatus,
     pub(crate) due: Option<Timestamp>,
-    /// How the present CREATING or DELETING ends if not well.
-    pub(crate) planned: Option<Planned>,
-    pub(crate) issues: Vec<Issue>,
+    /// Outcome that replaces the success of the current CREATING or DELETING.
+    pub(crate) planned: Option<PlannedOutcome>,
+    pub(crate) issues: Vec<HealthIssue>,
     pub(crate) tags: Tags,
 }
 
@@ -213,7 +212,7 @@ pub(crate) struct Addon {
     pub(crate) role_arn: Option<String>,
     pub(crate) configuration: Option<String>,
     pub(crate) associations: Vec<String>,
-    pub(crate) issues: Vec<Issue>,
+    pub(crate) issues: Vec<HealthIssue>,
     pub(crate) tags: Tags,
 }
 
@@ -228,7 +227,7 @@ pub(crate) struct AccessEntry {
     pub(crate) username: String,
     pub(crate) groups: Vec<String>,
     pub(crate) policies: BTreeMap<String, PolicyGrant>,
-    /// EKS made it for a pod execution role, and takes it away with the last profile of that role.
+    /// Created by EKS for a pod execution role; deleted with the last profile of that role.
     pub(crate) managed: bool,
     pub(crate) tags: Tags,
 }
@@ -241,7 +240,7 @@ pub(crate) struct PolicyGrant {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Association {
+pub(crate) struct PodIdentityAssociation {
     pub(crate) id: String,
     pub(crate) arn: String,
     pub(crate) token: Option<String>,
@@ -252,7 +251,7 @@ pub(crate) struct Association {
     pub(crate) role_arn: String,
     pub(crate) target_role_arn: Option<String>,
     pub(crate) disable_session_tags: bool,
-    /// ARN of the addon that owns it.
+    /// ARN of the owning addon.
     pub(crate) owner: Option<String>,
     pub(crate) tags: Tags,
 }
@@ -273,15 +272,15 @@ pub(crate) struct Update {
     pub(crate) kind: String,
     pub(crate) params: Vec<(String, String)>,
     pub(crate) created_at: Timestamp,
-    /// None once it is over.
+    /// None once the update has ended.
     pub(crate) due: Option<Timestamp>,
-    pub(crate) change: Change,
-    /// Why it fails, or has failed; the change is then not made.
+    pub(crate) change: UpdateChange,
+    /// Errors of a failed update; its change is not applied.
     #[serde(default)]
     pub(crate) errors: Vec<UpdateError>,
 }
 
-/// Why an update failed, as `DescribeUpdate` shows it.
+/// Error of a failed update, as `DescribeUpdate` returns it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct UpdateError {
@@ -291,9 +290,9 @@ pub(crate) struct UpdateError {
     pub(crate) resource_ids: Vec<String>,
 }
 
-/// What an update does to its cluster when it is over.
+/// The change that an update applies to its cluster when it ends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) enum Change {
+pub(crate) enum UpdateChange {
     Version(String),
     Endpoint {
         public: bool,
@@ -318,20 +317,21 @@ pub(crate) enum Change {
     Encryption(Vec<Value>),
     IdentityProviderActive(String),
     IdentityProviderGone(String),
-    /// Moves an addon, not the cluster.
+    /// Changes an addon, not the cluster.
     Addon(String),
 }
 
 impl Cluster {
-    /// The update that holds the cluster, if any. Addon updates leave its status ACTIVE, and still exclude
-    /// Fargate mutations.
+    /// Any update in progress. Addon updates leave the cluster ACTIVE and still block Fargate mutations.
     pub(crate) fn update_in_progress(&self) -> Option<&Update> {
         self.updates.iter().find(|update| update.due.is_some())
     }
 
     /// The update that makes the cluster UPDATING, if any.
     pub(crate) fn cluster_update(&self) -> Option<&Update> {
-        self.updates.iter().find(|update| update.due.is_some() && !matches!(update.change, Change::Addon(_)))
+        self.updates
+            .iter()
+            .find(|update| update.due.is_some() && !matches!(update.change, UpdateChange::Addon(_)))
     }
 
     pub(crate) fn status_name(&self) -> &'static str {

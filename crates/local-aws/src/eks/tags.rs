@@ -1,14 +1,14 @@
-//! Tags of everything in EKS that has an ARN.
+//! Tags of all EKS resources with an ARN.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    context::Context,
+    context::RequestContext,
     error::{ApiError, ApiResult},
-    page::Query,
-    rules,
-    state::{Cluster, State, Tags},
+    pagination::QueryString,
+    state::{Cluster, EksState, Tags},
+    validation,
 };
 
 #[derive(Debug, Deserialize)]
@@ -16,40 +16,50 @@ pub(crate) struct TagResource {
     tags: Tags,
 }
 
-pub(crate) fn tag(state: &mut State, ctx: &Context<'_>, arn: &str, input: TagResource) -> ApiResult<Value> {
-    let tags = find(state, ctx, arn)?;
+pub(crate) fn tag(
+    state: &mut EksState,
+    ctx: &RequestContext<'_>,
+    arn: &str,
+    input: TagResource,
+) -> ApiResult<Value> {
+    let tags = find_tags(state, ctx, arn)?;
     let mut all = tags.clone();
     all.extend(input.tags);
-    rules::tags(Some(&all)).map_err(|error| ApiError::bad_request(error.message))?;
+    validation::validate_tags(Some(&all)).map_err(|error| ApiError::bad_request(error.message))?;
     *tags = all;
     Ok(json!({}))
 }
 
-pub(crate) fn untag(state: &mut State, ctx: &Context<'_>, arn: &str, query: Query<'_>) -> ApiResult<Value> {
-    let keys = query.all("tagKeys");
+pub(crate) fn untag(
+    state: &mut EksState,
+    ctx: &RequestContext<'_>,
+    arn: &str,
+    query: QueryString<'_>,
+) -> ApiResult<Value> {
+    let keys = query.get_all("tagKeys");
     if keys.is_empty() {
         return Err(ApiError::bad_request("tagKeys must not be empty"));
     }
-    let tags = find(state, ctx, arn)?;
+    let tags = find_tags(state, ctx, arn)?;
     tags.retain(|key, _| !keys.contains(key));
     Ok(json!({}))
 }
 
-pub(crate) fn list(state: &mut State, ctx: &Context<'_>, arn: &str) -> ApiResult<Value> {
-    Ok(json!({ "tags": find(state, ctx, arn)? }))
+pub(crate) fn list(state: &mut EksState, ctx: &RequestContext<'_>, arn: &str) -> ApiResult<Value> {
+    Ok(json!({ "tags": find_tags(state, ctx, arn)? }))
 }
 
-fn find<'s>(state: &'s mut State, ctx: &Context<'_>, arn: &str) -> ApiResult<&'s mut Tags> {
+fn find_tags<'s>(state: &'s mut EksState, ctx: &RequestContext<'_>, arn: &str) -> ApiResult<&'s mut Tags> {
     if !arn.starts_with("arn:") || !arn.contains(":eks:") {
         return Err(ApiError::bad_request(format!("Invalid arn: {arn}")));
     }
-    let mut clusters = state.regions.get_mut(&ctx.place.region).into_iter().flatten();
+    let mut clusters = state.regions.get_mut(&ctx.region.name).into_iter().flatten();
     clusters
-        .find_map(|(_, cluster)| find_in(cluster, arn))
+        .find_map(|(_, cluster)| find_tags_in_cluster(cluster, arn))
         .ok_or_else(|| ApiError::tag_target_not_found("Resource was not found"))
 }
 
-fn find_in<'c>(cluster: &'c mut Cluster, arn: &str) -> Option<&'c mut Tags> {
+fn find_tags_in_cluster<'c>(cluster: &'c mut Cluster, arn: &str) -> Option<&'c mut Tags> {
     if cluster.arn == arn {
         return Some(&mut cluster.tags);
     }

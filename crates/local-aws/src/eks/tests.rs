@@ -1,4 +1,4 @@
-//! The rules of EKS on a clock that stands still until it is told to move.
+//! Tests of the EKS model with a manually advanced clock.
 
 #![expect(clippy::needless_pass_by_value, reason = "`json!` reads best where it is passed")]
 
@@ -12,17 +12,16 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::{
-    answer,
-    context::{Context, Effect, Facts, Role, Settings, Subnet},
+    context::{Effect, ModelSettings, RequestContext, ResolvedPrerequisites, RoleFacts, SubnetFacts},
     error::ApiResult,
-    input,
-    page::Query,
+    handle_request, input,
+    pagination::QueryString,
     router::route,
-    state::State,
+    state::EksState,
 };
 use crate::{
     config::{Limits, Timing},
-    place::Place,
+    region::Region,
 };
 
 pub(super) const CLUSTER_ROLE: &str = "arn:aws:iam::123456789012:role/control-plane";
@@ -30,25 +29,25 @@ pub(super) const POD_ROLE: &str = "arn:aws:iam::123456789012:role/pods";
 pub(super) const DEV_ROLE: &str = "arn:aws:iam::123456789012:role/developer";
 pub(super) const CREATOR: &str = "arn:aws:iam::123456789012:user/creator";
 
-/// An account with two private subnets, a public one and three roles, whose clock stands still.
-pub(super) struct Account {
-    pub(super) state: State,
+/// An account with two private subnets, a public one and three roles, and a manual clock.
+pub(super) struct TestAccount {
+    pub(super) state: EksState,
     pub(super) now: Timestamp,
-    pub(super) settings: Settings,
-    pub(super) facts: Facts,
+    pub(super) settings: ModelSettings,
+    pub(super) facts: ResolvedPrerequisites,
     pub(super) effects: Vec<Effect>,
 }
 
-impl Account {
+impl TestAccount {
     pub(super) fn new() -> Self {
-        let subnet = |vpc: &str, zone: &str, public| Subnet {
+        let subnet = |vpc: &str, zone: &str, public| SubnetFacts {
             vpc_id: vpc.to_owned(),
             zone: format!("eu-west-1{zone}"),
             zone_id: format!("euw1-az{zone}"),
             public,
         };
-        let role = |service: &str| Role { trusts: [service.to_owned()].into() };
-        let facts = Facts {
+        let role = |service: &str| RoleFacts { trusted_services: [service.to_owned()].into() };
+        let facts = ResolvedPrerequisites {
             subnets: [
                 ("subnet-a", subnet("vpc-1", "a", false)),
                 ("subnet-b", subnet("vpc-1", "b", false)),
@@ -69,13 +68,13 @@ impl Account {
             caller: CREATOR.to_owned(),
         };
         Self {
-            state: State::default(),
+            state: EksState::default(),
             now: "2026-11-16T12:00:00Z".parse().unwrap(),
-            settings: Settings {
+            settings: ModelSettings {
                 timing: Timing::default(),
                 limits: Limits::default(),
                 endpoint_base: None,
-                hosted: false,
+                has_host: false,
                 certificate_authority: "Y2E=".to_owned(),
             },
             facts,
@@ -106,15 +105,15 @@ impl Account {
     pub(super) fn call(&mut self, method: &str, target: &str, body: &Value) -> ApiResult<Value> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let route = route(method, path).unwrap_or_else(|| panic!("no route for {method} {path}"));
-        let mut ctx = Context {
-            place: Place::new("eu-west-1"),
+        let mut ctx = RequestContext {
+            region: Region::new("eu-west-1"),
             now: self.now,
             settings: &self.settings,
-            facts: self.facts.clone(),
+            resolved: self.facts.clone(),
             effects: Vec::new(),
         };
-        let body = input::json(body.to_string().as_bytes())?;
-        let answer = answer(&mut self.state, &mut ctx, &route, Query(query), &body);
+        let body = input::parse_json_body(body.to_string().as_bytes())?;
+        let answer = handle_request(&mut self.state, &mut ctx, &route, QueryString(query), &body);
         self.effects.extend(ctx.effects);
         answer
     }

@@ -1,17 +1,16 @@
-//! The rules of EKS that several operations share. Every function is pure and answers with the exception that EKS
-//! would.
+//! Validation shared by several operations. Every function is pure and returns the exception that EKS would.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use super::{
-    context::Facts,
+    context::ResolvedPrerequisites,
     error::{ApiError, ApiResult},
     state::{Cluster, ClusterStatus, ProfileStatus, Tags},
 };
 
-pub(crate) fn cluster_name(name: &str) -> ApiResult<()> {
+pub(crate) fn validate_cluster_name(name: &str) -> ApiResult<()> {
     let legal = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
     let starts = name.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
     if starts && name.len() <= 100 && name.bytes().all(legal) {
@@ -21,10 +20,10 @@ pub(crate) fn cluster_name(name: &str) -> ApiResult<()> {
         "The cluster name '{name}' must begin with a letter or digit, hold only letters, digits, hyphens and \
          underscores, and have at most 100 characters"
     ))
-    .cluster(name))
+    .with_cluster(name))
 }
 
-pub(crate) fn profile_name(name: &str) -> ApiResult<()> {
+pub(crate) fn validate_profile_name(name: &str) -> ApiResult<()> {
     let legal = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
     let starts = name.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
     if !starts || name.len() > 100 || !name.bytes().all(legal) {
@@ -38,7 +37,7 @@ pub(crate) fn profile_name(name: &str) -> ApiResult<()> {
     Ok(())
 }
 
-pub(crate) fn tags(tags: Option<&Tags>) -> ApiResult<()> {
+pub(crate) fn validate_tags(tags: Option<&Tags>) -> ApiResult<()> {
     let Some(tags) = tags else { return Ok(()) };
     let refuse = |message: String| Err(ApiError::invalid_parameter(message));
     if tags.len() > 50 {
@@ -55,11 +54,11 @@ pub(crate) fn tags(tags: Option<&Tags>) -> ApiResult<()> {
     Ok(())
 }
 
-pub(crate) fn cluster_role(arn: &str, facts: &Facts) -> ApiResult<()> {
+pub(crate) fn validate_cluster_role(arn: &str, facts: &ResolvedPrerequisites) -> ApiResult<()> {
     let trusted = facts
         .roles
         .get(arn)
-        .is_some_and(|role| role.trusts.iter().any(|s| s.starts_with("eks.amazonaws.com")));
+        .is_some_and(|role| role.trusted_services.iter().any(|s| s.starts_with("eks.amazonaws.com")));
     if trusted {
         return Ok(());
     }
@@ -68,8 +67,8 @@ pub(crate) fn cluster_role(arn: &str, facts: &Facts) -> ApiResult<()> {
     )))
 }
 
-/// The VPC of a cluster's subnets.
-pub(crate) fn cluster_subnets(ids: &[String], facts: &Facts) -> ApiResult<String> {
+/// Validates the subnets of a cluster and returns their VPC.
+pub(crate) fn validate_cluster_subnets(ids: &[String], facts: &ResolvedPrerequisites) -> ApiResult<String> {
     if ids.is_empty() {
         return Err(ApiError::invalid_parameter("subnetIds must not be empty"));
     }
@@ -99,8 +98,8 @@ pub(crate) fn cluster_subnets(ids: &[String], facts: &Facts) -> ApiResult<String
     Ok(vpcs.into_iter().next().cloned().unwrap_or_default())
 }
 
-/// The public CIDRs that follow from an endpoint configuration.
-pub(crate) fn endpoint_access(
+/// Validates an endpoint configuration and returns the effective public CIDRs.
+pub(crate) fn validate_endpoint_access(
     public: bool,
     private: bool,
     cidrs: Option<Vec<String>>,
@@ -114,7 +113,7 @@ pub(crate) fn endpoint_access(
             "The following CIDRs are invalid in publicAccessCidrs: [{bad}]"
         )));
     }
-    // EKS keeps them for a cluster without a public endpoint, too.
+    // EKS keeps them for clusters without a public endpoint, too.
     Ok(cidrs.unwrap_or_else(|| vec!["0.0.0.0/0".to_owned()]))
 }
 
@@ -125,7 +124,7 @@ fn parse_cidr(cidr: &str) -> Option<(std::net::IpAddr, u8)> {
     (length <= if address.is_ipv4() { 32 } else { 128 }).then_some((address, length))
 }
 
-pub(crate) fn service_cidr(cidr: &str) -> ApiResult<()> {
+pub(crate) fn validate_service_cidr(cidr: &str) -> ApiResult<()> {
     let private = |address: std::net::IpAddr| matches!(address, std::net::IpAddr::V4(v4) if v4.is_private());
     match parse_cidr(cidr) {
         Some((address, 12..=24)) if private(address) => Ok(()),
@@ -135,7 +134,7 @@ pub(crate) fn service_cidr(cidr: &str) -> ApiResult<()> {
     }
 }
 
-pub(crate) fn encryption(config: &[Value]) -> ApiResult<()> {
+pub(crate) fn validate_encryption(config: &[Value]) -> ApiResult<()> {
     for entry in config {
         let arn = entry["provider"]["keyArn"].as_str().unwrap_or_default();
         if !arn.starts_with("arn:") || !arn.contains(":kms:") {
@@ -153,7 +152,7 @@ pub(crate) fn encryption(config: &[Value]) -> ApiResult<()> {
     Ok(())
 }
 
-pub(crate) fn support_type(asked: Option<&str>) -> ApiResult<String> {
+pub(crate) fn parse_support_type(asked: Option<&str>) -> ApiResult<String> {
     match asked {
         None | Some("EXTENDED") => Ok("EXTENDED".to_owned()),
         Some("STANDARD") => Ok("STANDARD".to_owned()),
@@ -161,39 +160,39 @@ pub(crate) fn support_type(asked: Option<&str>) -> ApiResult<String> {
     }
 }
 
-/// Operations other than Fargate's ask only that the cluster is there to stay.
-pub(crate) fn is_active(cluster: &Cluster) -> ApiResult<()> {
+/// Requires an ACTIVE cluster. Fargate operations have stricter rules.
+pub(crate) fn ensure_active(cluster: &Cluster) -> ApiResult<()> {
     match cluster.status {
         ClusterStatus::Active => Ok(()),
         ClusterStatus::Creating | ClusterStatus::Deleting | ClusterStatus::Failed => {
             let message = format!("Cluster '{}' is not in ACTIVE status", cluster.name);
-            Err(ApiError::invalid_request(message).cluster(&*cluster.name))
+            Err(ApiError::invalid_request(message).with_cluster(&*cluster.name))
         }
     }
 }
 
-/// Addons change while the cluster stands still.
-pub(crate) fn may_change_addon(cluster: &Cluster, verb: &str, addon: &str) -> ApiResult<()> {
-    is_active(cluster)?;
+/// Addons cannot change while the cluster is being updated.
+pub(crate) fn ensure_addon_change_allowed(cluster: &Cluster, verb: &str, addon: &str) -> ApiResult<()> {
+    ensure_active(cluster)?;
     let Some(update) = cluster.cluster_update() else { return Ok(()) };
     let (name, id) = (&cluster.name, &update.id);
     let message =
         format!("Cannot {verb} Addon {addon} because cluster {name} currently has update {id} in progress");
-    Err(ApiError::in_use(message).cluster(name.as_str()).with("addonName", addon))
+    Err(ApiError::in_use(message).with_cluster(name.as_str()).with_field("addonName", addon))
 }
 
-/// One Fargate mutation at a time, and none while the cluster is being updated. `verb` is spelled as AWS does:
-/// 'create' but 'Delete'.
-pub(crate) fn may_change_profiles(
+/// Allows one Fargate mutation at a time, and none during a cluster update. `verb` is spelled as AWS does: 'create' but
+/// 'Delete'.
+pub(crate) fn ensure_profile_change_allowed(
     cluster: &Cluster,
     verb: &str,
     profile: &str,
     now: jiff::Timestamp,
 ) -> ApiResult<()> {
-    is_active(cluster)?;
+    ensure_active(cluster)?;
     let name = &cluster.name;
     let prefix = format!("Cannot {verb} Fargate Profile {profile} because cluster {name} currently has");
-    let refuse = |why: &str| Err(ApiError::in_use(format!("{prefix} {why}")).cluster(name.as_str()));
+    let refuse = |why: &str| Err(ApiError::in_use(format!("{prefix} {why}")).with_cluster(name.as_str()));
     if cluster.update_in_progress().is_some() || cluster.settled_at > now {
         return refuse("an update in progress");
     }
@@ -204,9 +203,9 @@ pub(crate) fn may_change_profiles(
     }
 }
 
-/// Whether an update of the named type may start.
-pub(crate) fn may_update(cluster: &Cluster, kind: &str) -> ApiResult<()> {
-    let refuse = |message: String| Err(ApiError::in_use(message).cluster(&*cluster.name));
+/// Whether an update of the given type may start.
+pub(crate) fn ensure_update_allowed(cluster: &Cluster, kind: &str) -> ApiResult<()> {
+    let refuse = |message: String| Err(ApiError::in_use(message).with_cluster(&*cluster.name));
     match cluster.status {
         ClusterStatus::Creating => {
             refuse(format!("Cannot {kind} because cluster {} is currently CREATING", cluster.name))
@@ -227,14 +226,14 @@ pub(crate) fn may_update(cluster: &Cluster, kind: &str) -> ApiResult<()> {
     }
 }
 
-pub(crate) fn may_delete(cluster: &Cluster) -> ApiResult<()> {
+pub(crate) fn ensure_delete_allowed(cluster: &Cluster) -> ApiResult<()> {
     let name = &*cluster.name;
-    let refuse = |message: String| Err(ApiError::in_use(message).cluster(name));
+    let refuse = |message: String| Err(ApiError::in_use(message).with_cluster(name));
     if cluster.deletion_protection {
         let message = format!(
             "Cluster {name} has deletion protection enabled. Disable it before you delete the cluster"
         );
-        return Err(ApiError::invalid_request(message).cluster(name));
+        return Err(ApiError::invalid_request(message).with_cluster(name));
     }
     if cluster.status == ClusterStatus::Creating {
         return refuse(format!("Cannot delete because cluster {name} currently has a creation in progress"));

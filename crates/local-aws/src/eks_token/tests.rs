@@ -4,7 +4,7 @@ use rstest::rstest;
 use super::*;
 
 // A token made by botocore's `RequestSigner` for key `test`, secret `test`, cluster `demo`:
-// another signer than ours says what is right.
+// an independent reference implementation.
 const HOST: &str = "sts.eu-west-1.amazonaws.com";
 const QUERY: &str = "Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=test%2F20261116%2Feu-west-1%2Fsts%2Faws4_request&X-Amz-Date=20261116T120000Z&X-Amz-Expires=60&X-Amz-SignedHeaders=host%3Bx-k8s-aws-id&X-Amz-Signature=bb6c1365f10339d97decdc08231d54962a5b5137897dae43f0cb3e7d28c078f0";
 
@@ -20,16 +20,18 @@ fn headers(cluster: &str) -> HeaderMap {
 }
 
 fn code(query: &str, cluster: &str, now: Timestamp) -> Option<String> {
-    check(("GET", "/", query), &headers(cluster), &Keys::default(), now).err().map(|failure| failure.code)
+    verify(("GET", "/", query), &headers(cluster), &AccessKeys::default(), now)
+        .err()
+        .map(|failure| failure.code)
 }
 
 #[test]
 fn a_token_for_the_cluster_is_good_for_a_quarter_of_an_hour() {
     assert_eq!(code(QUERY, "demo", now()), None);
-    assert_eq!(code(QUERY, "demo", now() + LIFE), None);
-    let late = now() + LIFE + SignedDuration::from_secs(1);
+    assert_eq!(code(QUERY, "demo", now() + MAX_AGE), None);
+    let late = now() + MAX_AGE + SignedDuration::from_secs(1);
     assert_eq!(code(QUERY, "demo", late).as_deref(), Some("SignatureDoesNotMatch"));
-    let early = now() - SKEW - SignedDuration::from_secs(1);
+    let early = now() - MAX_CLOCK_SKEW - SignedDuration::from_secs(1);
     assert_eq!(code(QUERY, "demo", early).as_deref(), Some("SignatureDoesNotMatch"));
 }
 
@@ -38,7 +40,7 @@ fn a_token_for_another_cluster_is_refused() {
     assert_eq!(code(QUERY, "other", now()).as_deref(), Some("SignatureDoesNotMatch"));
     let mut nameless = headers("demo");
     nameless.remove(CLUSTER_HEADER);
-    assert!(check(("GET", "/", QUERY), &nameless, &Keys::default(), now()).is_err());
+    assert!(verify(("GET", "/", QUERY), &nameless, &AccessKeys::default(), now()).is_err());
 }
 
 #[rstest]
@@ -59,13 +61,13 @@ fn a_token_that_was_changed_is_refused(#[case] part: &str, #[case] by: &str, #[c
 
 #[test]
 fn only_a_presigned_request_that_signs_a_cluster_is_a_token() {
-    let of = |service: &str| Scope {
+    let of = |service: &str| CredentialScope {
         access_key: "test".to_owned(),
         region: "eu-west-1".to_owned(),
         service: service.to_owned(),
     };
-    assert!(is_one(&of("sts"), QUERY));
-    assert!(!is_one(&of("s3"), QUERY));
-    assert!(!is_one(&of("sts"), &QUERY.replace("%3Bx-k8s-aws-id", "")));
-    assert!(!is_one(&of("sts"), "Action=GetCallerIdentity"));
+    assert!(is_eks_token(&of("sts"), QUERY));
+    assert!(!is_eks_token(&of("s3"), QUERY));
+    assert!(!is_eks_token(&of("sts"), &QUERY.replace("%3Bx-k8s-aws-id", "")));
+    assert!(!is_eks_token(&of("sts"), "Action=GetCallerIdentity"));
 }

@@ -28,7 +28,7 @@ use local_aws::{Config, LocalAws, Timing};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-/// Bounds a hang, and nothing else: no test is about how long something takes.
+/// Bounds a hang; no test measures time.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
 /// The python of the virtual environment that `make deps` makes.
@@ -48,7 +48,7 @@ pub(crate) fn python() -> PathBuf {
     python
 }
 
-/// A configuration whose states are over at once.
+/// A configuration with instant transitions.
 pub(crate) fn config() -> Config {
     Config { timing: Timing::instant(), ..Config::new(python()) }
 }
@@ -92,13 +92,13 @@ pub(crate) struct Client {
 }
 
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ApiResponse {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) text: String,
 }
 
-impl Answer {
+impl ApiResponse {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("not JSON: {}", self.text))
     }
@@ -129,13 +129,13 @@ impl Client {
         Self { endpoint, http }
     }
 
-    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Answer, String> {
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<ApiResponse, String> {
         let work = async {
             let response = self.http.request(request).await.map_err(|error| format!("{error:?}"))?;
             let (parts, body) = response.into_parts();
             let bytes = body.collect().await.map_err(|error| format!("{error:?}"))?.to_bytes();
             let text = String::from_utf8_lossy(&bytes).into_owned();
-            Ok(Answer { status: parts.status.as_u16(), headers: parts.headers, text })
+            Ok(ApiResponse { status: parts.status.as_u16(), headers: parts.headers, text })
         };
         tokio::time::timeout(PATIENCE, work).await.map_err(|_| format!("no answer in {PATIENCE:?}"))?
     }
@@ -145,7 +145,7 @@ impl Client {
         Request::builder().method(method).uri(uri).body(Full::new(body.into())).unwrap()
     }
 
-    pub(crate) async fn try_eks(&self, method: &str, path: &str, body: Value) -> Result<Answer, String> {
+    pub(crate) async fn try_eks(&self, method: &str, path: &str, body: Value) -> Result<ApiResponse, String> {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let mut request = self.request(method, path, body);
         request.headers_mut().insert("authorization", scope("eks").parse().unwrap());
@@ -153,7 +153,7 @@ impl Client {
     }
 
     /// A call of EKS that must be answered, well or not.
-    pub(crate) async fn eks(&self, method: &str, path: &str, body: Value) -> Answer {
+    pub(crate) async fn eks(&self, method: &str, path: &str, body: Value) -> ApiResponse {
         self.try_eks(method, path, body).await.unwrap()
     }
 
@@ -164,7 +164,7 @@ impl Client {
         answer.json()
     }
 
-    pub(crate) async fn try_query(&self, service: &str, form: &str) -> Result<Answer, String> {
+    pub(crate) async fn try_query(&self, service: &str, form: &str) -> Result<ApiResponse, String> {
         let mut request = self.request("POST", "/", form.to_owned());
         let headers = request.headers_mut();
         headers.insert("authorization", scope(service).parse().unwrap());
@@ -172,12 +172,12 @@ impl Client {
         self.send(request).await
     }
 
-    pub(crate) async fn query(&self, service: &str, form: &str) -> Answer {
+    pub(crate) async fn query(&self, service: &str, form: &str) -> ApiResponse {
         self.try_query(service, form).await.unwrap()
     }
 
     /// A call of a JSON service.
-    pub(crate) async fn target(&self, service: &str, target: &str, body: Value) -> Answer {
+    pub(crate) async fn target(&self, service: &str, target: &str, body: Value) -> ApiResponse {
         let mut request = self.request("POST", "/", body.to_string());
         let headers = request.headers_mut();
         headers.insert("authorization", scope(service).parse().unwrap());
@@ -186,19 +186,19 @@ impl Client {
         self.send(request).await.unwrap()
     }
 
-    pub(crate) async fn ec2(&self, form: &str) -> Answer {
+    pub(crate) async fn ec2(&self, form: &str) -> ApiResponse {
         let answer = self.query("ec2", &format!("Version=2016-11-15&{form}")).await;
         assert_eq!(answer.status, 200, "{form}: {}", answer.text);
         answer
     }
 
-    pub(crate) async fn iam(&self, form: &str) -> Answer {
+    pub(crate) async fn iam(&self, form: &str) -> ApiResponse {
         let answer = self.query("iam", &format!("Version=2010-05-08&{form}")).await;
         assert_eq!(answer.status, 200, "{form}: {}", answer.text);
         answer
     }
 
-    pub(crate) async fn admin(&self, method: &str, path: &str, body: Value) -> Answer {
+    pub(crate) async fn admin(&self, method: &str, path: &str, body: Value) -> ApiResponse {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         self.send(self.request(method, &format!("/_capt/{path}"), body)).await.unwrap()
     }
@@ -232,7 +232,7 @@ impl Client {
     }
 
     /// A VPC with two private subnets, the role of a control plane and one for pods: what a cluster needs.
-    pub(crate) async fn ground(&self) -> Ground {
+    pub(crate) async fn ground(&self) -> Network {
         let vpc = self.ec2("Action=CreateVpc&CidrBlock=10.0.0.0/16").await.xml("vpcId");
         let mut subnets = Vec::new();
         for (n, zone) in ["eu-west-1a", "eu-west-1b"].iter().enumerate() {
@@ -246,11 +246,11 @@ impl Client {
         let pods_name = format!("pods-{n}");
         let role = self.role(&role_name, "/", "eks.amazonaws.com").await;
         let pods = self.role(&pods_name, "/", "eks-fargate-pods.amazonaws.com").await;
-        Ground { vpc, subnets, role, role_name, pods, pods_name }
+        Network { vpc, subnets, role, role_name, pods, pods_name }
     }
 }
 
-pub(crate) struct Ground {
+pub(crate) struct Network {
     pub(crate) vpc: String,
     pub(crate) subnets: Vec<String>,
     pub(crate) role: String,
@@ -259,7 +259,7 @@ pub(crate) struct Ground {
     pub(crate) pods_name: String,
 }
 
-impl Ground {
+impl Network {
     pub(crate) fn cluster(&self, name: &str) -> Value {
         json!({
             "name": name,
@@ -280,13 +280,13 @@ impl Ground {
 }
 
 /// Whether a process still runs. One that only waits to be reaped does not.
-pub(crate) fn runs(pid: u64) -> bool {
+pub(crate) fn is_running(pid: u64) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     let state = stat.rsplit(')').next().and_then(|rest| rest.trim().chars().next());
     !matches!(state, Some('Z' | 'X'))
 }
 
-/// Waits until something is so. `look` returns what is awaited, or what is there instead.
+/// Waits for a condition. `look` returns the awaited value, or the current one as error.
 pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
     let begun = std::time::Instant::now();
     loop {
@@ -301,8 +301,11 @@ pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Result<T
 /// Waits for the end of a process.
 pub(crate) async fn gone(pid: u64) {
     let status = || std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    until(&format!("the end of process {pid}"), async || if runs(pid) { Err(status()) } else { Ok(()) })
-        .await;
+    until(
+        &format!("the end of process {pid}"),
+        async || if is_running(pid) { Err(status()) } else { Ok(()) },
+    )
+    .await;
 }
 
 /// As `kill -9` does.

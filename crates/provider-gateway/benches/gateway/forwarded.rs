@@ -1,4 +1,4 @@
-//! What a call costs more because it goes through the gateway: the same call, to the same kind of process, both ways.
+//! Overhead of a forwarded call: the same call to the same kind of process, directly and through the gateway.
 
 use std::time::{Duration, Instant};
 
@@ -8,8 +8,8 @@ use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use provider_gateway::{
-    plugin::{Launch, Process},
-    wire::{grpc::frame, proto::put_bytes},
+    plugin::{LaunchSpec, ProviderProcess},
+    wire::{grpc::frame, protobuf::put_bytes},
 };
 use tokio::net::UnixStream;
 
@@ -65,9 +65,9 @@ pub(crate) async fn measure(bench: &Bench, gateway: &Gateway) {
     let mut through = Client::to(registered.reattach[AWS]["Addr"]["String"].as_str().unwrap()).await;
     let sockets = bench.dir.path().join("direct");
     std::fs::create_dir(&sockets).unwrap();
-    let program = bench.gateway.package(&package()).await.unwrap().program;
-    let launch = Launch { program, env: provider_env(), sockets, through: Vec::new() };
-    let direct = Process::start(&launch).await.unwrap();
+    let program = bench.gateway.read_package(&package()).await.unwrap().program;
+    let launch = LaunchSpec { program, env: provider_env(), socket_dir: sockets, exec_wrapper: Vec::new() };
+    let direct = ProviderProcess::start(&launch).await.unwrap();
     let mut times = (Vec::new(), Vec::new());
     // In turns, so that whatever else the machine does happens to both.
     for round in 0..TIMES + 100 {

@@ -26,10 +26,10 @@ use std::{
 
 use futures::{StreamExt as _, future::join_all};
 use provider_gateway::{
-    admin::Client,
-    gateway::Registration,
-    probe::{Ask, Fingerprint, Inputs, objects},
-    serve::Seen,
+    admin::GatewayClient,
+    gateway::RunRegistration,
+    probe::{Fingerprint, FingerprintInputs, ProbeRequest, parse_objects},
+    serve::RunActivity,
 };
 use support::{Bench, Workspace, outer, package, provider_env};
 use tokio::process::{Child, Command};
@@ -43,7 +43,7 @@ const DESTROY: &[&str] = &["destroy", "-auto-approve", "-no-color"];
 /// A gateway in a process of its own, as it is in life.
 struct Gateway {
     process: Child,
-    client: Client,
+    client: GatewayClient,
 }
 
 impl Gateway {
@@ -56,15 +56,15 @@ impl Gateway {
             .kill_on_drop(true)
             .spawn()
             .unwrap();
-        let client = Client::at(dir.join("admin.sock"));
+        let client = GatewayClient::new(dir.join("admin.sock"));
         while client.report().await.is_err() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         Self { process, client }
     }
 
-    fn register(workspace: &Workspace) -> Registration {
-        Registration {
+    fn register(workspace: &Workspace) -> RunRegistration {
+        RunRegistration {
             workspace: "bench".to_owned(),
             tenant: "bench".to_owned(),
             address: AWS.to_owned(),
@@ -75,7 +75,7 @@ impl Gateway {
         }
     }
 
-    async fn run(&self, workspace: &Workspace, args: &[&str]) -> Seen {
+    async fn run(&self, workspace: &Workspace, args: &[&str]) -> RunActivity {
         let registered = self.client.register(Self::register(workspace)).await.unwrap();
         workspace.run(args, Some(&registered.reattach)).await.ok();
         self.client.release(&registered.run).await.unwrap()
@@ -159,10 +159,15 @@ async fn main() {
     println!("\n{:?}", gateway.client.report().await.unwrap().counts);
 }
 
-fn question(workspace: &Workspace, seen: &Seen) -> Ask {
+fn question(workspace: &Workspace, seen: &RunActivity) -> ProbeRequest {
     let state = fs::read(workspace.root.join("terraform.tfstate")).unwrap();
     let seat = seen.seats.first().unwrap().clone();
-    Ask { seat, objects: objects(&state, AWS).unwrap().objects, data: seen.data.clone(), fresh: true }
+    ProbeRequest {
+        seat,
+        objects: parse_objects(&state, AWS).unwrap().objects,
+        data: seen.data.clone(),
+        fresh: true,
+    }
 }
 
 async fn probes(gateway: &Gateway, workspace: &Workspace) -> Cost {
@@ -170,9 +175,13 @@ async fn probes(gateway: &Gateway, workspace: &Workspace) -> Cost {
     let ask = question(workspace, &seen);
     let first = gateway.client.probe(Gateway::register(workspace), ask.clone()).await.unwrap().unwrap();
     let text = str::to_owned;
-    let inputs =
-        Inputs { configuration: text("c"), state: text("s"), provider: text("p"), surroundings: text("e") };
-    let fingerprint = Fingerprint::of(inputs, seen, &first).unwrap();
+    let inputs = FingerprintInputs {
+        configuration: text("c"),
+        state: text("s"),
+        provider: text("p"),
+        surroundings: text("e"),
+    };
+    let fingerprint = Fingerprint::from_probe(inputs, seen, &first).unwrap();
     let mut all = Vec::new();
     for _ in 0..5 * rounds() {
         let cost = gateway.measure(|| async {

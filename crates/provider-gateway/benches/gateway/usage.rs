@@ -1,4 +1,4 @@
-//! What processes cost.
+//! CPU time and memory of processes.
 
 use std::{fs, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Asks questions.
+//! Client of the admin socket.
 
 use std::{
     io,
@@ -13,135 +13,139 @@ use tokio::{
     time::timeout,
 };
 
-use super::protocol::{Answer, Question, Report, line};
-use crate::gateway::Registration;
+use super::protocol::{AdminRequest, AdminResponse, GatewayReport, to_line};
+use crate::gateway::RunRegistration;
 use crate::{
-    gateway::Registered,
+    gateway::RegisteredRun,
     package::Package,
-    probe::{Ask, Probed},
-    serve::Seen,
+    probe::{ProbeRequest, ProbeResult},
+    serve::RunActivity,
 };
 
-/// Longer than the longest start of a provider on a machine that is very busy.
-const PATIENCE: Duration = Duration::from_mins(3);
+/// Longer than the slowest provider start on a busy machine.
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(3);
 
-/// Why there is no answer.
+/// A request to the gateway failed.
 #[derive(Debug, Error)]
-pub enum AskError {
-    /// There is no gateway.
-    #[error("the gateway does not answer at {}", socket.display())]
-    Gone {
+pub enum GatewayClientError {
+    /// No gateway is listening.
+    #[error("the gateway does not respond at {}", socket.display())]
+    Unavailable {
         /// Its socket.
         socket: PathBuf,
-        /// The system's answer.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// It cannot do what was asked.
+    /// The gateway could not fulfil the request.
     #[error("{0}")]
-    No(String),
-    /// The provider is not what was locked: nobody may go on with it.
+    Failed(String),
+    /// The provider package does not match the lock file: the run must not continue.
     #[error("{0}")]
-    Refused(String),
-    /// It answers something else.
-    #[error("the gateway answered something that was not asked; it is of another version of capt")]
-    Nonsense,
+    Rejected(String),
+    /// The response does not match the request.
+    #[error("unexpected response from the gateway; it runs another version of capt")]
+    UnexpectedResponse,
 }
 
-/// Talks to a gateway.
+/// Client of a gateway in another process.
 #[derive(Debug, Clone)]
-pub struct Client {
+pub struct GatewayClient {
     socket: PathBuf,
 }
 
-impl Client {
-    /// At this socket.
-    pub fn at(socket: impl Into<PathBuf>) -> Self {
+impl GatewayClient {
+    /// A client for the gateway at this socket.
+    pub fn new(socket: impl Into<PathBuf>) -> Self {
         Self { socket: socket.into() }
     }
 
-    /// Where.
+    /// Path of the gateway's socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
     /// Registers a run.
-    pub async fn register(&self, wanted: Registration) -> Result<Registered, AskError> {
-        match self.ask(&Question::Register(Box::new(wanted))).await? {
-            Answer::Registered { run, reattach } => Ok(Registered { run, reattach }),
-            Answer::Ending => {
-                let source = io::Error::new(io::ErrorKind::NotConnected, "it is about to end");
-                Err(AskError::Gone { socket: self.socket.clone(), source })
+    pub async fn register(&self, wanted: RunRegistration) -> Result<RegisteredRun, GatewayClientError> {
+        match self.request(&AdminRequest::Register(Box::new(wanted))).await? {
+            AdminResponse::Registered { run, reattach } => Ok(RegisteredRun { run, reattach }),
+            AdminResponse::Ending => {
+                let source = io::Error::new(io::ErrorKind::NotConnected, "it is shutting down");
+                Err(GatewayClientError::Unavailable { socket: self.socket.clone(), source })
             }
-            _ => Err(AskError::Nonsense),
+            _ => Err(GatewayClientError::UnexpectedResponse),
         }
     }
 
-    /// What a run has done so far.
-    pub async fn seen(&self, run: &str) -> Result<Seen, AskError> {
-        self.about(&Question::Seen { run: run.to_owned() }).await
+    /// Activity of a run so far.
+    pub async fn run_activity(&self, run: &str) -> Result<RunActivity, GatewayClientError> {
+        self.query_activity(&AdminRequest::Seen { run: run.to_owned() }).await
     }
 
-    /// Ends a run; what it has done.
-    pub async fn release(&self, run: &str) -> Result<Seen, AskError> {
-        self.about(&Question::Release { run: run.to_owned() }).await
+    /// Ends a run; returns its activity.
+    pub async fn release(&self, run: &str) -> Result<RunActivity, GatewayClientError> {
+        self.query_activity(&AdminRequest::Release { run: run.to_owned() }).await
     }
 
-    async fn about(&self, question: &Question) -> Result<Seen, AskError> {
-        match self.ask(question).await? {
-            Answer::Seen(seen) => Ok(seen),
-            _ => Err(AskError::Nonsense),
+    async fn query_activity(&self, question: &AdminRequest) -> Result<RunActivity, GatewayClientError> {
+        match self.request(question).await? {
+            AdminResponse::Seen(seen) => Ok(seen),
+            _ => Err(GatewayClientError::UnexpectedResponse),
         }
     }
 
-    /// Asks about objects; `None` if the gateway does not know their configuration.
-    pub async fn probe(&self, of: Registration, ask: Ask) -> Result<Option<Probed>, AskError> {
-        match self.ask(&Question::Probe { of: Box::new(of), ask }).await? {
-            Answer::Probed { probed } => Ok(probed),
-            _ => Err(AskError::Nonsense),
+    /// Reads objects through the provider; `None` if the gateway does not know the provider's configuration.
+    pub async fn probe(
+        &self,
+        of: RunRegistration,
+        ask: ProbeRequest,
+    ) -> Result<Option<ProbeResult>, GatewayClientError> {
+        match self.request(&AdminRequest::Probe { of: Box::new(of), ask }).await? {
+            AdminResponse::Probed { probed } => Ok(probed),
+            _ => Err(GatewayClientError::UnexpectedResponse),
         }
     }
 
-    /// What a package is.
-    pub async fn package(&self, dir: &Path) -> Result<Package, AskError> {
-        match self.ask(&Question::Package { dir: dir.to_owned() }).await? {
-            Answer::Package(package) => Ok(package),
-            _ => Err(AskError::Nonsense),
+    /// Program and hashes of a package.
+    pub async fn package(&self, dir: &Path) -> Result<Package, GatewayClientError> {
+        match self.request(&AdminRequest::Package { dir: dir.to_owned() }).await? {
+            AdminResponse::Package(package) => Ok(package),
+            _ => Err(GatewayClientError::UnexpectedResponse),
         }
     }
 
-    /// How the gateway is.
-    pub async fn report(&self) -> Result<Report, AskError> {
-        match self.ask(&Question::Report).await? {
-            Answer::Report(report) => Ok(report),
-            _ => Err(AskError::Nonsense),
+    /// Processes, runs and counters of the gateway.
+    pub async fn report(&self) -> Result<GatewayReport, GatewayClientError> {
+        match self.request(&AdminRequest::Report).await? {
+            AdminResponse::Report(report) => Ok(report),
+            _ => Err(GatewayClientError::UnexpectedResponse),
         }
     }
 
-    /// Lets it end as soon as nobody uses it.
-    pub async fn end(&self) -> Result<(), AskError> {
-        self.ask(&Question::End).await.map(drop)
+    /// Asks the gateway to shut down once it is idle.
+    pub async fn shutdown(&self) -> Result<(), GatewayClientError> {
+        self.request(&AdminRequest::End).await.map(drop)
     }
 
-    /// One question, one answer.
-    pub async fn ask(&self, question: &Question) -> Result<Answer, AskError> {
-        let gone = |source| AskError::Gone { socket: self.socket.clone(), source };
-        let late = |_| gone(io::Error::new(io::ErrorKind::TimedOut, "no answer in time"));
-        match timeout(PATIENCE, self.exchange(question)).await.map_err(late)?.map_err(gone)? {
-            Some(Answer::No { words, refused: true }) => Err(AskError::Refused(words)),
-            Some(Answer::No { words, refused: false }) => Err(AskError::No(words)),
+    /// Sends one request and waits for its response.
+    pub async fn request(&self, question: &AdminRequest) -> Result<AdminResponse, GatewayClientError> {
+        let gone = |source| GatewayClientError::Unavailable { socket: self.socket.clone(), source };
+        let late = |_| gone(io::Error::new(io::ErrorKind::TimedOut, "no response in time"));
+        match timeout(REQUEST_TIMEOUT, self.exchange(question)).await.map_err(late)?.map_err(gone)? {
+            Some(AdminResponse::No { words, refused: true }) => Err(GatewayClientError::Rejected(words)),
+            Some(AdminResponse::No { words, refused: false }) => Err(GatewayClientError::Failed(words)),
             Some(answer) => Ok(answer),
-            None => Err(AskError::Nonsense),
+            None => Err(GatewayClientError::UnexpectedResponse),
         }
     }
 
-    async fn exchange(&self, question: &Question) -> io::Result<Option<Answer>> {
+    async fn exchange(&self, question: &AdminRequest) -> io::Result<Option<AdminResponse>> {
         let stream = UnixStream::connect(&self.socket).await?;
         let (read, mut write) = stream.into_split();
-        write.write_all(&line(question)?).await?;
+        write.write_all(&to_line(question)?).await?;
         match BufReader::new(read).lines().next_line().await? {
             Some(line) => Ok(serde_json::from_str(&line).ok()),
-            None => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it hung up")),
+            None => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the gateway closed the connection")),
         }
     }
 }

@@ -1,9 +1,9 @@
-//! The way into a gateway in another process: JSON over a unix socket, a line for each question and each answer.
+//! The admin interface of a gateway in another process: JSON lines over a unix socket, one per request and response.
 
 mod client;
 mod protocol;
 mod server;
 
-pub use client::{AskError, Client};
-pub use protocol::{Answer, Live, Question, Report};
-pub use server::Listening;
+pub use client::{GatewayClient, GatewayClientError};
+pub use protocol::{AdminRequest, AdminResponse, GatewayReport, ProcessReport};
+pub use server::AdminServer;

@@ -1,4 +1,4 @@
-//! Questions and answers.
+//! Admin requests and responses.
 
 use std::path::PathBuf;
 
@@ -6,87 +6,87 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     counters::Counts,
-    gateway::{GatewayError, Registration},
+    gateway::{GatewayError, RunRegistration},
     package::Package,
-    probe::{Ask, Probed},
-    serve::Seen,
+    probe::{ProbeRequest, ProbeResult},
+    serve::RunActivity,
 };
 
-/// A question or an answer as a line. Attributes out of a state file keep the line breaks between their values; a line
-/// break inside of a text is escaped in JSON, so every one that is left means nothing.
-pub(super) fn line(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+/// Serialises a request or response as one line. Raw attributes from a state file keep their line breaks; JSON escapes
+/// line breaks inside strings, so the remaining ones are whitespace.
+pub(super) fn to_line(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     let mut text = serde_json::to_vec(value)?;
     text.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
     text.push(b'\n');
     Ok(text)
 }
 
-/// What can be asked.
+/// A request to the gateway.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Question {
-    /// A socket for a run.
-    Register(Box<Registration>),
-    /// What a run has done so far.
+pub enum AdminRequest {
+    /// Opens a socket for a run.
+    Register(Box<RunRegistration>),
+    /// Activity of a run so far.
     Seen {
         /// The run.
         run: String,
     },
-    /// The end of a run.
+    /// Ends a run.
     Release {
         /// The run.
         run: String,
     },
-    /// Whether objects are as they were.
+    /// Reads objects to check whether they are unchanged.
     Probe {
-        /// Whose provider.
-        of: Box<Registration>,
-        /// What to ask.
-        ask: Ask,
+        /// Selects the provider.
+        of: Box<RunRegistration>,
+        /// What to read.
+        ask: ProbeRequest,
     },
-    /// What a package is.
+    /// Program and hashes of a package.
     Package {
         /// Its directory.
         dir: PathBuf,
     },
-    /// How it is.
+    /// State of the gateway.
     Report,
-    /// To end, as soon as nobody uses it.
+    /// Shut down once idle.
     End,
 }
 
-/// A provider process.
+/// State of one provider process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Live {
-    /// Its number.
+pub struct ProcessReport {
+    /// Process id.
     pub pid: u32,
-    /// Bytes of memory.
+    /// Resident memory in bytes.
     pub memory: u64,
-    /// Calls under way.
+    /// Calls in progress.
     pub calls: usize,
     /// Seconds since its start.
     pub age: u64,
-    /// The first letters of the key of its program, environment and tenant.
+    /// First hexadecimal digits of the key of its program, environment and tenant.
     pub herd: String,
 }
 
-/// How the gateway is.
+/// State of the gateway.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Report {
-    /// Its own process.
+pub struct GatewayReport {
+    /// Process id of the gateway.
     pub pid: u32,
-    /// Runs that are registered.
+    /// Number of registered runs.
     pub runs: usize,
-    /// Providers.
-    pub providers: Vec<Live>,
-    /// Numbers.
+    /// Provider processes.
+    pub providers: Vec<ProcessReport>,
+    /// Counters.
     pub counts: Counts,
 }
 
-/// What can be answered.
+/// A response of the gateway.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Answer {
+pub enum AdminResponse {
     /// The run has its socket.
     Registered {
         /// The run's name.
@@ -94,31 +94,31 @@ pub enum Answer {
         /// The value of `TF_REATTACH_PROVIDERS`.
         reattach: serde_json::Value,
     },
-    /// What a run has done.
-    Seen(Seen),
-    /// What a probe found; `None` if the configuration is not known.
+    /// Activity of a run.
+    Seen(RunActivity),
+    /// Result of a probe; `None` if the provider's configuration is not known.
     Probed {
-        /// By address.
-        probed: Option<Probed>,
+        /// The result.
+        probed: Option<ProbeResult>,
     },
     /// A package.
     Package(Package),
-    /// How it is.
-    Report(Report),
-    /// It will, and takes no more runs when it does.
+    /// State of the gateway.
+    Report(GatewayReport),
+    /// The gateway is shutting down and accepts no more runs.
     Ending,
-    /// No. `refused` means that the run must not go on without the gateway either.
+    /// The request failed. With `refused`, the run must not fall back to running without the gateway either.
     No {
-        /// In words.
+        /// The error message.
         words: String,
-        /// Whether the provider is not the one that was locked.
+        /// Whether the provider package does not match the lock file.
         refused: bool,
     },
 }
 
-impl From<&GatewayError> for Answer {
+impl From<&GatewayError> for AdminResponse {
     fn from(error: &GatewayError) -> Self {
-        if matches!(error, GatewayError::Ending) {
+        if matches!(error, GatewayError::ShuttingDown) {
             return Self::Ending;
         }
         let mut words = error.to_string();
@@ -136,21 +136,21 @@ mod tests {
     use serde_json::value::RawValue;
 
     use super::*;
-    use crate::probe::Object;
+    use crate::probe::StateObject;
 
     #[test]
     fn a_question_is_one_line_whatever_is_in_it() {
         let attributes = RawValue::from_string("{\n  \"a\": \"b\\nc\"\r\n}".to_owned()).unwrap();
-        let object = Object {
+        let object = StateObject {
             address: "a".to_owned(),
             kind: "t".to_owned(),
             version: 0,
             attributes,
             private: String::new(),
         };
-        let text = line(&object).unwrap();
+        let text = to_line(&object).unwrap();
         assert_eq!(text.split(|byte| *byte == b'\n').count(), 2, "it ends with the only one");
-        let back: Object = serde_json::from_slice(&text).unwrap();
+        let back: StateObject = serde_json::from_slice(&text).unwrap();
         let value: serde_json::Value = serde_json::from_str(back.attributes.get()).unwrap();
         assert_eq!(value["a"], "b\nc");
     }

@@ -1,4 +1,4 @@
-//! Answers questions.
+//! Server of the admin socket.
 
 use std::{
     io,
@@ -14,147 +14,153 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::protocol::{Answer, Live, Question, Report, line};
+use super::protocol::{AdminRequest, AdminResponse, GatewayReport, ProcessReport, to_line};
 use crate::{
     digest,
-    gateway::{Gateway, Registered},
-    serve::run::is_ours,
+    gateway::{Gateway, RegisteredRun},
+    serve::run::is_same_user,
 };
 
-/// A question is not longer.
-const LONGEST: u64 = 256 << 20;
+/// Bound on the size of a request.
+const MAX_REQUEST_BYTES: u64 = 256 << 20;
 
-/// How often there is something to tidy up.
-const TIDY: Duration = Duration::from_secs(5);
+/// Interval of housekeeping.
+const TIDY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A socket on which questions can be asked; from when it is made, whether or not somebody answers yet.
-pub struct Listening {
+/// The listening admin socket. Clients can connect as soon as it exists; they are answered once [`Self::serve`] runs.
+pub struct AdminServer {
     listener: UnixListener,
     socket: PathBuf,
-    /// Which file that is: somebody may have put another one in its place.
-    file: (u64, u64),
+    /// Device and inode of the socket: the path may have been replaced by another file.
+    socket_identity: (u64, u64),
 }
 
-impl Listening {
-    /// Opens the socket, in the place of one that an earlier gateway left.
-    pub fn at(socket: &Path) -> io::Result<Self> {
+impl AdminServer {
+    /// Binds the socket, replacing one that an earlier gateway left behind.
+    pub fn bind(socket: &Path) -> io::Result<Self> {
         match std::fs::remove_file(socket) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         let listener = UnixListener::bind(socket)?;
         std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o600))?;
-        let file = identity(socket)?;
-        Ok(Self { listener, socket: socket.to_owned(), file })
+        let file = file_identity(socket)?;
+        Ok(Self { listener, socket: socket.to_owned(), socket_identity: file })
     }
 
-    /// Whether somebody who asks at the socket's path would ask us.
-    fn is_found(&self) -> bool {
-        identity(&self.socket).is_ok_and(|file| file == self.file)
+    /// Whether the socket's path still leads to this server.
+    fn owns_socket(&self) -> bool {
+        file_identity(&self.socket).is_ok_and(|file| file == self.socket_identity)
     }
 
-    /// Answers until `stop`, or until the gateway has been idle for so long.
+    /// Serves requests until `stop`, or until the gateway has been idle for the given time.
     pub async fn serve(
         self,
         gateway: &Arc<Gateway>,
         idle: Option<Duration>,
         stop: &CancellationToken,
     ) -> io::Result<()> {
-        let mut tidy = tokio::time::interval(TIDY.min(idle.unwrap_or(TIDY)));
+        let mut tidy = tokio::time::interval(TIDY_INTERVAL.min(idle.unwrap_or(TIDY_INTERVAL)));
         loop {
             tokio::select! {
                 () = stop.cancelled() => break,
                 accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) if is_ours(&stream) => {
-                        tokio::spawn(converse(stream, Arc::clone(gateway), stop.clone()));
+                    Ok((stream, _)) if is_same_user(&stream) => {
+                        tokio::spawn(serve_connection(stream, Arc::clone(gateway), stop.clone()));
                     }
-                    Ok(_) => gateway.counters().strangers.add(),
+                    Ok(_) => gateway.counters().strangers.increment(),
                     Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
                 },
                 _ = tidy.tick() => {
                     gateway.tidy();
-                    if !self.is_found() {
-                        tracing::info!("the directory was taken away; nobody can ask any more");
+                    if !self.owns_socket() {
+                        tracing::info!("gateway directory was removed; shutting down");
                         return Ok(());
                     }
-                    if idle.is_some_and(|idle| gateway.close_after(idle)) {
-                        tracing::info!("nobody has needed the gateway for a while; it ends");
+                    if idle.is_some_and(|idle| gateway.close_if_idle(idle)) {
+                        tracing::info!("gateway is idle; shutting down");
                         break;
                     }
                 }
             }
         }
-        if !self.is_found() {
+        if !self.owns_socket() {
             return Ok(());
         }
         std::fs::remove_file(&self.socket)?;
-        gateway.leave().await
+        gateway.shut_down().await
     }
 }
 
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
+fn file_identity(path: &Path) -> io::Result<(u64, u64)> {
     let data = std::fs::symlink_metadata(path)?;
     Ok((data.dev(), data.ino()))
 }
 
-async fn converse(stream: UnixStream, gateway: Arc<Gateway>, stop: CancellationToken) {
+async fn serve_connection(stream: UnixStream, gateway: Arc<Gateway>, stop: CancellationToken) {
     let (read, mut write) = stream.into_split();
-    let mut lines = BufReader::new(read.take(LONGEST)).lines();
+    let mut lines = BufReader::new(read.take(MAX_REQUEST_BYTES)).lines();
     while let Ok(Some(asked)) = lines.next_line().await {
         let answer = match serde_json::from_str(&asked) {
-            Ok(question) => answer(&gateway, question, &stop).await,
-            // Where it stops making sense is told; the line itself may hold credentials.
-            Err(error) => Answer::No { words: format!("not a question: {error}"), refused: false },
+            Ok(question) => handle_request(&gateway, question, &stop).await,
+            // Only the position of the error is returned; the line itself may contain credentials.
+            Err(error) => AdminResponse::No { words: format!("invalid request: {error}"), refused: false },
         };
-        let Ok(text) = line(&answer) else { return };
+        let Ok(text) = to_line(&answer) else { return };
         if write.write_all(&text).await.is_err() {
             return;
         }
     }
 }
 
-async fn answer(gateway: &Arc<Gateway>, question: Question, stop: &CancellationToken) -> Answer {
+async fn handle_request(
+    gateway: &Arc<Gateway>,
+    question: AdminRequest,
+    stop: &CancellationToken,
+) -> AdminResponse {
     let outcome = match question {
-        Question::Register(wanted) => gateway
+        AdminRequest::Register(wanted) => gateway
             .register(*wanted)
             .await
-            .map(|Registered { run, reattach }| Answer::Registered { run, reattach }),
-        Question::Seen { run } => gateway.seen(&run).map(Answer::Seen),
-        Question::Release { run } => gateway.release(&run).map(Answer::Seen),
-        Question::Probe { of, ask } => gateway.probe(&of, &ask).await.map(|probed| Answer::Probed { probed }),
-        Question::Package { dir } => gateway.package(&dir).await.map(Answer::Package),
-        Question::Report => Ok(Answer::Report(report(gateway))),
-        Question::End => {
-            tokio::spawn(end(Arc::clone(gateway), stop.clone()));
-            Ok(Answer::Ending)
+            .map(|RegisteredRun { run, reattach }| AdminResponse::Registered { run, reattach }),
+        AdminRequest::Seen { run } => gateway.run_activity(&run).map(AdminResponse::Seen),
+        AdminRequest::Release { run } => gateway.release(&run).map(AdminResponse::Seen),
+        AdminRequest::Probe { of, ask } => {
+            gateway.probe(&of, &ask).await.map(|probed| AdminResponse::Probed { probed })
+        }
+        AdminRequest::Package { dir } => gateway.read_package(&dir).await.map(AdminResponse::Package),
+        AdminRequest::Report => Ok(AdminResponse::Report(build_report(gateway))),
+        AdminRequest::End => {
+            tokio::spawn(shut_down_when_idle(Arc::clone(gateway), stop.clone()));
+            Ok(AdminResponse::Ending)
         }
     };
-    outcome.unwrap_or_else(|error| Answer::from(&error))
+    outcome.unwrap_or_else(|error| AdminResponse::from(&error))
 }
 
-/// Runs that are under way keep it alive: ending it would fail them.
-async fn end(gateway: Arc<Gateway>, stop: CancellationToken) {
-    while !gateway.close_after(Duration::ZERO) {
+/// Waits for registered runs: shutting down earlier would fail them.
+async fn shut_down_when_idle(gateway: Arc<Gateway>, stop: CancellationToken) {
+    while !gateway.close_if_idle(Duration::ZERO) {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     stop.cancel();
 }
 
-fn report(gateway: &Gateway) -> Report {
-    let herds = gateway.pool.herds();
+fn build_report(gateway: &Gateway) -> GatewayReport {
+    let herds = gateway.pool.groups();
     let live = herds.iter().flat_map(|herd| {
-        let name = digest::hex(herd.key.get(..4).unwrap_or_default());
-        herd.processes().into_iter().filter(|process| !process.is_dead()).map(move |process| Live {
+        let name = digest::to_hex(herd.key.get(..4).unwrap_or_default());
+        herd.processes().into_iter().filter(|process| !process.is_dead()).map(move |process| ProcessReport {
             pid: process.pid,
-            memory: process.memory(),
-            calls: process.calls(),
+            memory: process.memory_bytes(),
+            calls: process.active_calls(),
             age: process.age().as_secs(),
             herd: name.clone(),
         })
     });
-    Report {
+    GatewayReport {
         pid: std::process::id(),
-        runs: gateway.runs(),
+        runs: gateway.run_count(),
         providers: live.collect(),
         counts: gateway.counters().counts(),
     }

@@ -1,11 +1,11 @@
-//! The gateway alone, for tests and for trying it by hand: `provider-gateway serve DIR` and, for itself,
+//! The gateway as a program of its own, for tests and manual use: `provider-gateway serve DIR` and, started by itself,
 //! `provider-gateway exec PROVIDER`.
 
 use std::{path::Path, process::ExitCode, time::Duration};
 
 use provider_gateway::{
-    admin::Listening,
-    gateway::{Gateway, Settings},
+    admin::AdminServer,
+    gateway::{Gateway, GatewaySettings},
     plugin::become_provider,
 };
 use tokio_util::sync::CancellationToken;
@@ -27,24 +27,24 @@ fn main() -> ExitCode {
 fn serve(dir: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(2).build()?;
     runtime.block_on(async {
-        let mut settings = Settings::new(dir.to_owned(), std::env::temp_dir());
-        settings.through = vec![std::env::current_exe()?.into_os_string(), "exec".into()];
-        // It is for a local AWS, which needs no mercy.
+        let mut settings = GatewaySettings::new(dir.to_owned(), std::env::temp_dir());
+        settings.exec_wrapper = vec![std::env::current_exe()?.into_os_string(), "exec".into()];
+        // Used against a local AWS, which needs no rate limit.
         settings.reads_per_second = 1000.0;
         let gateway = Gateway::open(settings)?;
         let idle = Some(Duration::from_mins(10));
-        Listening::at(&dir.join("admin.sock"))?.serve(&gateway, idle, &CancellationToken::new()).await?;
+        AdminServer::bind(&dir.join("admin.sock"))?.serve(&gateway, idle, &CancellationToken::new()).await?;
         Ok(())
     })
 }
 
-#[expect(clippy::print_stderr, reason = "a command says what is wrong")]
+#[expect(clippy::print_stderr, reason = "command-line errors go to stderr")]
 fn usage() -> ExitCode {
     eprintln!("usage: provider-gateway serve DIR");
     ExitCode::from(2)
 }
 
-#[expect(clippy::print_stderr, reason = "a command says what is wrong")]
+#[expect(clippy::print_stderr, reason = "command-line errors go to stderr")]
 fn fail(error: &dyn std::error::Error) -> ExitCode {
     eprintln!("{error}");
     ExitCode::FAILURE

@@ -1,43 +1,43 @@
-//! The first line that a provider prints.
+//! The go-plugin handshake: the first line that a provider prints.
 
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Where a provider listens, and what it speaks there.
+/// Socket and protocol version of a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handshake {
-    /// 5 or 6.
+    /// Protocol version, 5 or 6.
     pub protocol: u8,
     /// Its socket.
     pub socket: PathBuf,
 }
 
-/// A first line that is not one this gateway can work with.
+/// A handshake that the gateway does not support.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HandshakeError {
-    /// It is no handshake at all.
+    /// Not a handshake.
     #[error("it printed no handshake, so it is not a provider")]
     NoHandshake,
-    /// Another generation of go-plugin.
-    #[error("it speaks version {0} of go-plugin's core protocol, and only 1 is known")]
+    /// Unknown version of the go-plugin core protocol.
+    #[error("unsupported go-plugin core protocol {0}; only 1 is supported")]
     Core(String),
-    /// A protocol that nobody has decoded yet.
-    #[error("it speaks provider protocol {0}, and only 5 and 6 are known")]
+    /// Unknown provider protocol.
+    #[error("unsupported provider protocol {0}; only 5 and 6 are supported")]
     Protocol(String),
-    /// Not on a unix socket.
-    #[error("it listens on {0}, and only unix sockets are private enough")]
+    /// Not a unix socket.
+    #[error("it listens on {0}; only unix sockets are supported")]
     Network(String),
     /// Not gRPC.
-    #[error("it speaks {0}, and only grpc is known")]
+    #[error("unsupported transport {0}; only grpc is supported")]
     Transport(String),
-    /// It wants TLS, which nobody asked for.
-    #[error("it insists on TLS, which a shared provider cannot have")]
+    /// The provider requires TLS.
+    #[error("it requires TLS, which shared providers do not support")]
     Tls,
 }
 
 impl Handshake {
-    /// Reads `1|5|unix|/path|grpc|`.
+    /// Parses `1|5|unix|/path|grpc|`.
     pub fn parse(line: &str) -> Result<Self, HandshakeError> {
         let fields: Vec<&str> = line.trim_end_matches(['\r', '\n']).split('|').collect();
         let [core, protocol, network, address, transport, rest @ ..] = fields.as_slice() else {

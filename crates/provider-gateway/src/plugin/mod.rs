@@ -1,13 +1,13 @@
-//! Providers as processes.
+//! Provider processes.
 
 mod exec;
+pub mod exec_wrapper;
 pub mod handshake;
-pub mod launch;
 pub mod process;
 mod start;
-mod words;
+mod stderr_tail;
 
+pub use exec_wrapper::become_provider;
 pub use handshake::{Handshake, HandshakeError};
-pub use launch::become_provider;
-pub use process::Process;
-pub use start::{Launch, StartError};
+pub use process::ProviderProcess;
+pub use start::{LaunchSpec, StartError};

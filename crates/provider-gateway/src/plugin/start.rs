@@ -1,4 +1,4 @@
-//! How a provider comes to be: a process, a handshake, a connection, and somebody who waits for its end.
+//! Starts a provider: process, handshake, connection and reaper.
 
 use std::{
     collections::BTreeMap,
@@ -22,161 +22,166 @@ use tokio_util::sync::CancellationToken;
 use super::{
     exec,
     handshake::{Handshake, HandshakeError},
-    words::Words,
+    stderr_tail::StderrTail,
 };
 use crate::{
-    disk,
-    wire::grpc::{AnswerBody, BoxError},
+    private_fs,
+    wire::grpc::{BoxError, GrpcBody},
 };
 
-/// How long a provider may take to say where it listens. The AWS provider takes a second, on a busy machine many.
-const PATIENCE: Duration = Duration::from_mins(1);
-/// Flow control windows: a schema of megabytes should not wait for permission after each 64 kB.
+/// How long a provider may take to print its handshake: a second for the AWS provider, much longer on a busy machine.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_mins(1);
+/// Flow control windows: schemas of several megabytes should not wait for a window update after each 64 kB.
 const STREAM_WINDOW: u32 = 8 << 20;
 const CONNECTION_WINDOW: u32 = 64 << 20;
-/// Words of a failed call travel in a header.
-const HEADERS: u32 = 4 << 20;
+/// The message of a failed call is sent in a header.
+const MAX_HEADER_LIST: u32 = 4 << 20;
 
-/// Why there is no provider.
+/// A provider could not be started.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// It does not start.
+    /// The process could not be started.
     #[error("cannot start the provider {}", program.display())]
     Spawn {
         /// The program.
         program: PathBuf,
-        /// The system's answer.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// It is not one that can be shared.
+    /// The handshake is not supported.
     #[error("the provider {} cannot be shared: {source}", program.display())]
     Handshake {
         /// The program.
         program: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: HandshakeError,
     },
-    /// It ended before it said anything.
-    #[error("the provider {} ended before it was ready: {words}", program.display())]
-    Ended {
+    /// It exited before the handshake.
+    #[error("the provider {} exited before it was ready: {words}", program.display())]
+    Exited {
         /// The program.
         program: PathBuf,
-        /// What it said.
+        /// The panic line of its standard error, if any.
         words: String,
     },
-    /// It says nothing.
+    /// It printed no handshake in time.
     #[error("the provider {} was not ready after {seconds} seconds", program.display())]
-    Silent {
+    Timeout {
         /// The program.
         program: PathBuf,
-        /// How long it was waited for.
+        /// The timeout.
         seconds: u64,
     },
-    /// Its socket does not answer.
-    #[error("the provider {} does not answer on its socket", program.display())]
+    /// Its socket does not accept connections.
+    #[error("the provider {} does not accept connections on its socket", program.display())]
     Connect {
         /// The program.
         program: PathBuf,
-        /// What happened.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-/// How to start one.
+/// How to start a provider.
 #[derive(Clone)]
-pub struct Launch {
+pub struct LaunchSpec {
     /// The provider's program.
     pub program: PathBuf,
-    /// Its whole environment. Never printed.
+    /// Its complete environment. Never logged.
     pub env: BTreeMap<String, String>,
-    /// Where its sockets may be; one directory each below.
-    pub sockets: PathBuf,
-    /// A program with arguments that becomes the provider, see [`super::launch`]; empty to start it directly.
-    pub through: Vec<OsString>,
+    /// Parent of its socket directory.
+    pub socket_dir: PathBuf,
+    /// Command that execs the provider, see [`super::launch`]; empty to start it directly.
+    pub exec_wrapper: Vec<OsString>,
 }
 
-/// One that listens.
-pub(super) struct Started {
+/// A provider that listens.
+pub(super) struct StartedProvider {
     pub(super) pid: u32,
     pub(super) handshake: Handshake,
-    pub(super) client: SendRequest<AnswerBody>,
-    /// Cancelled when it is gone.
-    pub(super) dead: CancellationToken,
-    /// To be cancelled when nobody wants it any more.
-    pub(super) unwanted: CancellationToken,
-    pub(super) words: Words,
+    pub(super) client: SendRequest<GrpcBody>,
+    /// Cancelled when it has exited.
+    pub(super) exited: CancellationToken,
+    /// Cancel to kill it.
+    pub(super) released: CancellationToken,
+    pub(super) stderr_tail: StderrTail,
 }
 
-/// Starts one and waits until it listens.
-pub(super) async fn start(launch: &Launch) -> Result<Started, StartError> {
+/// Starts a provider and waits until it listens.
+pub(super) async fn start_provider(launch: &LaunchSpec) -> Result<StartedProvider, StartError> {
     let program = launch.program.clone();
     let spawn = |source| StartError::Spawn { program: program.clone(), source };
-    // Goes with the process; the path of a socket must be short, so the name is.
-    let sockets = disk::temporary_dir("p", &launch.sockets).map_err(spawn)?;
-    let mut child = exec::provider(&program, &launch.through, &launch.env, sockets.path()).map_err(spawn)?;
+    // Removed with the process; the name is short because socket paths are limited.
+    let sockets = private_fs::create_temporary_dir("p", &launch.socket_dir).map_err(spawn)?;
+    let mut child =
+        exec::spawn_provider(&program, &launch.exec_wrapper, &launch.env, sockets.path()).map_err(spawn)?;
     let pid = child.id().unwrap_or_default();
-    let words = Words::default();
+    let words = StderrTail::default();
     if let Some(stderr) = child.stderr.take() {
-        tokio::spawn(words.clone().listen(stderr));
+        tokio::spawn(words.clone().collect(stderr));
     }
-    let handshake = match timeout(PATIENCE, shake_hands(&mut child, &words, &program)).await {
-        Ok(shaken) => shaken.inspect_err(|_| exec::kill(pid))?,
+    let handshake = match timeout(HANDSHAKE_TIMEOUT, read_handshake(&mut child, &words, &program)).await {
+        Ok(shaken) => shaken.inspect_err(|_| exec::kill_process_tree(pid))?,
         Err(_) => {
-            exec::kill(pid);
-            return Err(StartError::Silent { program, seconds: PATIENCE.as_secs() });
+            exec::kill_process_tree(pid);
+            return Err(StartError::Timeout { program, seconds: HANDSHAKE_TIMEOUT.as_secs() });
         }
     };
     let dead = CancellationToken::new();
     let client = connect(&handshake.socket, dead.clone()).await.map_err(|source| {
-        exec::kill(pid);
+        exec::kill_process_tree(pid);
         StartError::Connect { program: program.clone(), source }
     })?;
     let unwanted = CancellationToken::new();
-    tokio::spawn(watch(child, pid, dead.clone(), unwanted.clone(), sockets));
-    Ok(Started { pid, handshake, client, dead, unwanted, words })
+    tokio::spawn(reap(child, pid, dead.clone(), unwanted.clone(), sockets));
+    Ok(StartedProvider { pid, handshake, client, exited: dead, released: unwanted, stderr_tail: words })
 }
 
-async fn shake_hands(child: &mut Child, words: &Words, program: &Path) -> Result<Handshake, StartError> {
+async fn read_handshake(
+    child: &mut Child,
+    words: &StderrTail,
+    program: &Path,
+) -> Result<Handshake, StartError> {
     let program = program.to_owned();
     let Some(stdout) = child.stdout.take() else {
-        return Err(StartError::Ended { program, words: String::new() });
+        return Err(StartError::Exited { program, words: String::new() });
     };
     let mut lines = BufReader::new(stdout).lines();
     match lines.next_line().await {
         Ok(Some(line)) => {
-            // Whatever else it prints is read and forgotten, so that it can go on printing.
+            // Further output is drained so that the provider does not block.
             tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
             Handshake::parse(&line).map_err(|source| StartError::Handshake { program, source })
         }
         _ => {
-            // Its standard error is read by another task, which may be a moment behind.
+            // Standard error is read by another task, which may be slightly behind.
             tokio::time::sleep(Duration::from_millis(50)).await;
-            Err(StartError::Ended { program, words: words.last() })
+            Err(StartError::Exited { program, words: words.panic_line() })
         }
     }
 }
 
-async fn connect(socket: &Path, dead: CancellationToken) -> Result<SendRequest<AnswerBody>, BoxError> {
+async fn connect(socket: &Path, dead: CancellationToken) -> Result<SendRequest<GrpcBody>, BoxError> {
     let stream = UnixStream::connect(socket).await?;
     let (client, connection) = http2::Builder::new(TokioExecutor::new())
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_header_list_size(HEADERS)
+        .max_header_list_size(MAX_HEADER_LIST)
         .handshake(TokioIo::new(stream))
         .await?;
     tokio::spawn(async move {
-        // However the connection ends, there is no second one: the provider counts as gone.
+        // The connection is never reopened: without it the provider counts as exited.
         let _ended = connection.await;
         dead.cancel();
     });
     Ok(client)
 }
 
-/// Waits for the end of the process, or brings it about when nobody wants it any more.
-async fn watch(
+/// Waits for the process to exit, or kills it when it is released.
+async fn reap(
     mut child: Child,
     pid: u32,
     dead: CancellationToken,
@@ -185,12 +190,12 @@ async fn watch(
 ) {
     tokio::select! {
         _ = child.wait() => {}
-        // A provider whose connection broke is of no use, even if it still runs.
-        () = dead.cancelled() => exec::kill(pid),
-        () = unwanted.cancelled() => exec::kill(pid),
+        // A provider without its connection is useless, even if it still runs.
+        () = dead.cancelled() => exec::kill_process_tree(pid),
+        () = unwanted.cancelled() => exec::kill_process_tree(pid),
     }
     dead.cancel();
-    // Reaped in any case, or it would stay as a zombie.
+    // Always reaped, to avoid a zombie.
     let _reaped = child.wait().await;
     drop(sockets);
 }

@@ -1,36 +1,36 @@
-//! The last words of a provider, for the message of its crash.
+//! Tail of a provider's standard error, for crash messages.
 
 use std::{collections::VecDeque, sync::Arc};
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-/// How many lines are kept.
-const MOST: usize = 40;
+/// Number of lines kept.
+const MAX_LINES: usize = 40;
 
-/// What a provider said last on its standard error. Never logged, because a provider may print values.
+/// The last lines of a provider's standard error. Never logged, because a provider may print values.
 #[derive(Clone, Default)]
-pub(super) struct Words(Arc<Mutex<VecDeque<String>>>);
+pub(super) struct StderrTail(Arc<Mutex<VecDeque<String>>>);
 
-impl Words {
-    /// Listens until it says nothing more.
-    pub(super) async fn listen(self, stderr: impl AsyncRead + Unpin) {
+impl StderrTail {
+    /// Reads until end of file.
+    pub(super) async fn collect(self, stderr: impl AsyncRead + Unpin) {
         let mut lines = BufReader::new(stderr).lines();
         while let Ok(Some(line)) = lines.next_line().await {
             let mut kept = self.0.lock();
-            if kept.len() == MOST {
+            if kept.len() == MAX_LINES {
                 kept.pop_front();
             }
             kept.push_back(line);
         }
     }
 
-    /// The line that says why, if there is one. Go prints `panic: …` or `fatal error: …`; other lines may hold values.
-    pub(super) fn last(&self) -> String {
+    /// The panic line, if there is one. Go prints `panic: …` or `fatal error: …`; other lines may contain values.
+    pub(super) fn panic_line(&self) -> String {
         let kept = self.0.lock();
         let why = kept.iter().find(|line| line.starts_with("panic:") || line.starts_with("fatal error:"));
         why.map_or_else(String::new, |line| {
-            format!("Its last words: {}", line.chars().take(300).collect::<String>())
+            format!("Its standard error: {}", line.chars().take(300).collect::<String>())
         })
     }
 }
@@ -41,11 +41,11 @@ mod tests {
 
     #[tokio::test]
     async fn only_the_reason_is_passed_on() {
-        let words = Words::default();
-        words.clone().listen(&b"password: hush\npanic: of its own\ngoroutine 1\n"[..]).await;
-        assert_eq!(words.last(), "Its last words: panic: of its own");
-        let silent = Words::default();
-        silent.clone().listen(&b"password: hush\n"[..]).await;
-        assert_eq!(silent.last(), "");
+        let words = StderrTail::default();
+        words.clone().collect(&b"password: hush\npanic: of its own\ngoroutine 1\n"[..]).await;
+        assert_eq!(words.panic_line(), "Its standard error: panic: of its own");
+        let silent = StderrTail::default();
+        silent.clone().collect(&b"password: hush\n"[..]).await;
+        assert_eq!(silent.panic_line(), "");
     }
 }

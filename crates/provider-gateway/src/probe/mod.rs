@@ -1,129 +1,132 @@
-//! Whether a workspace is as it was, asked of its provider alone: no terraform, no schema, no plan.
+//! Drift probes: checks through the provider alone, without Terraform, schema or plan, whether a workspace is
+//! unchanged.
 
 pub mod fingerprint;
-mod reads;
+mod reader;
 pub mod state;
 
 use std::{collections::BTreeMap, fmt};
 
-pub use fingerprint::{Fingerprint, Inputs};
-pub(crate) use reads::{Provider, Reads};
+pub use fingerprint::{Fingerprint, FingerprintInputs};
+pub(crate) use reader::{ProbeReader, ProbeTarget};
 use serde::{Deserialize, Serialize};
-pub use state::{Object, Objects, objects};
+pub use state::{StateObject, StateObjects, parse_objects};
 
-use crate::serve::DataRead;
+use crate::serve::DataSourceRead;
 
-/// Why a plan has to decide. None of these says that something has drifted.
+/// Why a plan is required. None of these means drift.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "why", rename_all = "camelCase")]
-pub enum Why {
-    /// No plan has found nothing to change yet.
+pub enum PlanReason {
+    /// There was no plan without changes yet.
     NoFingerprint,
-    /// The state cannot be read here.
+    /// The state cannot be parsed here.
     Unreadable,
-    /// An object of a provider that the gateway does not have.
+    /// An object of a provider that the gateway does not serve.
     OtherProvider {
         /// Its address.
         address: String,
     },
-    /// An object that is tainted or about to go.
+    /// An object that is tainted or deposed.
     Unsettled {
         /// Its address.
         address: String,
     },
-    /// It changed between the plan and the probe that followed.
+    /// An object changed between the plan and the probe after it.
     Moved {
         /// Its address.
         address: String,
     },
-    /// More than one configuration of the provider, or more data than is remembered.
+    /// More than one provider configuration, or more data sources than are recorded.
     Manifold,
-    /// Something else is asked for than when the fingerprint was taken.
+    /// An input changed since the fingerprint was taken.
     Input {
-        /// What.
+        /// The input.
         what: String,
     },
-    /// It is time for one.
+    /// A periodic plan is due.
     Age,
     /// The gateway has not seen this configuration since it started.
     UnknownConfiguration,
-    /// An answer differs.
+    /// A response differs.
     Differs {
-        /// Of which object.
+        /// The object.
         address: String,
     },
-    /// It is not there.
+    /// An object no longer exists.
     Missing {
-        /// What.
+        /// The object.
         address: String,
     },
-    /// A data source answers something else.
+    /// A data source returns another value.
     Data,
-    /// The provider could not tell.
+    /// A read failed.
     Failed {
-        /// About which object.
+        /// The object.
         address: String,
-        /// What it said.
+        /// The error message.
         words: String,
     },
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for PlanReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoFingerprint => f.write_str("no plan has found it unchanged yet"),
-            Self::Unreadable => f.write_str("its state cannot be read"),
+            Self::NoFingerprint => f.write_str("no plan without changes yet"),
+            Self::Unreadable => f.write_str("the state cannot be read"),
             Self::OtherProvider { address } => write!(f, "{address} belongs to another provider"),
-            Self::Unsettled { address } => write!(f, "{address} is tainted or about to go"),
-            Self::Moved { address } => write!(f, "{address} changed after the plan had read it"),
-            Self::Manifold => f.write_str("it uses more than one configuration of the provider"),
-            Self::Input { what } => write!(f, "its {what} is another one"),
-            Self::Age => f.write_str("it is time for a plan"),
-            Self::UnknownConfiguration => f.write_str("the gateway is a new one"),
-            Self::Differs { address } => write!(f, "{address} answers differently"),
+            Self::Unsettled { address } => write!(f, "{address} is tainted or deposed"),
+            Self::Moved { address } => write!(f, "{address} changed after the plan"),
+            Self::Manifold => f.write_str(
+                "the workspace uses more than one provider configuration, or too many data sources",
+            ),
+            Self::Input { what } => write!(f, "the {what} changed"),
+            Self::Age => f.write_str("a periodic plan is due"),
+            Self::UnknownConfiguration => f.write_str("the gateway was restarted"),
+            Self::Differs { address } => write!(f, "{address} differs from its last read"),
             Self::Missing { address } => write!(f, "{address} was not found"),
-            Self::Data => f.write_str("a data source answers differently"),
+            Self::Data => f.write_str("a data source differs from its last read"),
             Self::Failed { address, words } => write!(f, "{address} could not be read: {words}"),
         }
     }
 }
 
-/// What the provider says about one object.
+/// Result of reading one object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "found", rename_all = "camelCase")]
-pub enum Found {
-    /// It is there.
+pub enum ReadResult {
+    /// It exists.
     There {
-        /// Of its value.
+        /// Digest of its value.
         digest: String,
     },
-    /// It is not.
+    /// It does not exist.
     Missing,
-    /// The provider could not tell.
+    /// The read failed.
     Failed {
-        /// What it said.
+        /// The error message.
         words: String,
     },
 }
 
-/// What to ask.
+/// Objects and data sources to read.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Ask {
-    /// The provider's configuration, as [`crate::serve::Seen`] names it.
+pub struct ProbeRequest {
+    /// Key of the provider's configuration, as in [`crate::serve::Seen`].
     pub seat: String,
     /// Objects.
-    pub objects: Vec<Object>,
+    pub objects: Vec<StateObject>,
     /// Data sources.
-    pub data: Vec<DataRead>,
-    /// Whether an answer that somebody else got just now will not do.
+    pub data: Vec<DataSourceRead>,
+    /// Whether reads shared with a concurrent probe are not acceptable.
     pub fresh: bool,
 }
 
-/// What was answered.
+/// Results of a probe.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Probed {
-    /// By address.
-    pub objects: BTreeMap<String, Found>,
-    /// In the order of the questions.
-    pub data: Vec<Found>,
+pub struct ProbeResult {
+    /// Objects by address.
+    pub objects: BTreeMap<String, ReadResult>,
+    /// Data sources in request order.
+    pub data: Vec<ReadResult>,
 }

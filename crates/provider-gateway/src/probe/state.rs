@@ -1,41 +1,41 @@
-//! What a state file holds that can be probed.
+//! Objects of a state file that can be probed.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::Why;
+use super::PlanReason;
 
-/// Terraform's own resources live in the state alone; there is nothing to ask anybody about.
-const BUILTIN: &str = "terraform.io/builtin/terraform";
+/// Resources of the built-in provider exist in the state only.
+const BUILTIN_PROVIDER: &str = "terraform.io/builtin/terraform";
 
-/// One managed object, as it stands in a state.
+/// A managed object in a state.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Object {
+pub struct StateObject {
     /// Its address.
     pub address: String,
     /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The version of the schema that it was written with.
+    /// Schema version that it was written with.
     pub version: u64,
-    /// Its attributes, untouched.
+    /// Its attributes as raw JSON.
     pub attributes: Box<RawValue>,
-    /// What the provider keeps to itself, in base64.
+    /// Private data of the provider, in base64.
     pub private: String,
 }
 
 #[derive(Deserialize)]
-struct File {
+struct StateFile {
     lineage: String,
     serial: u64,
     #[serde(default)]
-    resources: Vec<Resource>,
+    resources: Vec<StateResource>,
 }
 
 #[derive(Deserialize)]
-struct Resource {
+struct StateResource {
     #[serde(default)]
     module: Option<String>,
     mode: String,
@@ -44,11 +44,11 @@ struct Resource {
     name: String,
     provider: String,
     #[serde(default)]
-    instances: Vec<Instance>,
+    instances: Vec<StateInstance>,
 }
 
 #[derive(Deserialize)]
-struct Instance {
+struct StateInstance {
     #[serde(default)]
     index_key: Option<serde_json::Value>,
     #[serde(default)]
@@ -63,55 +63,58 @@ struct Instance {
     private: Option<String>,
 }
 
-/// What can be asked about a state.
+/// The probeable content of a state.
 #[derive(Debug, Default)]
-pub struct Objects {
-    /// Which version of which state.
-    pub state: String,
-    /// Everything that is managed.
-    pub objects: Vec<Object>,
-    /// The types of the data sources.
-    pub data: BTreeSet<String>,
+pub struct StateObjects {
+    /// Lineage and serial.
+    pub state_version: String,
+    /// All managed objects.
+    pub objects: Vec<StateObject>,
+    /// Types of the data sources.
+    pub data_types: BTreeSet<String>,
 }
 
-/// The objects of a state, all of the provider with this address; a reason if it cannot be probed.
-pub fn objects(state: &[u8], provider: &str) -> Result<Objects, Why> {
-    let file: File = serde_json::from_slice(state).map_err(|_| Why::Unreadable)?;
-    let mut found = Objects { state: format!("{} {}", file.lineage, file.serial), ..Objects::default() };
+/// The objects of a state, provided all belong to the given provider and none is tainted or deposed.
+pub fn parse_objects(state: &[u8], provider: &str) -> Result<StateObjects, PlanReason> {
+    let file: StateFile = serde_json::from_slice(state).map_err(|_| PlanReason::Unreadable)?;
+    let mut found = StateObjects {
+        state_version: format!("{} {}", file.lineage, file.serial),
+        ..StateObjects::default()
+    };
     for resource in &file.resources {
         let of = |address: &str| resource.provider.contains(&format!("provider[\"{address}\"]"));
         if resource.mode != "managed" {
             if !of(provider) {
-                return Err(Why::OtherProvider { address: name(resource, None) });
+                return Err(PlanReason::OtherProvider { address: resource_address(resource, None) });
             }
-            found.data.insert(resource.kind.clone());
-        } else if !of(BUILTIN) {
+            found.data_types.insert(resource.kind.clone());
+        } else if !of(BUILTIN_PROVIDER) {
             if !of(provider) {
-                return Err(Why::OtherProvider { address: name(resource, None) });
+                return Err(PlanReason::OtherProvider { address: resource_address(resource, None) });
             }
             for instance in &resource.instances {
-                found.objects.push(object(resource, instance)?);
+                found.objects.push(parse_instance(resource, instance)?);
             }
         }
     }
     Ok(found)
 }
 
-fn object(resource: &Resource, instance: &Instance) -> Result<Object, Why> {
-    let address = name(resource, instance.index_key.as_ref());
+fn parse_instance(resource: &StateResource, instance: &StateInstance) -> Result<StateObject, PlanReason> {
+    let address = resource_address(resource, instance.index_key.as_ref());
     match instance {
-        Instance { status: None, deposed: None, attributes: Some(attributes), .. } => Ok(Object {
+        StateInstance { status: None, deposed: None, attributes: Some(attributes), .. } => Ok(StateObject {
             address,
             kind: resource.kind.clone(),
             version: instance.schema_version,
             attributes: attributes.clone(),
             private: instance.private.clone().unwrap_or_default(),
         }),
-        _ => Err(Why::Unsettled { address }),
+        _ => Err(PlanReason::Unsettled { address }),
     }
 }
 
-fn name(resource: &Resource, index: Option<&serde_json::Value>) -> String {
+fn resource_address(resource: &StateResource, index: Option<&serde_json::Value>) -> String {
     let module = resource.module.as_ref().map(|module| format!("{module}.")).unwrap_or_default();
     let data = if resource.mode == "managed" { "" } else { "data." };
     let index = index.map(|index| format!("[{index}]")).unwrap_or_default();
@@ -137,8 +140,8 @@ mod tests {
 
     #[test]
     fn attributes_stay_as_they_are() {
-        let found = objects(vpc("").as_bytes(), AWS).unwrap();
-        assert_eq!(found.state, "l 7");
+        let found = parse_objects(vpc("").as_bytes(), AWS).unwrap();
+        assert_eq!(found.state_version, "l 7");
         let object = &found.objects[0];
         assert_eq!((object.address.as_str(), object.version), ("aws_vpc.a[\"x\"]", 1));
         assert_eq!(object.attributes.get(), "{\"id\": 1.50}");
@@ -147,20 +150,23 @@ mod tests {
     #[test]
     fn what_is_tainted_deposed_or_somebody_elses_is_for_a_plan() {
         for more in [",\"status\":\"tainted\"", ",\"deposed\":\"1\""] {
-            let why = objects(vpc(more).as_bytes(), AWS).unwrap_err();
-            assert_eq!(why, Why::Unsettled { address: "aws_vpc.a[\"x\"]".to_owned() });
+            let why = parse_objects(vpc(more).as_bytes(), AWS).unwrap_err();
+            assert_eq!(why, PlanReason::Unsettled { address: "aws_vpc.a[\"x\"]".to_owned() });
         }
-        let why = objects(vpc("").as_bytes(), "registry.terraform.io/hashicorp/random").unwrap_err();
-        assert_eq!(why, Why::OtherProvider { address: "aws_vpc.a".to_owned() });
-        assert_eq!(objects(b"{", AWS).unwrap_err(), Why::Unreadable);
+        let why = parse_objects(vpc("").as_bytes(), "registry.terraform.io/hashicorp/random").unwrap_err();
+        assert_eq!(why, PlanReason::OtherProvider { address: "aws_vpc.a".to_owned() });
+        assert_eq!(parse_objects(b"{", AWS).unwrap_err(), PlanReason::Unreadable);
     }
 
     #[test]
     fn terraforms_own_objects_need_no_probe() {
         let own = "{\"mode\":\"managed\",\"type\":\"terraform_data\",\"name\":\"a\",\"provider\":\
                    \"provider[\\\"terraform.io/builtin/terraform\\\"]\",\"instances\":[{}]}";
-        assert_eq!(objects(state(own).as_bytes(), AWS).unwrap().objects.len(), 0);
+        assert_eq!(parse_objects(state(own).as_bytes(), AWS).unwrap().objects.len(), 0);
         let remote = own.replace("managed", "data").replace("terraform_data", "terraform_remote_state");
-        assert!(matches!(objects(state(&remote).as_bytes(), AWS), Err(Why::OtherProvider { .. })));
+        assert!(matches!(
+            parse_objects(state(&remote).as_bytes(), AWS),
+            Err(PlanReason::OtherProvider { .. })
+        ));
     }
 }

@@ -1,4 +1,4 @@
-//! What terraform talks to.
+//! The sockets that Terraform connects to.
 
 mod connection;
 pub mod run;
@@ -6,88 +6,92 @@ pub mod run;
 use std::{path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
-pub use run::{DataRead, Make, Run, Seen};
+pub use run::{DataSourceRead, Run, RunActivity, RunSpec};
 
 use crate::{
-    cache::Cache,
     counters::Counters,
-    digest::{self, Key},
-    disk,
+    digest::{self, DigestKey},
     journal::Journal,
-    plugin::Process,
-    pool::Herd,
+    plugin::ProviderProcess,
+    pool::ProviderGroup,
+    private_fs,
+    response_cache::ResponseCache,
     wire::{
-        grpc::{Answer, Status, frame},
-        messages::verdict,
+        grpc::{GrpcResponse, GrpcStatus, frame},
+        messages::read_diagnostics,
         method::Method,
     },
 };
 
-/// What all runs share.
-pub struct Shared {
-    /// Answers that cannot differ.
-    pub cache: Cache,
-    /// What was applied.
+/// State shared by all runs.
+pub struct SharedState {
+    /// Response cache.
+    pub cache: ResponseCache,
+    /// Journal of applied changes.
     pub journal: Journal,
-    /// Numbers.
+    /// Counters.
     pub counters: Arc<Counters>,
-    /// Where schemas are kept between two lives of the gateway, by the checksum of their program.
-    pub schemas: PathBuf,
+    /// Directory of schemas that persist across restarts, keyed by the checksum of their program.
+    pub schema_dir: PathBuf,
 }
 
-impl Shared {
-    /// What a program says about itself: from memory, from the disk, or from a process.
-    pub(crate) async fn about(&self, herd: &Herd, path: &str, body: Bytes) -> Result<(Answer, bool), Status> {
+impl SharedState {
+    /// A call about the program itself: from memory, from disk, or from a process.
+    pub(crate) async fn provider_info(
+        &self,
+        herd: &ProviderGroup,
+        path: &str,
+        body: Bytes,
+    ) -> Result<(GrpcResponse, bool), GrpcStatus> {
         let method = Method::parse(path);
-        let key = digest::of([herd.origin.checksum.as_bytes(), path.as_bytes(), &body]);
-        let file = self.schemas.join(format!("{}.answer", digest::hex(&key)));
+        let key = digest::hash_parts([herd.spec.checksum.as_bytes(), path.as_bytes(), &body]);
+        let file = self.schema_dir.join(format!("{}.answer", digest::to_hex(&key)));
         let ask = async {
             if let Ok(message) = tokio::fs::read(&file).await {
-                return Ok(Answer::of(&message));
+                return Ok(GrpcResponse::ok(&message));
             }
-            let answer = herd.any().await?.call(path, body).await?;
-            if let Some(message) = answer.message().filter(|it| is_clean(it, &method)) {
-                // Not kept is asked for again, and nothing worse.
-                let _next_time = disk::replace(&file, message);
+            let answer = herd.any_process().await?.call(path, body).await?;
+            if let Some(message) = answer.message().filter(|it| has_no_diagnostics(it, &method)) {
+                // Best effort: without the file the provider is asked again.
+                let _next_time = private_fs::write_atomic(&file, message);
             }
             Ok(answer)
         };
-        let keep = |answer: &Answer| answer.message().is_some_and(|it| is_clean(it, &method));
+        let keep = |answer: &GrpcResponse| answer.message().is_some_and(|it| has_no_diagnostics(it, &method));
         let kept = self.cache.get(key, ask, keep).await?;
-        Ok((kept.answer, kept.hit))
+        Ok((kept.response, kept.hit))
     }
 
-    /// A call whose answer is a function of the program, its environment and the bytes.
-    pub(crate) async fn pure(
+    /// A call whose response is a function of program, environment and request bytes.
+    pub(crate) async fn cached_call(
         &self,
-        herd: &Herd,
+        herd: &ProviderGroup,
         path: &str,
         body: Bytes,
-        bound: Option<Arc<Process>>,
-    ) -> Result<(Answer, bool), Status> {
+        bound: Option<Arc<ProviderProcess>>,
+    ) -> Result<(GrpcResponse, bool), GrpcStatus> {
         let method = Method::parse(path);
-        let key: Key = digest::of([&herd.key[..], path.as_bytes(), &body]);
+        let key: DigestKey = digest::hash_parts([&herd.key[..], path.as_bytes(), &body]);
         let ask = async {
             match bound {
                 Some(process) => process.call(path, body).await,
-                None => herd.any().await?.call(path, body).await,
+                None => herd.any_process().await?.call(path, body).await,
             }
         };
         let kept = self
             .cache
-            .get(key, ask, |answer| answer.message().is_some_and(|it| is_clean(it, &method)))
+            .get(key, ask, |answer| answer.message().is_some_and(|it| has_no_diagnostics(it, &method)))
             .await?;
-        Ok((kept.answer, kept.hit))
+        Ok((kept.response, kept.hit))
     }
 }
 
-/// An answer without any diagnostic. What has one is asked for again each time: the first answer may have been about
-/// something that is over.
-fn is_clean(message: &[u8], method: &Method<'_>) -> bool {
-    verdict(message, method.diagnostics()).is_ok_and(|verdict| !verdict.any)
+/// Whether a response has no diagnostics. Others are not cached: the diagnostic may refer to a transient condition.
+fn has_no_diagnostics(message: &[u8], method: &Method<'_>) -> bool {
+    read_diagnostics(message, method.diagnostics_field()).is_ok_and(|verdict| !verdict.any)
 }
 
-/// A message in its frame.
+/// A message with its gRPC prefix.
 pub(crate) fn framed(message: &[u8]) -> Bytes {
     frame(message)
 }

@@ -1,4 +1,4 @@
-//! One run: a socket of its own, and what is known about who uses it.
+//! One run: its socket and its recorded activity.
 
 use std::{
     collections::BTreeSet,
@@ -18,80 +18,80 @@ use serde::{Deserialize, Serialize};
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 
-use super::{Shared, connection};
+use super::{SharedState, connection};
 use crate::{
-    digest::{self, Key},
-    pool::Herd,
-    wire::schema::Wanted,
+    digest::{self, DigestKey},
+    pool::ProviderGroup,
+    wire::schema::TypeFilter,
 };
 
-/// Larger requests are not remembered, and so many at most.
-const LARGEST: usize = 1 << 20;
-const MOST: usize = 256;
+/// Larger requests and further data sources are not recorded.
+const MAX_REQUEST_BYTES: usize = 1 << 20;
+const MAX_DATA_READS: usize = 256;
 
-/// A data source as it was read: what was asked, and the digest of the answer.
+/// A data source read: the request and the digest of the response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DataRead {
-    /// The configuration that read it, as a key.
+pub struct DataSourceRead {
+    /// Key of the provider configuration.
     pub seat: String,
-    /// The call's path.
+    /// Method path.
     pub path: String,
-    /// The message in base64.
+    /// Request message in base64.
     pub request: String,
-    /// Of the answer.
+    /// Digest of the response.
     pub digest: String,
 }
 
-/// What a run has done that a probe wants to know.
+/// Activity of a run, as needed by probes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
-    /// The configurations that it used.
+pub struct RunActivity {
+    /// Keys of the configurations that it used.
     pub seats: BTreeSet<String>,
-    /// The data sources that it read.
-    pub data: Vec<DataRead>,
+    /// Data sources that it read.
+    pub data: Vec<DataSourceRead>,
     /// Digests of the values of all resources that it read.
     pub reads: BTreeSet<String>,
-    /// Whether something was read that could not be remembered.
+    /// Whether a data source read could not be recorded.
     pub too_much: bool,
-    /// Types that it asked for and that its schema did not have.
+    /// Types that it called and that its schema did not contain.
     pub unwanted: BTreeSet<String>,
 }
 
 /// A registered run.
 pub struct Run {
-    /// Its name.
+    /// Run id.
     pub id: String,
-    /// Whose.
+    /// Workspace name.
     pub workspace: String,
     /// Its socket.
     pub socket: PathBuf,
-    /// Whose providers it uses.
-    pub herd: Arc<Herd>,
-    /// The types that it can meet.
-    pub wanted: Wanted,
-    pub(super) shared: Arc<Shared>,
-    pub(super) over: CancellationToken,
+    /// Its provider group.
+    pub group: Arc<ProviderGroup>,
+    /// Types that it may use.
+    pub type_filter: TypeFilter,
+    pub(super) shared: Arc<SharedState>,
+    pub(super) closed: CancellationToken,
     connections: AtomicUsize,
-    used: Mutex<Instant>,
-    seen: Mutex<Seen>,
+    last_used: Mutex<Instant>,
+    activity: Mutex<RunActivity>,
 }
 
-/// What a run is made from.
-pub struct Make {
-    /// Its name; also that of its socket.
+/// Parameters of a new run.
+pub struct RunSpec {
+    /// Run id, also the name of its socket.
     pub id: String,
-    /// Whose.
+    /// Workspace name.
     pub workspace: String,
-    /// Whose providers it uses.
-    pub herd: Arc<Herd>,
-    /// The types that it can meet.
-    pub wanted: Wanted,
+    /// Its provider group.
+    pub group: Arc<ProviderGroup>,
+    /// Types that it may use.
+    pub type_filter: TypeFilter,
 }
 
 impl Run {
-    /// Opens the run's socket and serves it until the run is over.
-    pub fn open(make: Make, dir: &Path, shared: Arc<Shared>) -> io::Result<Arc<Self>> {
-        let Make { id, workspace, herd, wanted } = make;
+    /// Opens the run's socket and serves it until the run is closed.
+    pub fn open(make: RunSpec, dir: &Path, shared: Arc<SharedState>) -> io::Result<Arc<Self>> {
+        let RunSpec { id, workspace, group: herd, type_filter: wanted } = make;
         let socket = dir.join(format!("{id}.sock"));
         let listener = UnixListener::bind(&socket)?;
         std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600))?;
@@ -99,62 +99,66 @@ impl Run {
             id,
             workspace,
             socket,
-            herd,
-            wanted,
+            group: herd,
+            type_filter: wanted,
             shared,
-            over: CancellationToken::new(),
+            closed: CancellationToken::new(),
             connections: AtomicUsize::new(0),
-            used: Mutex::new(Instant::now()),
-            seen: Mutex::default(),
+            last_used: Mutex::new(Instant::now()),
+            activity: Mutex::default(),
         });
-        tokio::spawn(listen(listener, Arc::clone(&run)));
+        tokio::spawn(accept_connections(listener, Arc::clone(&run)));
         Ok(run)
     }
 
-    /// Ends it: nobody can connect any more, and its connections end. A change under way goes on.
+    /// Closes the run: no new connections, and existing ones end. A change in progress completes.
     pub fn close(&self) {
-        self.over.cancel();
+        self.closed.cancel();
     }
 
-    /// How long nobody has been connected.
-    pub fn idle(&self) -> Duration {
-        if self.connections.load(Ordering::Relaxed) > 0 { Duration::ZERO } else { self.used.lock().elapsed() }
+    /// Time without connections.
+    pub fn idle_for(&self) -> Duration {
+        if self.connections.load(Ordering::Relaxed) > 0 {
+            Duration::ZERO
+        } else {
+            self.last_used.lock().elapsed()
+        }
     }
 
-    /// Connections now.
-    pub fn connections(&self) -> usize {
+    /// Current connections.
+    pub fn connection_count(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// What it has done so far.
-    pub fn seen(&self) -> Seen {
-        self.seen.lock().clone()
+    /// Activity so far.
+    pub fn activity(&self) -> RunActivity {
+        self.activity.lock().clone()
     }
 
-    pub(super) fn saw_seat(&self, seat: &Key) {
-        self.seen.lock().seats.insert(digest::hex(seat));
+    pub(super) fn record_configuration(&self, seat: &DigestKey) {
+        self.activity.lock().seats.insert(digest::to_hex(seat));
     }
 
-    pub(super) fn saw_unwanted(&self, kind: &str) {
-        self.seen.lock().unwanted.insert(kind.to_owned());
+    pub(super) fn record_filtered_type(&self, kind: &str) {
+        self.activity.lock().unwanted.insert(kind.to_owned());
     }
 
-    pub(super) fn saw_resource(&self, value: &[u8]) {
-        let digest = digest::hex(&digest::of([value]));
-        self.seen.lock().reads.insert(digest);
+    pub(super) fn record_resource(&self, value: &[u8]) {
+        let digest = digest::to_hex(&digest::hash_parts([value]));
+        self.activity.lock().reads.insert(digest);
     }
 
-    pub(super) fn saw_data(&self, seat: &Key, path: &str, request: &[u8], value: &[u8]) {
-        let mut seen = self.seen.lock();
-        if request.len() > LARGEST || seen.data.len() >= MOST {
+    pub(super) fn record_data_source(&self, seat: &DigestKey, path: &str, request: &[u8], value: &[u8]) {
+        let mut seen = self.activity.lock();
+        if request.len() > MAX_REQUEST_BYTES || seen.data.len() >= MAX_DATA_READS {
             seen.too_much = true;
             return;
         }
-        let read = DataRead {
-            seat: digest::hex(seat),
+        let read = DataSourceRead {
+            seat: digest::to_hex(seat),
             path: path.to_owned(),
             request: BASE64_STANDARD.encode(request),
-            digest: digest::hex(&digest::of([value])),
+            digest: digest::to_hex(&digest::hash_parts([value])),
         };
         if !seen.data.contains(&read) {
             seen.data.push(read);
@@ -164,29 +168,29 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // A socket that was removed by somebody else is removed.
+        // The file may already be gone.
         let _gone = std::fs::remove_file(&self.socket);
     }
 }
 
-/// Accepts until the run is over.
-async fn listen(listener: UnixListener, run: Arc<Run>) {
+/// Accepts connections until the run is closed.
+async fn accept_connections(listener: UnixListener, run: Arc<Run>) {
     loop {
         let accepted = tokio::select! {
-            () = run.over.cancelled() => break,
+            () = run.closed.cancelled() => break,
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, _)) if is_ours(&stream) => {
-                tokio::spawn(serve(stream, Arc::clone(&run)));
+            Ok((stream, _)) if is_same_user(&stream) => {
+                tokio::spawn(serve_connection(stream, Arc::clone(&run)));
             }
             Ok(_) => {
-                run.shared.counters.strangers.add();
-                tracing::warn!(run = run.id, "a connection of another user was refused");
+                run.shared.counters.strangers.increment();
+                tracing::warn!(run = run.id, "connection of another user rejected");
             }
-            // Out of descriptors, for one: the next may fare better.
+            // Out of file descriptors, for example: the next attempt may succeed.
             Err(error) => {
-                tracing::warn!(run = run.id, %error, "a connection could not be accepted");
+                tracing::warn!(run = run.id, %error, "accepting a connection failed");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
@@ -194,14 +198,14 @@ async fn listen(listener: UnixListener, run: Arc<Run>) {
     let _gone = std::fs::remove_file(&run.socket);
 }
 
-/// Whether it is a process of the same user; the directory says so already, and this says it again.
-pub(crate) fn is_ours(stream: &UnixStream) -> bool {
+/// Whether the peer runs as the same user. The directory mode already ensures that; this is defence in depth.
+pub(crate) fn is_same_user(stream: &UnixStream) -> bool {
     stream.peer_cred().is_ok_and(|peer| peer.uid() == rustix::process::geteuid().as_raw())
 }
 
-async fn serve(stream: UnixStream, run: Arc<Run>) {
+async fn serve_connection(stream: UnixStream, run: Arc<Run>) {
     run.connections.fetch_add(1, Ordering::Relaxed);
     connection::serve(stream, &run).await;
-    *run.used.lock() = Instant::now();
+    *run.last_used.lock() = Instant::now();
     run.connections.fetch_sub(1, Ordering::Relaxed);
 }

@@ -1,25 +1,25 @@
-//! The few messages that the gateway looks into. Numbers are those of tfplugin5 and tfplugin6, which agree here.
+//! The few messages that the gateway inspects. Field numbers are those of tfplugin5 and tfplugin6, which agree here.
 
 use super::{
     msgpack,
-    proto::{self, Malformed, Value, fields, put_bytes, put_number},
+    protobuf::{self, MalformedMessage, Value, fields, put_bytes, put_number},
 };
 
 const ERROR: u64 = 1;
 const WARNING: u64 = 2;
 
-/// What an answer's diagnostics amount to.
+/// Summary of the diagnostics of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Verdict {
-    /// There is one at least.
+pub struct DiagnosticSummary {
+    /// There is at least one diagnostic.
     pub any: bool,
-    /// One of them is an error.
+    /// At least one diagnostic is an error.
     pub error: bool,
 }
 
-/// Looks at the diagnostics in field `number` of an answer.
-pub fn verdict(answer: &[u8], number: u64) -> Result<Verdict, Malformed> {
-    let mut verdict = Verdict { any: false, error: false };
+/// Summarises the diagnostics in field `number` of a response.
+pub fn read_diagnostics(answer: &[u8], number: u64) -> Result<DiagnosticSummary, MalformedMessage> {
+    let mut verdict = DiagnosticSummary { any: false, error: false };
     for field in fields(answer) {
         let field = field?;
         if let Value::Bytes(diagnostic) = field.value
@@ -32,7 +32,7 @@ pub fn verdict(answer: &[u8], number: u64) -> Result<Verdict, Malformed> {
     Ok(verdict)
 }
 
-fn severity(diagnostic: &[u8]) -> Result<u64, Malformed> {
+fn severity(diagnostic: &[u8]) -> Result<u64, MalformedMessage> {
     let mut severity = 0;
     for field in fields(diagnostic) {
         let field = field?;
@@ -43,7 +43,7 @@ fn severity(diagnostic: &[u8]) -> Result<u64, Malformed> {
     Ok(severity)
 }
 
-/// An answer with one more warning: a repeated field is added to by appending.
+/// Appends a warning to a response: repeated fields can be extended by appending.
 pub fn with_warning(answer: &[u8], number: u64, summary: &str, detail: &str) -> Vec<u8> {
     let mut diagnostic = Vec::new();
     put_number(&mut diagnostic, 1, WARNING);
@@ -54,12 +54,12 @@ pub fn with_warning(answer: &[u8], number: u64, summary: &str, detail: &str) -> 
     all
 }
 
-/// The type that a call is about; field 1 of all that have one.
+/// The type that a call is about; always field 1.
 pub fn type_name(request: &[u8]) -> Option<&str> {
-    proto::text(request, 1).ok().flatten()
+    protobuf::string_field(request, 1).ok().flatten()
 }
 
-/// `UpgradeResourceState.Request` for attributes as they stand in a state file.
+/// `UpgradeResourceState.Request` for attributes from a state file.
 pub fn upgrade_request(kind: &str, version: u64, attributes: &[u8]) -> Vec<u8> {
     let mut raw = Vec::with_capacity(attributes.len() + 8);
     put_bytes(&mut raw, 1, attributes);
@@ -70,7 +70,7 @@ pub fn upgrade_request(kind: &str, version: u64, attributes: &[u8]) -> Vec<u8> {
     request
 }
 
-/// `ReadResource.Request` for a value as the upgrade gave it.
+/// `ReadResource.Request` for an upgraded value.
 pub fn read_request(kind: &str, state: &[u8], private: &[u8]) -> Vec<u8> {
     let mut request = Vec::with_capacity(state.len() + private.len() + 64);
     put_bytes(&mut request, 1, kind.as_bytes());
@@ -79,12 +79,14 @@ pub fn read_request(kind: &str, state: &[u8], private: &[u8]) -> Vec<u8> {
     request
 }
 
-/// A `Configure.Request` without what makes no difference: whether terraform allows the provider to defer its answers
-/// until its configuration is known. Terraform says no when it plans and yes when it applies, so the two would have two
-/// processes. Where everything in the configuration is known there is nothing to defer, and a provider that is not
-/// allowed to never does. Anything else is kept as it is, and equal only to itself.
-pub fn essence(configure: &[u8]) -> Vec<u8> {
-    let known = proto::bytes(configure, 2).ok().flatten().and_then(|it| proto::bytes(it, 1).ok().flatten());
+/// Normalises a `Configure.Request`: removes the capability that allows deferred responses. Terraform clears it when
+/// planning and sets it when applying, so plan and apply would otherwise use two processes. With a fully known
+/// configuration there is nothing to defer. Any other request is kept as it is.
+pub fn normalize_configure(configure: &[u8]) -> Vec<u8> {
+    let known = protobuf::bytes_field(configure, 2)
+        .ok()
+        .flatten()
+        .and_then(|it| protobuf::bytes_field(it, 1).ok().flatten());
     if !known.is_some_and(msgpack::is_known) {
         return configure.to_vec();
     }
@@ -104,10 +106,10 @@ pub fn essence(configure: &[u8]) -> Vec<u8> {
     kept
 }
 
-/// Whether a `DynamicValue` is null: the object is not there. Msgpack's nil, or JSON's null.
+/// Whether a `DynamicValue` is null, in msgpack or JSON: the object does not exist.
 pub fn is_null(value: &[u8]) -> bool {
-    let msgpack = proto::bytes(value, 1).ok().flatten();
-    let json = proto::bytes(value, 2).ok().flatten();
+    let msgpack = protobuf::bytes_field(value, 1).ok().flatten();
+    let json = protobuf::bytes_field(value, 2).ok().flatten();
     matches!((msgpack, json), (Some([0xc0]), _) | (_, Some(b"null")) | (None, None))
 }
 
@@ -124,19 +126,19 @@ mod tests {
     #[test]
     fn errors_and_warnings_are_told_apart() {
         let mut answer = Vec::new();
-        assert_eq!(verdict(&answer, 2), Ok(Verdict { any: false, error: false }));
+        assert_eq!(read_diagnostics(&answer, 2), Ok(DiagnosticSummary { any: false, error: false }));
         put_bytes(&mut answer, 2, &diagnostic(WARNING));
-        assert_eq!(verdict(&answer, 2), Ok(Verdict { any: true, error: false }));
+        assert_eq!(read_diagnostics(&answer, 2), Ok(DiagnosticSummary { any: true, error: false }));
         put_bytes(&mut answer, 2, &diagnostic(ERROR));
-        assert_eq!(verdict(&answer, 2), Ok(Verdict { any: true, error: true }));
-        assert_eq!(verdict(&answer, 3), Ok(Verdict { any: false, error: false }));
+        assert_eq!(read_diagnostics(&answer, 2), Ok(DiagnosticSummary { any: true, error: true }));
+        assert_eq!(read_diagnostics(&answer, 3), Ok(DiagnosticSummary { any: false, error: false }));
     }
 
     #[test]
     fn a_warning_is_appended_and_nothing_else_changes() {
         let answer = with_warning(b"\x0a\x01x", 3, "s", "d");
         assert!(answer.starts_with(b"\x0a\x01x"));
-        assert_eq!(verdict(&answer, 3), Ok(Verdict { any: true, error: false }));
+        assert_eq!(read_diagnostics(&answer, 3), Ok(DiagnosticSummary { any: true, error: false }));
     }
 
     fn configure(value: &[u8], capabilities: Option<&[u8]>) -> Vec<u8> {
@@ -155,16 +157,16 @@ mod tests {
         let known = b"\x81\xa1a\xa1b";
         let plan = configure(known, Some(b"\x10\x01"));
         let apply = configure(known, Some(b"\x08\x01\x10\x01"));
-        assert_eq!(essence(&plan), plan);
-        assert_eq!(essence(&apply), plan);
-        assert_eq!(essence(&configure(known, Some(b""))), configure(known, None));
+        assert_eq!(normalize_configure(&plan), plan);
+        assert_eq!(normalize_configure(&apply), plan);
+        assert_eq!(normalize_configure(&configure(known, Some(b""))), configure(known, None));
     }
 
     #[test]
     fn a_configuration_with_something_unknown_is_equal_to_itself_only() {
         let unknown = b"\x81\xa1a\xd4\x00\x00";
         for request in [configure(unknown, Some(b"\x08\x01")), configure(unknown, None), b"\xff".to_vec()] {
-            assert_eq!(essence(&request), request);
+            assert_eq!(normalize_configure(&request), request);
         }
     }
 

@@ -1,55 +1,55 @@
-//! Which call is answered by whom.
+//! Classification of provider calls.
 
-/// What is done with a call.
+/// How a call is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
-    /// All schemas. A function of the program alone, so it is kept; filtered for each run.
+pub enum CallClass {
+    /// All schemas. Depends on the program alone, so it is cached; filtered for each run.
     Schema,
-    /// The list of everything that the provider has. The same.
+    /// The list of all types. Handled like schemas.
     Metadata,
-    /// Functions and identity schemas: the same, and small enough to stay whole.
-    AboutItself,
-    /// The check of a provider block. Kept if it found no error: terraform asks twice in every run, and the AWS
-    /// provider takes four seconds for it. A function of the program, its environment (defaults come from there)
-    /// and the bytes; it runs before `Configure`, so there is nothing else it could depend on.
+    /// Functions and identity schemas: cached like schemas, but small enough not to be filtered.
+    ProviderInfo,
+    /// Validation of a provider block. Cached if it returned no diagnostics: Terraform calls it twice in every run, and
+    /// the AWS provider takes four seconds for it. Depends on the program, its environment (source of defaults) and the
+    /// request; it runs before `Configure`, so it cannot depend on anything else.
     CheckConfig,
-    /// Binds the connection.
+    /// Binds the connection to a configuration.
     Configure,
-    /// A function of the program, its environment and the bytes: see [`Method::PURE`].
+    /// Depends on the program, its environment and the request only: see [`Method::PURE`].
     Pure,
-    /// Needs no configuration; asked of any process of the same program.
+    /// Needs no configuration; sent to any process of the same program.
     Unconfigured,
-    /// Works on the cloud without changing it; may be cancelled with its run.
-    Reads,
-    /// Changes the cloud: always awaited, whoever has gone; journalled.
-    Applies,
-    /// Takes something into the state: journalled too.
-    Imports,
-    /// Streams in one direction or both.
-    Streams,
-    /// Must not reach a process that others use.
+    /// Reads from the cloud; cancelled by `Stop`.
+    Read,
+    /// Changes the cloud: always completed, even if Terraform disconnects; journaled.
+    Apply,
+    /// Imports into the state: journaled too.
+    Import,
+    /// Streams in one or both directions.
+    Stream,
+    /// Must not reach a shared process.
     Stop,
-    /// Ours to answer: streams that stay open and silent.
-    Idle,
-    /// Ours to answer.
+    /// Answered by the gateway: streams that stay open without messages.
+    SilentStream,
+    /// Answered by the gateway.
     Health,
     /// Unknown to this gateway.
     Unknown,
 }
 
-/// A call by its name, without the protocol's version.
+/// A call by its name, without the protocol version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Method<'a> {
-    /// `5`, `6`, or nothing for the plumbing.
+    /// `5`, `6`, or none for plumbing services.
     pub protocol: Option<u8>,
-    /// The last part of its path.
+    /// The last segment of its path.
     pub name: &'a str,
-    /// What is done with it.
-    pub class: Class,
+    /// How it is handled.
+    pub class: CallClass,
 }
 
 impl<'a> Method<'a> {
-    /// Reads the path of a call.
+    /// Parses the path of a call.
     pub fn parse(path: &'a str) -> Self {
         let (service, name) = path.trim_start_matches('/').split_once('/').unwrap_or((path, ""));
         let protocol = match service {
@@ -58,25 +58,25 @@ impl<'a> Method<'a> {
             _ => None,
         };
         let class = match (protocol, service) {
-            (Some(_), _) => class(name),
-            (None, "plugin.GRPCController") => Class::Stop,
-            (None, "plugin.GRPCBroker" | "plugin.GRPCStdio") => Class::Idle,
-            (None, "grpc.health.v1.Health") => Class::Health,
-            (None, _) => Class::Unknown,
+            (Some(_), _) => classify(name),
+            (None, "plugin.GRPCController") => CallClass::Stop,
+            (None, "plugin.GRPCBroker" | "plugin.GRPCStdio") => CallClass::SilentStream,
+            (None, "grpc.health.v1.Health") => CallClass::Health,
+            (None, _) => CallClass::Unknown,
         };
         Self { protocol, name, class }
     }
 
-    /// The number of the field that holds diagnostics in the answer, for calls whose answers are kept.
-    pub fn diagnostics(&self) -> u64 {
+    /// The field number of diagnostics in the response.
+    pub fn diagnostics_field(&self) -> u64 {
         match self.class {
-            Class::Schema => 4,
-            Class::Metadata | Class::CheckConfig => 2,
-            Class::AboutItself => match self.name {
+            CallClass::Schema => 4,
+            CallClass::Metadata | CallClass::CheckConfig => 2,
+            CallClass::ProviderInfo => match self.name {
                 "GetFunctions" => 2,
                 _ => 1,
             },
-            Class::Configure => 1,
+            CallClass::Configure => 1,
             _ => match self.name {
                 "UpgradeResourceState"
                 | "UpgradeResourceIdentity"
@@ -91,16 +91,16 @@ impl<'a> Method<'a> {
 }
 
 impl Method<'_> {
-    /// Calls that are functions of their bytes.
+    /// Calls that depend on their request alone.
     ///
-    /// `UpgradeResourceState` brings a stored value to today's schema. Terraform calls it for values that it has, in
-    /// every run, also right after a write; a provider that asked the cloud here would see it when it is too late to
-    /// plan. The plugin frameworks give it no client in a fresh process, and the AWS provider's upgraders rename and
-    /// convert. Kept are only answers without any diagnostic.
+    /// `UpgradeResourceState` converts a stored value to the current schema. Terraform calls it in every run, also
+    /// right after a write, for values that it already has; the plugin frameworks give it no client in a fresh process,
+    /// and the AWS provider's upgraders only rename and convert.
     ///
-    /// `Validate…Config` runs on providers that were never configured, with values that may be unknown; what it says
-    /// cannot depend on a cloud that it cannot reach. Kept are only answers without any diagnostic, so a warning is
-    /// given by the provider itself each time.
+    /// `Validate…Config` runs on unconfigured providers with values that may be unknown, so its result cannot depend on
+    /// the cloud.
+    ///
+    /// Only responses without diagnostics are cached, so warnings always come from the provider itself.
     pub const PURE: &'static [&'static str] = &[
         "UpgradeResourceState",
         "UpgradeResourceIdentity",
@@ -114,31 +114,31 @@ impl Method<'_> {
     ];
 }
 
-fn class(name: &str) -> Class {
+fn classify(name: &str) -> CallClass {
     match name {
-        "GetSchema" | "GetProviderSchema" => Class::Schema,
-        "GetMetadata" => Class::Metadata,
-        "GetFunctions" | "GetResourceIdentitySchemas" => Class::AboutItself,
-        "PrepareProviderConfig" | "ValidateProviderConfig" => Class::CheckConfig,
-        "Configure" | "ConfigureProvider" => Class::Configure,
-        name if Method::PURE.contains(&name) => Class::Pure,
-        // Not kept: a function may read the clock.
-        "CallFunction" => Class::Unconfigured,
+        "GetSchema" | "GetProviderSchema" => CallClass::Schema,
+        "GetMetadata" => CallClass::Metadata,
+        "GetFunctions" | "GetResourceIdentitySchemas" => CallClass::ProviderInfo,
+        "PrepareProviderConfig" | "ValidateProviderConfig" => CallClass::CheckConfig,
+        "Configure" | "ConfigureProvider" => CallClass::Configure,
+        name if Method::PURE.contains(&name) => CallClass::Pure,
+        // Not cached: a function may read the clock.
+        "CallFunction" => CallClass::Unconfigured,
         "ReadResource"
         | "PlanResourceChange"
         | "ReadDataSource"
         | "MoveResourceState"
         | "PlanAction"
-        | "GenerateResourceConfig" => Class::Reads,
-        // What an ephemeral resource opened must be closed, so these are not given up half-way either.
+        | "GenerateResourceConfig" => CallClass::Read,
+        // An opened ephemeral resource must be closed, so these calls are not cancelled either.
         "ApplyResourceChange"
         | "OpenEphemeralResource"
         | "RenewEphemeralResource"
-        | "CloseEphemeralResource" => Class::Applies,
-        "ImportResourceState" => Class::Imports,
-        "InvokeAction" | "ListResource" | "ReadStateBytes" | "WriteStateBytes" => Class::Streams,
-        "Stop" | "StopProvider" => Class::Stop,
-        _ => Class::Unknown,
+        | "CloseEphemeralResource" => CallClass::Apply,
+        "ImportResourceState" => CallClass::Import,
+        "InvokeAction" | "ListResource" | "ReadStateBytes" | "WriteStateBytes" => CallClass::Stream,
+        "Stop" | "StopProvider" => CallClass::Stop,
+        _ => CallClass::Unknown,
     }
 }
 
@@ -153,7 +153,7 @@ mod tests {
             "/tfplugin6.Provider/StopProvider",
             "/plugin.GRPCController/Shutdown",
         ] {
-            assert_eq!(Method::parse(path).class, Class::Stop, "{path}");
+            assert_eq!(Method::parse(path).class, CallClass::Stop, "{path}");
         }
     }
 
@@ -173,8 +173,8 @@ mod tests {
 
     #[test]
     fn what_is_unknown_is_called_so() {
-        assert_eq!(Method::parse("/tfplugin6.Provider/FromTheFuture").class, Class::Unknown);
-        assert_eq!(Method::parse("/other.Service/GetSchema").class, Class::Unknown);
-        assert_eq!(Method::parse("").class, Class::Unknown);
+        assert_eq!(Method::parse("/tfplugin6.Provider/FromTheFuture").class, CallClass::Unknown);
+        assert_eq!(Method::parse("/other.Service/GetSchema").class, CallClass::Unknown);
+        assert_eq!(Method::parse("").class, CallClass::Unknown);
     }
 }

@@ -1,16 +1,16 @@
-//! Msgpack, as far as one question: is everything in there known?
+//! Minimal msgpack reader that answers one question: is every value known?
 //!
-//! Terraform writes a value that is not known yet as an extension (type 0 for one that is merely unknown, type 12 for
-//! one that is known in part), and uses extensions for nothing else.
+//! Terraform encodes unknown values as extensions (type 0 for unknown, type 12 for partially known), and uses
+//! extensions for nothing else.
 
-/// Whether a value is whole and holds no unknown one.
+/// Whether a value is complete and contains no unknown value.
 pub fn is_known(value: &[u8]) -> bool {
     let mut rest = value;
-    // How many values are still to come; a map of `n` is `2 n` of them. Counted and not nested, so that no depth of
-    // nesting can exhaust a stack.
+    // Number of values still to read; a map of `n` counts `2 n`. Iterative, so that deep nesting cannot exhaust the
+    // stack.
     let mut due: u64 = 1;
     while due > 0 {
-        let Some(read) = item(&mut rest) else { return false };
+        let Some(read) = read_item(&mut rest) else { return false };
         due = match (due - 1).checked_add(read) {
             Some(due) => due,
             None => return false,
@@ -19,26 +19,26 @@ pub fn is_known(value: &[u8]) -> bool {
     rest.is_empty()
 }
 
-/// Reads one item; how many belong to it. `None` for an extension, and for what is no msgpack.
-fn item(rest: &mut &[u8]) -> Option<u64> {
-    let [kind] = *take::<1>(rest)?;
+/// Reads one item; returns the number of nested items. `None` for an extension or invalid msgpack.
+fn read_item(rest: &mut &[u8]) -> Option<u64> {
+    let [kind] = *take_array::<1>(rest)?;
     let (skip, inner) = match kind {
         // Small numbers, nil and booleans.
         0x00..=0x7f | 0xe0..=0xff | 0xc0 | 0xc2 | 0xc3 => (0, 0),
         0x80..=0x8f => (0, 2 * u64::from(kind & 0x0f)),
         0x90..=0x9f => (0, u64::from(kind & 0x0f)),
         0xa0..=0xbf => (u64::from(kind & 0x1f), 0),
-        0xc4 | 0xd9 => (u64::from(u8::from_be_bytes(*take(rest)?)), 0),
-        0xc5 | 0xda => (u64::from(u16::from_be_bytes(*take(rest)?)), 0),
-        0xc6 | 0xdb => (u64::from(u32::from_be_bytes(*take(rest)?)), 0),
+        0xc4 | 0xd9 => (u64::from(u8::from_be_bytes(*take_array(rest)?)), 0),
+        0xc5 | 0xda => (u64::from(u16::from_be_bytes(*take_array(rest)?)), 0),
+        0xc6 | 0xdb => (u64::from(u32::from_be_bytes(*take_array(rest)?)), 0),
         0xcc | 0xd0 => (1, 0),
         0xcd | 0xd1 => (2, 0),
         0xca | 0xce | 0xd2 => (4, 0),
         0xcb | 0xcf | 0xd3 => (8, 0),
-        0xdc => (0, u64::from(u16::from_be_bytes(*take(rest)?))),
-        0xdd => (0, u64::from(u32::from_be_bytes(*take(rest)?))),
-        0xde => (0, 2 * u64::from(u16::from_be_bytes(*take(rest)?))),
-        0xdf => (0, 2 * u64::from(u32::from_be_bytes(*take(rest)?))),
+        0xdc => (0, u64::from(u16::from_be_bytes(*take_array(rest)?))),
+        0xdd => (0, u64::from(u32::from_be_bytes(*take_array(rest)?))),
+        0xde => (0, 2 * u64::from(u16::from_be_bytes(*take_array(rest)?))),
+        0xdf => (0, 2 * u64::from(u32::from_be_bytes(*take_array(rest)?))),
         // Extensions, and the one byte that msgpack never uses.
         0xc1 | 0xc7..=0xc9 | 0xd4..=0xd8 => return None,
     };
@@ -46,7 +46,7 @@ fn item(rest: &mut &[u8]) -> Option<u64> {
     Some(inner)
 }
 
-fn take<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; N]> {
+fn take_array<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; N]> {
     let (taken, left) = rest.split_first_chunk()?;
     *rest = left;
     Some(taken)

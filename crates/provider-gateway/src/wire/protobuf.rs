@@ -1,26 +1,25 @@
-//! Protobuf as bytes: fields are found, kept, dropped and appended; no message is decoded as a whole.
+//! Protobuf on raw bytes: fields are found, kept, dropped and appended; no message is decoded as a whole.
 //!
-//! Every function here takes bytes that a stranger may have sent. None panics, none allocates by a length that the
-//! bytes only claim.
+//! Input is untrusted: no function panics or allocates according to a claimed length.
 
 use thiserror::Error;
 
 /// Bytes that are not a protobuf message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("not a protobuf message, from byte {at} on")]
-pub struct Malformed {
-    /// Where it stops making sense.
+pub struct MalformedMessage {
+    /// Offset of the first invalid field.
     pub at: usize,
 }
 
-/// What a field holds.
+/// Value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value<'a> {
     /// Wire type 0.
     Varint(u64),
     /// Wire type 2: a string, bytes or a message.
     Bytes(&'a [u8]),
-    /// Wire types 1 and 5, which nothing here looks into.
+    /// Wire types 1 and 5, which are not inspected.
     Fixed,
 }
 
@@ -29,14 +28,14 @@ pub enum Value<'a> {
 pub struct Field<'a> {
     /// Its number.
     pub number: u64,
-    /// What it holds.
+    /// Its value.
     pub value: Value<'a>,
-    /// The whole field as it stands in the message, its tag included.
+    /// The encoded field, including its tag.
     pub raw: &'a [u8],
 }
 
-/// The fields of a message in their order. Ends after the first that makes no sense.
-pub fn fields(message: &[u8]) -> impl Iterator<Item = Result<Field<'_>, Malformed>> {
+/// Iterates over the fields of a message. Ends after the first invalid one.
+pub fn fields(message: &[u8]) -> impl Iterator<Item = Result<Field<'_>, MalformedMessage>> {
     let mut at = 0;
     let mut broken = false;
     std::iter::from_fn(move || {
@@ -44,41 +43,41 @@ pub fn fields(message: &[u8]) -> impl Iterator<Item = Result<Field<'_>, Malforme
             return None;
         }
         let start = at;
-        let Some(field) = field(message, &mut at) else {
+        let Some(field) = read_field(message, &mut at) else {
             broken = true;
-            return Some(Err(Malformed { at: start }));
+            return Some(Err(MalformedMessage { at: start }));
         };
         Some(Ok(field))
     })
 }
 
-fn field<'a>(message: &'a [u8], at: &mut usize) -> Option<Field<'a>> {
+fn read_field<'a>(message: &'a [u8], at: &mut usize) -> Option<Field<'a>> {
     let start = *at;
-    let tag = varint(message, at)?;
+    let tag = read_varint(message, at)?;
     let number = tag >> 3;
     let value = match tag & 7 {
-        0 => Value::Varint(varint(message, at)?),
+        0 => Value::Varint(read_varint(message, at)?),
         2 => {
-            let length = usize::try_from(varint(message, at)?).ok()?;
-            Value::Bytes(take(message, at, length)?)
+            let length = usize::try_from(read_varint(message, at)?).ok()?;
+            Value::Bytes(take_bytes(message, at, length)?)
         }
-        1 => take(message, at, 8).map(|_| Value::Fixed)?,
-        5 => take(message, at, 4).map(|_| Value::Fixed)?,
-        // Groups have been gone for longer than the protocol exists.
+        1 => take_bytes(message, at, 8).map(|_| Value::Fixed)?,
+        5 => take_bytes(message, at, 4).map(|_| Value::Fixed)?,
+        // Groups were removed from protobuf before this protocol existed.
         _ => return None,
     };
     let raw = message.get(start..*at)?;
     (number > 0).then_some(Field { number, value, raw })
 }
 
-fn take<'a>(message: &'a [u8], at: &mut usize, length: usize) -> Option<&'a [u8]> {
+fn take_bytes<'a>(message: &'a [u8], at: &mut usize, length: usize) -> Option<&'a [u8]> {
     let end = at.checked_add(length)?;
     let taken = message.get(*at..end)?;
     *at = end;
     Some(taken)
 }
 
-fn varint(message: &[u8], at: &mut usize) -> Option<u64> {
+fn read_varint(message: &[u8], at: &mut usize) -> Option<u64> {
     let mut value = 0_u64;
     for shift in (0..64).step_by(7) {
         let byte = *message.get(*at)?;
@@ -91,8 +90,8 @@ fn varint(message: &[u8], at: &mut usize) -> Option<u64> {
     None
 }
 
-/// The last field of that number that holds bytes; protobuf says that the last one counts.
-pub fn bytes(message: &[u8], number: u64) -> Result<Option<&[u8]>, Malformed> {
+/// The last bytes field of that number; protobuf defines that the last one wins.
+pub fn bytes_field(message: &[u8], number: u64) -> Result<Option<&[u8]>, MalformedMessage> {
     let mut found = None;
     for field in fields(message) {
         if let Field { number: n, value: Value::Bytes(bytes), .. } = field?
@@ -105,19 +104,19 @@ pub fn bytes(message: &[u8], number: u64) -> Result<Option<&[u8]>, Malformed> {
 }
 
 /// The last field of that number as a string.
-pub fn text(message: &[u8], number: u64) -> Result<Option<&str>, Malformed> {
-    let found = bytes(message, number)?;
-    found.map(std::str::from_utf8).transpose().map_err(|_| Malformed { at: 0 })
+pub fn string_field(message: &[u8], number: u64) -> Result<Option<&str>, MalformedMessage> {
+    let found = bytes_field(message, number)?;
+    found.map(std::str::from_utf8).transpose().map_err(|_| MalformedMessage { at: 0 })
 }
 
-/// Appends a field with bytes; an empty one too, since the reader may tell it from an absent one.
+/// Appends a bytes field; also an empty one, which differs from an absent one.
 pub fn put_bytes(message: &mut Vec<u8>, number: u64, bytes: &[u8]) {
     put_varint(message, number << 3 | 2);
     put_varint(message, bytes.len() as u64);
     message.extend_from_slice(bytes);
 }
 
-/// Appends a field with a number.
+/// Appends a varint field.
 pub fn put_number(message: &mut Vec<u8>, number: u64, value: u64) {
     put_varint(message, number << 3);
     put_varint(message, value);
@@ -131,7 +130,7 @@ fn put_varint(message: &mut Vec<u8>, mut value: u64) {
             message.push(low & 0x7f);
             return;
         }
-        // Seven bits, and that more follow.
+        // Seven bits, with the continuation bit.
         message.push(low | 0x80);
     }
 }
@@ -148,7 +147,7 @@ mod tests {
         put_bytes(&mut message, 1, b"one");
         put_number(&mut message, 2, 300);
         put_bytes(&mut message, 1, b"again");
-        assert_eq!(text(&message, 1), Ok(Some("again")));
+        assert_eq!(string_field(&message, 1), Ok(Some("again")));
         let all: Vec<_> = fields(&message).map(Result::unwrap).collect();
         assert_eq!(all.iter().map(|it| it.number).collect::<Vec<_>>(), [1, 2, 1]);
         assert_eq!(all[1].value, Value::Varint(300));
@@ -157,10 +156,10 @@ mod tests {
 
     #[test]
     fn a_length_that_is_a_lie_is_malformed() {
-        assert_eq!(bytes(&[0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f, 1], 1), Err(Malformed { at: 0 }));
-        assert_eq!(bytes(&[0x0a, 0xff], 1), Err(Malformed { at: 0 }));
-        assert_eq!(bytes(&[0x00, 0x00], 1), Err(Malformed { at: 0 }));
-        assert_eq!(bytes(&[0x0b], 1), Err(Malformed { at: 0 }));
+        assert_eq!(bytes_field(&[0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f, 1], 1), Err(MalformedMessage { at: 0 }));
+        assert_eq!(bytes_field(&[0x0a, 0xff], 1), Err(MalformedMessage { at: 0 }));
+        assert_eq!(bytes_field(&[0x00, 0x00], 1), Err(MalformedMessage { at: 0 }));
+        assert_eq!(bytes_field(&[0x0b], 1), Err(MalformedMessage { at: 0 }));
     }
 
     proptest! {

@@ -1,9 +1,8 @@
-//! Small configurations, each with something of its own. A provider block for the local AWS stands before all but those
-//! that are marked as bare.
+//! Small configurations, one per feature. All but those marked as bare get a provider block for the local AWS.
 
 /// How far a case goes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Goes {
+pub(crate) enum CasePhase {
     /// A plan; it may fail.
     Plan,
     /// An apply, a plan without changes, and a destroy.
@@ -15,17 +14,17 @@ pub(crate) enum Goes {
 /// One case. `AWS` in a bare one is replaced by the settings of a provider block for the local AWS.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
-    pub(crate) goes: Goes,
+    pub(crate) goes: CasePhase,
     pub(crate) bare: bool,
     pub(crate) text: &'static str,
 }
 
 const fn plan(name: &'static str, text: &'static str) -> Case {
-    Case { name, goes: Goes::Plan, bare: false, text }
+    Case { name, goes: CasePhase::Plan, bare: false, text }
 }
 
 const fn through(name: &'static str, text: &'static str) -> Case {
-    Case { name, goes: Goes::Through, bare: false, text }
+    Case { name, goes: CasePhase::Through, bare: false, text }
 }
 
 pub(crate) const CASES: &[Case] = &[
@@ -53,7 +52,7 @@ pub(crate) const CASES: &[Case] = &[
     ),
     Case {
         name: "two-aliases",
-        goes: Goes::Through,
+        goes: CasePhase::Through,
         bare: true,
         text: r#"
         provider "aws" {
@@ -122,25 +121,25 @@ pub(crate) const CASES: &[Case] = &[
     ),
     Case {
         name: "no-region",
-        goes: Goes::Plan,
+        goes: CasePhase::Plan,
         bare: true,
         text: "provider \"aws\" {\n  AWS\n}\ndata \"aws_region\" \"a\" {}",
     },
     Case {
         name: "bad-provider-block",
-        goes: Goes::Plan,
+        goes: CasePhase::Plan,
         bare: true,
         text: "provider \"aws\" {\n  region = \"us-east-1\"\n  colour = \"red\"\n  AWS\n}\ndata \"aws_region\" \"a\" {}",
     },
     Case {
         name: "unknown-in-the-provider-block",
-        goes: Goes::Plan,
+        goes: CasePhase::Plan,
         bare: true,
         text: "resource \"terraform_data\" \"a\" { input = \"us-east-1\" }\nprovider \"aws\" {\n  region = terraform_data.a.output\n  AWS\n}\nresource \"aws_sqs_queue\" \"a\" { name = \"a\" }",
     },
     Case {
         name: "default-tags",
-        goes: Goes::Through,
+        goes: CasePhase::Through,
         bare: true,
         text: "provider \"aws\" {\n  region = \"us-east-1\"\n  default_tags { tags = { team = \"a\" } }\n  AWS\n}\nresource \"aws_sqs_queue\" \"a\" {\n  name = \"tagged\"\n  tags = { own = \"b\" }\n}",
     },
@@ -178,7 +177,7 @@ pub(crate) const CASES: &[Case] = &[
     ),
     Case {
         name: "apply-that-fails",
-        goes: Goes::Fails,
+        goes: CasePhase::Fails,
         bare: false,
         text: "resource \"aws_sqs_queue\" \"a\" { name = \"made\" }\nresource \"aws_subnet\" \"a\" {\n  vpc_id = \"vpc-00000000000000000\"\n  cidr_block = \"10.0.0.0/24\"\n  depends_on = [aws_sqs_queue.a]\n}",
     },

@@ -1,4 +1,4 @@
-//! The same configurations with and without the gateway: what terraform says and what it leaves behind is the same.
+//! Runs the same configurations with and without the gateway: output, state and plans must be equal.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,7 +10,7 @@
 mod cases;
 
 use crate::support::{Bench, Said, Workspace, outer, provider};
-use cases::{CASES, Case, Goes};
+use cases::{CASES, Case, CasePhase};
 use serde_json::Value;
 
 /// So many are compared without `CORPUS` and for `CORPUS=few`; all of them for `CORPUS=all`, one for its name. Plain
@@ -104,14 +104,21 @@ async fn run(bench: &Bench, case: &Case, template: &Workspace, shared: bool) -> 
     if planned.code != 1 {
         said.push(plan(&go(&["show", "-json", "saved"]).await.ok()));
     }
-    if case.goes == Goes::Plan {
+    if case.goes == CasePhase::Plan {
         return said;
     }
     let applied = go(&["apply", "-auto-approve", "-no-color"]).await;
-    assert_eq!(applied.code == 0, case.goes == Goes::Through, "{}: {}{}", name, applied.out, applied.err);
+    assert_eq!(
+        applied.code == 0,
+        case.goes == CasePhase::Through,
+        "{}: {}{}",
+        name,
+        applied.out,
+        applied.err
+    );
     said.push(words(&applied));
     said.push(state(&workspace));
-    if case.goes == Goes::Through {
+    if case.goes == CasePhase::Through {
         said.push(words(&go(&["plan", "-no-color", "-detailed-exitcode"]).await));
     }
     said.push(words(&go(&["destroy", "-auto-approve", "-no-color"]).await));

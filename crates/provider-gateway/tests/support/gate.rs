@@ -1,5 +1,4 @@
-//! A forwarder before the local AWS that keeps back one kind of request: what waits for its answer is under way for as
-//! long as a test needs it to be.
+//! A forwarder in front of the local AWS that blocks one kind of request, so that a test can keep an operation in progress.
 
 use std::sync::Arc;
 

@@ -22,23 +22,26 @@ use std::{
 
 use local_aws::{Config, LocalAws, Timing};
 use provider_gateway::{
-    gateway::{Gateway, Registered, Registration, Settings},
-    wire::schema::words,
+    gateway::{Gateway, GatewaySettings, RegisteredRun, RunRegistration},
+    wire::schema::collect_identifiers,
 };
 use serde_json::Value;
 use terraform_driver::{
     engine::EngineKind,
-    providers::{ProviderSource, Surroundings, Wanted, discover, platform, usual_roots},
+    providers::{
+        DiscoveryInputs, ProviderRequirement, ProviderSource, default_search_roots, discover_providers,
+        platform,
+    },
 };
 use tokio::{
     io::AsyncReadExt,
     process::{Child, Command},
 };
 
-/// Bounds a hang, and nothing else: no test is about how long something takes.
+/// Bounds a hang; no test measures time.
 pub const PATIENCE: Duration = Duration::from_mins(5);
 
-/// Waits until something is so. `look` returns what is awaited, or what is there instead.
+/// Waits for a condition. `look` returns the awaited value, or the current one as error.
 pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Result<T, String>) -> T {
     let begun = Instant::now();
     loop {
@@ -60,10 +63,10 @@ pub fn outer() -> BTreeMap<String, String> {
 pub fn mirror() -> PathBuf {
     let env = outer();
     let home = env.get("HOME").map(PathBuf::from);
-    let roots = usual_roots(home.as_deref());
-    let around = Surroundings { setting: None, env: &env, roots: &roots, engine: EngineKind::Terraform };
-    let wanted = Wanted::new("hashicorp", "aws", ">= 5.61, < 7").unwrap();
-    match discover(&around, &[wanted]).unwrap().source {
+    let roots = default_search_roots(home.as_deref());
+    let around = DiscoveryInputs { setting: None, env: &env, roots: &roots, engine: EngineKind::Terraform };
+    let wanted = ProviderRequirement::new("hashicorp", "aws", ">= 5.61, < 7").unwrap();
+    match discover_providers(&around, &[wanted]).unwrap().source {
         ProviderSource::Mirror { dir, .. } => dir,
         other => panic!("the tests need a provider mirror on disk, and found {other}"),
     }
@@ -117,7 +120,7 @@ pub struct Bench {
 impl Bench {
     pub async fn new() -> Self {
         let dir = tempfile::Builder::new().prefix("gw").tempdir().unwrap();
-        let settings = Settings::new(dir.path().join("g"), dir.path().to_owned());
+        let settings = GatewaySettings::new(dir.path().join("g"), dir.path().to_owned());
         let gateway = Gateway::open(settings).unwrap();
         Self { gateway, endpoint: aws().await, dir }
     }
@@ -131,7 +134,7 @@ impl Bench {
     /// A workspace with this configuration in which `terraform init` need not run: it has what that left in the template.
     pub fn like(&self, template: &Workspace, name: &str, text: &str) -> Workspace {
         let workspace = self.bare_workspace(name, text);
-        // Of a provider that is reattached nothing is left.
+        // A reattached provider leaves nothing behind.
         for left in [".terraform", ".terraform.lock.hcl"]
             .map(|name| (template.root.join(name), workspace.root.join(name)))
         {
@@ -160,8 +163,8 @@ impl Bench {
         Workspace { root, cli: self.dir.path().join("cli.tfrc") }
     }
 
-    pub fn registration(workspace: &Workspace) -> Registration {
-        Registration {
+    pub fn registration(workspace: &Workspace) -> RunRegistration {
+        RunRegistration {
             workspace: workspace.root.display().to_string(),
             tenant: "test".to_owned(),
             address: "registry.terraform.io/hashicorp/aws".to_owned(),
@@ -172,7 +175,7 @@ impl Bench {
         }
     }
 
-    pub async fn register(&self, workspace: &Workspace) -> Registered {
+    pub async fn register(&self, workspace: &Workspace) -> RegisteredRun {
         self.gateway.register(Self::registration(workspace)).await.unwrap()
     }
 
@@ -220,14 +223,14 @@ impl Said {
 }
 
 impl Workspace {
-    /// Every word of the configuration and the state.
+    /// All identifiers of the configuration and the state.
     pub fn types(&self) -> BTreeSet<String> {
         let mut all = BTreeSet::new();
         let mut files: Vec<PathBuf> =
             fs::read_dir(&self.root).unwrap().map(|it| it.unwrap().path()).collect();
         files.retain(|path| path.extension().is_some_and(|it| it == "tf" || it == "tfstate" || it == "json"));
         for file in files {
-            words(&String::from_utf8_lossy(&fs::read(file).unwrap()), &mut all);
+            collect_identifiers(&String::from_utf8_lossy(&fs::read(file).unwrap()), &mut all);
         }
         all
     }

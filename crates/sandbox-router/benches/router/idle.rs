@@ -1,4 +1,4 @@
-//! What connections cost that do nothing.
+//! Cost of idle connections.
 
 use std::{
     fs,

@@ -1,8 +1,8 @@
-//! Whether many keys cost more than one.
+//! Cost of many routing keys compared with one.
 
 use std::time::Instant;
 
-use sandbox_router::table::{Backend, Key, Route, ServicePort, Table, Target};
+use sandbox_router::table::{Backend, Route, RouteTable, RoutingKey, ServicePort, Target};
 
 use crate::{
     in_turns,
@@ -22,16 +22,16 @@ pub(crate) fn measure(programs: &Programs, report: &mut Report, rounds: u64, sec
     report.add("1 key, 10,000 keys: CPU/request", &shown, "≤ +5 %", Some(more <= 5.0));
 }
 
-fn made(sandboxes: usize) -> Table {
-    let mut builder = Table::builder();
+fn made(sandboxes: usize) -> RouteTable {
+    let mut builder = RouteTable::builder();
     for service in 0..3 {
         let name = ServicePort::new("shop", &format!("service-{service}"), 80);
         let baseline = Backend::baseline([([10, 0, 0, service], 80).into()]);
-        let route = builder.add(Route::new(name, baseline).listen(20_000 + u16::from(service)));
+        let route = builder.add(Route::new(name, baseline).with_listener(20_000 + u16::from(service)));
         for at in 0..sandboxes {
             let [.., a, b] = u32::try_from(at).unwrap().to_be_bytes();
             let fork = Backend::fork("shop", &format!("pr-{at}"), [([10, 1, a, b], 8080).into()]);
-            route.set(Key::parse(&format!("k{at:012}")).unwrap(), Target::Backend(fork));
+            route.set_override(RoutingKey::parse(&format!("k{at:012}")).unwrap(), Target::Backend(fork));
         }
     }
     builder.build()
@@ -43,7 +43,7 @@ pub(crate) fn table(report: &mut Report) {
         let begin = Instant::now();
         let table = made(1000);
         let took = begin.elapsed().as_secs_f64() * 1e3;
-        assert_eq!(table.overrides(), 3000);
+        assert_eq!(table.override_count(), 3000);
         took
     });
     let time = median(times);
@@ -51,6 +51,6 @@ pub(crate) fn table(report: &mut Report) {
     report.add("build a table of 1,000 sandboxes × 3 services", &shown, "≤ 20 ms", Some(time <= 20.0));
     let before = crate::idle::resident(std::process::id());
     let table = made(30_000);
-    let bytes = (crate::idle::resident(std::process::id()) - before) * 1024 / table.overrides();
+    let bytes = (crate::idle::resident(std::process::id()) - before) * 1024 / table.override_count();
     report.add("memory of a table", &format!("{bytes} bytes/route"), "≤ 1024", Some(bytes <= 1024));
 }

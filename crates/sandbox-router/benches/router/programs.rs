@@ -1,4 +1,4 @@
-//! The backend, and the proxies before it.
+//! The backend and the proxies in front of it.
 
 use std::{
     env, fs,

@@ -1,4 +1,4 @@
-//! The router as a process of its own, with a table of as many keys as it is told.
+//! The router as a process of its own, with a table of the given number of keys.
 
 use std::{
     io::Read,
@@ -7,9 +7,9 @@ use std::{
 };
 
 use sandbox_router::{
-    locals::NoLocals,
-    proxy::{Proxy, Settings},
-    table::{Backend, Key, Route, ServicePort, Table, Target},
+    local_transport::NoLocalTransport,
+    proxy::{Proxy, ProxySettings},
+    table::{Backend, Route, RouteTable, RoutingKey, ServicePort, Target},
 };
 
 /// `port backend backend-of-http2 other-backend-of-http2 keys`
@@ -19,16 +19,16 @@ pub(crate) fn run(arguments: &[String]) {
     // Like the binary: one thread for everything but the requests.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let settings = Settings { address: Ipv4Addr::LOCALHOST.into(), ..Settings::default() };
-        let proxy = Proxy::start(settings, Arc::new(NoLocals)).unwrap();
-        let mut builder = Table::builder();
+        let settings = ProxySettings { address: Ipv4Addr::LOCALHOST.into(), ..ProxySettings::default() };
+        let proxy = Proxy::start(settings, Arc::new(NoLocalTransport)).unwrap();
+        let mut builder = RouteTable::builder();
         for (listen, to) in (port..).zip(backends) {
             let to = SocketAddr::from((Ipv4Addr::LOCALHOST, to));
             let service = ServicePort::new("shop", &format!("at-{listen}"), 80);
-            let route = builder.add(Route::new(service, Backend::baseline([to])).listen(listen));
+            let route = builder.add(Route::new(service, Backend::baseline([to])).with_listener(listen));
             for at in 1..=keys {
                 let fork = Backend::fork("shop", &format!("pr-{at}"), [to]);
-                route.set(Key::parse(&format!("k{at}")).unwrap(), Target::Backend(fork));
+                route.set_override(RoutingKey::parse(&format!("k{at}")).unwrap(), Target::Backend(fork));
             }
         }
         let applied = proxy.apply(builder.build()).await;

@@ -1,7 +1,7 @@
 //! What the tunnel costs (sandbox F15, F20): `make bench`. Prints a table with targets and verdicts.
 //!
-//! Application, agent, gateway and callers share this process and its cores, as nothing in life does: real figures are
-//! better, and ratios say more than numbers. `SECONDS` is how long each figure is taken (3).
+//! Application, agent, gateway and callers share this process and its cores, unlike in production: real figures are
+//! better, and ratios are more meaningful than absolute numbers. `SECONDS` is the duration of each measurement (3).
 
 #![allow(
     clippy::unwrap_used,
@@ -35,8 +35,8 @@ use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use report::Report;
 use rig::{PORT, Rig, Running, cart, get};
 use sandbox_router::tunnel::{
-    Times, Workload,
-    agent::{Config, State},
+    TunnelTimeouts, WorkloadName,
+    agent::{AgentConfig, AgentState},
     gateway::Gateway,
 };
 use tokio::{io::AsyncReadExt as _, net::TcpListener, task::JoinSet};
@@ -48,7 +48,7 @@ async fn main() {
         return;
     }
     let seconds = seconds();
-    let rig = Rig::with(Times::default()).await;
+    let rig = Rig::with(TunnelTimeouts::default()).await;
     let app = App::start("cart").await;
     let source = source().await;
     let mappings = [
@@ -95,14 +95,15 @@ async fn many(rig: &Rig, app: &App, report: &mut Report) {
     const COUNT: usize = 200;
     let mut agents = Vec::new();
     for number in 0..COUNT {
-        let workload = Workload::new("shop", &format!("cart-{number}"));
+        let workload = WorkloadName::new("shop", &format!("cart-{number}"));
         rig.people.allow_to("ann", workload.clone());
         let config = rig.config(&number.to_string(), &[format!("{PORT}={}", app.to_local())]);
-        agents.push((workload.clone(), Running::start(Config { workload, ..config }, "ann", rig.address)));
+        agents
+            .push((workload.clone(), Running::start(AgentConfig { workload, ..config }, "ann", rig.address)));
     }
     let mut served = 0;
     for (workload, agent) in &mut agents {
-        agent.until(|it| it.state == State::Connected).await;
+        agent.until(|it| it.state == AgentState::Connected).await;
         served += usize::from(rig.gateway.request(workload, PORT, get("/hello/x")).await.is_ok());
     }
     let shown = format!("{served} of {COUNT}");
@@ -154,7 +155,7 @@ async fn source() -> std::net::SocketAddr {
             let (mut socket, _) = listener.accept().await.unwrap();
             tokio::spawn(async move {
                 let piece = vec![1; 256 * 1024];
-                // Until nobody wants more.
+                // Until the reader stops.
                 while tokio::io::AsyncWriteExt::write_all(&mut socket, &piece).await.is_ok() {}
             });
         }

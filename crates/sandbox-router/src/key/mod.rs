@@ -1,10 +1,9 @@
-//! The routing key of a request.
+//! Extraction of the routing key of a request.
 //!
-//! Contract: the places are looked at in the order of [`Source`]; the first value that can be a key decides, whether
-//! anybody knows that key or not. What does not follow the grammar is skipped and harms nobody. A request without a key
-//! costs no allocation.
+//! Contract: sources are searched in the order of [`Source`]; the first syntactically valid key decides, whether or not
+//! the table has it. Malformed values are skipped. A request without a key costs no allocation.
 
-mod list;
+mod member_list;
 #[cfg(test)]
 mod tests;
 
@@ -13,107 +12,116 @@ use std::borrow::Cow;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode;
 
-use self::list::members;
+use self::member_list::members;
 
-/// Names of the member that carries the key, in `baggage` and in `tracestate`.
-pub const MEMBERS: [&str; 2] = ["sd-routing-key", "sd-sandbox"];
+/// Names of the member that carries the key, in `baggage` and `tracestate`.
+pub const MEMBER_NAMES: [&str; 2] = ["sd-routing-key", "sd-sandbox"];
 
-/// Headers of older tracers, whose whole value is the key.
-pub const OLDER: [&str; 2] = ["ot-baggage-sd-routing-key", "uberctx-sd-routing-key"];
+/// Headers of older tracers whose whole value is the key.
+pub const LEGACY_HEADERS: [&str; 2] = ["ot-baggage-sd-routing-key", "uberctx-sd-routing-key"];
 
-/// The longest key: it is a label of a host name too.
-pub const LONGEST: usize = 63;
+/// Maximum length of a key: it is also a DNS label.
+pub const MAX_KEY_LEN: usize = 63;
 
-/// How much of a header is looked at, all of its lines together. W3C asks nobody to pass on more.
-const SCANNED: usize = 8192;
+/// Bytes of a header that are scanned, over all its lines. W3C requires no more to be propagated.
+const MAX_SCAN_BYTES: usize = 8192;
 
 /// Where a key was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
+pub enum KeySource {
     /// A member of `baggage`.
     Baggage,
     /// A member of `tracestate`.
     Tracestate,
     /// A header of an older tracer.
-    Older,
-    /// A header that a route group names.
-    Custom,
-    /// A parameter of the query.
+    LegacyHeader,
+    /// A header configured by a route group.
+    CustomHeader,
+    /// A query parameter.
     Query,
-    /// The host of a preview. Only a table knows those.
-    Preview,
+    /// The host of a preview, which only the route table knows.
+    PreviewHost,
 }
 
-/// A key and its place.
+/// A key and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found<'a> {
+pub struct FoundKey<'a> {
     /// The key.
     pub key: Cow<'a, str>,
-    /// Where it was.
-    pub source: Source,
+    /// Where it was found.
+    pub source: KeySource,
 }
 
-/// What route groups ask for beside the usual places.
+/// Key sources configured by route groups, in addition to the standard ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Places {
+pub struct ExtraKeySources {
     /// Headers whose value is the key.
     pub headers: Vec<HeaderName>,
-    /// Parameters of the query whose value is the key.
+    /// Query parameters whose value is the key.
     pub queries: Vec<String>,
 }
 
-/// Headers of a request, however they are kept.
-pub trait Lines {
-    /// The values of a header in their order. Its name is in lower case.
-    fn lines<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a [u8]>;
+/// Header access, independent of the representation of the head.
+pub trait HeaderLines {
+    /// The values of a header in order. `name` is lower case.
+    fn header_values<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a [u8]>;
 }
 
-impl Lines for HeaderMap {
-    fn lines<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a [u8]> {
+impl HeaderLines for HeaderMap {
+    fn header_values<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a [u8]> {
         self.get_all(name).iter().map(HeaderValue::as_bytes)
     }
 }
 
-/// The key of a request.
-pub fn find<'a>(headers: &'a impl Lines, asked: Option<&'a str>, places: &Places) -> Option<Found<'a>> {
-    member(headers, "baggage", decoded)
-        .map(|key| Found { key, source: Source::Baggage })
+/// Finds the routing key of a request.
+pub fn find_key<'a>(
+    headers: &'a impl HeaderLines,
+    asked: Option<&'a str>,
+    places: &ExtraKeySources,
+) -> Option<FoundKey<'a>> {
+    find_member(headers, "baggage", percent_decoded)
+        .map(|key| FoundKey { key, source: KeySource::Baggage })
         .or_else(|| {
-            let key = member(headers, "tracestate", |value| Some(Cow::Borrowed(value)))?;
-            Some(Found { key, source: Source::Tracestate })
+            let key = find_member(headers, "tracestate", |value| Some(Cow::Borrowed(value)))?;
+            Some(FoundKey { key, source: KeySource::Tracestate })
         })
         .or_else(|| {
-            let key = OLDER.iter().find_map(|name| whole(headers.lines(name)))?;
-            Some(Found { key, source: Source::Older })
+            let key = LEGACY_HEADERS.iter().find_map(|name| find_header_key(headers.header_values(name)))?;
+            Some(FoundKey { key, source: KeySource::LegacyHeader })
         })
         .or_else(|| {
-            let key = places.headers.iter().find_map(|name| whole(headers.lines(name.as_str())))?;
-            Some(Found { key, source: Source::Custom })
+            let key = places
+                .headers
+                .iter()
+                .find_map(|name| find_header_key(headers.header_values(name.as_str())))?;
+            Some(FoundKey { key, source: KeySource::CustomHeader })
         })
-        .or_else(|| Some(Found { key: query(asked?, &places.queries)?, source: Source::Query }))
+        .or_else(|| {
+            Some(FoundKey { key: find_query_key(asked?, &places.queries)?, source: KeySource::Query })
+        })
 }
 
-/// Whether a text can be a key: a label of a host name, because it is one in preview addresses.
+/// Whether a text is a valid key: a DNS label, because preview hosts contain it.
 pub fn is_key(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    (1..=LONGEST).contains(&text.len())
+    (1..=MAX_KEY_LEN).contains(&text.len())
         && text.bytes().all(inner)
         && !text.starts_with('-')
         && !text.ends_with('-')
 }
 
-/// The first member of a header that carries a key. Several lines are one list.
-fn member<'a>(
-    headers: &'a impl Lines,
+/// The first key in a list header. Several header lines form one list.
+fn find_member<'a>(
+    headers: &'a impl HeaderLines,
     name: &str,
     meaning: impl Fn(&'a str) -> Option<Cow<'a, str>>,
 ) -> Option<Cow<'a, str>> {
-    let mut left = SCANNED;
-    for line in headers.lines(name) {
+    let mut left = MAX_SCAN_BYTES;
+    for line in headers.header_values(name) {
         let seen = &line[..line.len().min(left)];
-        // A member that ends where we stop is a whole one.
+        // A member that ends exactly at the scan limit is complete.
         let whole = line.get(left).is_none_or(|next| *next == b',');
-        let carries = members(seen, whole).filter(|(name, _)| MEMBERS.contains(name));
+        let carries = members(seen, whole).filter(|(name, _)| MEMBER_NAMES.contains(name));
         if let Some(key) = carries.filter_map(|(_, value)| meaning(value)).find(|key| is_key(key)) {
             return Some(key);
         }
@@ -123,23 +131,23 @@ fn member<'a>(
     None
 }
 
-/// The value of a member of `baggage`.
-fn decoded(value: &str) -> Option<Cow<'_, str>> {
+/// Percent-decodes the value of a `baggage` member.
+fn percent_decoded(value: &str) -> Option<Cow<'_, str>> {
     percent_decode(value.as_bytes()).decode_utf8().ok()
 }
 
-/// The first line of a header that is a key.
-fn whole<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<Cow<'a, str>> {
+/// The first header line that is a valid key.
+fn find_header_key<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<Cow<'a, str>> {
     let texts = lines.filter_map(|line| std::str::from_utf8(line).ok());
     texts.map(|text| text.trim_matches([' ', '\t'])).find(|text| is_key(text)).map(Cow::Borrowed)
 }
 
-/// The first parameter of the query that is a key.
-fn query<'a>(query: &'a str, wanted: &[String]) -> Option<Cow<'a, str>> {
+/// The first query parameter that is a valid key.
+fn find_query_key<'a>(query: &'a str, wanted: &[String]) -> Option<Cow<'a, str>> {
     if wanted.is_empty() {
         return None;
     }
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     let ours = pairs.filter(|(name, _)| wanted.iter().any(|it| it == name));
-    ours.filter_map(|(_, value)| decoded(value)).find(|key| is_key(key))
+    ours.filter_map(|(_, value)| percent_decoded(value)).find(|key| is_key(key))
 }

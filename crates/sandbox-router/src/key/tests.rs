@@ -15,7 +15,7 @@ fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
 
 fn key_of(lines: &[(&'static str, &str)]) -> Option<String> {
     let (headers, uri) = (headers(lines), Uri::from_static("/"));
-    find(&headers, uri.query(), &Places::default()).map(|found| found.key.into_owned())
+    find_key(&headers, uri.query(), &ExtraKeySources::default()).map(|found| found.key.into_owned())
 }
 
 #[rstest]
@@ -99,32 +99,32 @@ fn f10_places_are_looked_at_in_order(#[case] lines: &[(&'static str, &str)], #[c
 
 #[test]
 fn a_group_may_name_headers_and_parameters() {
-    let places = Places {
+    let places = ExtraKeySources {
         headers: vec![HeaderName::from_static("x-tenant")],
         queries: vec!["sd-routing-key".to_owned()],
     };
     let uri: Uri = "/cart?a=b&sd-routing-key=k%32&sd-routing-key=k3".parse().unwrap();
     let named = headers(&[("x-tenant", "k1")]);
-    let found = find(&named, uri.query(), &places).unwrap();
-    assert_eq!((found.key.as_ref(), found.source), ("k1", Source::Custom));
+    let found = find_key(&named, uri.query(), &places).unwrap();
+    assert_eq!((found.key.as_ref(), found.source), ("k1", KeySource::CustomHeader));
     let empty = HeaderMap::new();
-    let found = find(&empty, uri.query(), &places).unwrap();
-    assert_eq!((found.key.as_ref(), found.source), ("k2", Source::Query));
-    assert_eq!(find(&named, uri.query(), &Places::default()), None);
+    let found = find_key(&empty, uri.query(), &places).unwrap();
+    assert_eq!((found.key.as_ref(), found.source), ("k2", KeySource::Query));
+    assert_eq!(find_key(&named, uri.query(), &ExtraKeySources::default()), None);
 }
 
 #[test]
 fn only_the_first_8192_bytes_count() {
     let member = "sd-routing-key=k1";
-    let just = format!("{},{member}", "a".repeat(SCANNED - member.len() - 1));
-    assert_eq!(just.len(), SCANNED);
+    let just = format!("{},{member}", "a".repeat(MAX_SCAN_BYTES - member.len() - 1));
+    assert_eq!(just.len(), MAX_SCAN_BYTES);
     assert_eq!(key_of(&[("baggage", &just)]).as_deref(), Some("k1"));
     // Half a member is none: the key would be another one.
     let over = format!("b{just}");
     assert_eq!(key_of(&[("baggage", &over)]), None);
-    let before = format!("{member},{}", "a".repeat(3 * SCANNED));
+    let before = format!("{member},{}", "a".repeat(3 * MAX_SCAN_BYTES));
     assert_eq!(key_of(&[("baggage", &before)]).as_deref(), Some("k1"));
-    let line = "a".repeat(SCANNED - member.len() - 1);
+    let line = "a".repeat(MAX_SCAN_BYTES - member.len() - 1);
     assert_eq!(key_of(&[("baggage", &line), ("baggage", member)]).as_deref(), Some("k1"));
     assert_eq!(key_of(&[("baggage", &format!("b{line}")), ("baggage", member)]), None);
 }
@@ -133,7 +133,7 @@ fn only_the_first_8192_bytes_count() {
 fn the_last_member_that_is_looked_at_may_end_where_we_stop() {
     let member = ",sd-routing-key=k1";
     let list = |filler: usize, after: &str| format!("{}{member}{after}", "x".repeat(filler));
-    let fits = SCANNED - member.len();
+    let fits = MAX_SCAN_BYTES - member.len();
     assert_eq!(key_of(&[("baggage", &list(fits, ""))]).as_deref(), Some("k1"));
     assert_eq!(key_of(&[("baggage", &list(fits, ",a=b"))]).as_deref(), Some("k1"));
     assert_eq!(key_of(&[("baggage", &list(fits, "2,a=b"))]), None, "half a key is none");
@@ -146,10 +146,10 @@ fn the_last_member_that_is_looked_at_may_end_where_we_stop() {
 
 #[test]
 fn a_key_is_a_label_of_a_host_name() {
-    for good in ["a", "1", "k3v9q0d1m2xza", "a-b", &"x".repeat(LONGEST)] {
+    for good in ["a", "1", "k3v9q0d1m2xza", "a-b", &"x".repeat(MAX_KEY_LEN)] {
         assert!(is_key(good), "{good}");
     }
-    for bad in ["", "-", "-a", "a-", "A", "a_b", "a.b", "ä", "a b", &"x".repeat(LONGEST + 1)] {
+    for bad in ["", "-", "-a", "a-", "A", "a_b", "a.b", "ä", "a b", &"x".repeat(MAX_KEY_LEN + 1)] {
         assert!(!is_key(bad), "{bad}");
     }
 }
@@ -163,7 +163,7 @@ proptest! {
         key in "[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?",
     ) {
         // Noise that happens to be a member of ours would be right to win.
-        let noise = |list: &[String]| list.iter().all(|text| !MEMBERS.iter().any(|name| text.contains(name)));
+        let noise = |list: &[String]| list.iter().all(|text| !MEMBER_NAMES.iter().any(|name| text.contains(name)));
         prop_assume!(noise(&before) && noise(&after));
         let silent = [before.clone(), after.clone()].concat().join(",");
         prop_assert_eq!(key_of(&[("baggage", &silent)]), None);
@@ -179,7 +179,7 @@ proptest! {
             headers.insert("baggage", value.clone());
             headers.insert("tracestate", value);
             let uri = Uri::from_static("/");
-            let found = find(&headers, uri.query(), &Places::default());
+            let found = find_key(&headers, uri.query(), &ExtraKeySources::default());
             prop_assert!(found.is_none_or(|found| is_key(&found.key)));
         }
     }

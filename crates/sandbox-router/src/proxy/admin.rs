@@ -1,4 +1,4 @@
-//! Health, metrics and explanations, on a port of their own.
+//! Health, metrics and explain endpoints on the admin port.
 
 use std::{
     convert::Infallible,
@@ -17,34 +17,34 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{explain, metrics, pool::Pool, worker::Shared};
+use super::{explain, metrics, pod_pool::PodPool, worker::ProxyShared};
 
 const STARTING: u8 = 0;
 const READY: u8 = 1;
 const RETIRED: u8 = 2;
 
-/// What is known about the proxy as a whole.
-pub(super) struct Health {
-    shared: Arc<Shared>,
-    pools: Vec<Arc<Pool>>,
+/// State behind the admin endpoints.
+pub(super) struct AdminState {
+    shared: Arc<ProxyShared>,
+    pools: Vec<Arc<PodPool>>,
     state: AtomicU8,
     stop: CancellationToken,
 }
 
-impl Health {
-    pub(super) fn new(shared: Arc<Shared>, pools: Vec<Arc<Pool>>) -> Self {
+impl AdminState {
+    pub(super) fn new(shared: Arc<ProxyShared>, pools: Vec<Arc<PodPool>>) -> Self {
         Self { shared, pools, state: AtomicU8::new(STARTING), stop: CancellationToken::new() }
     }
 
-    /// There is a table.
-    pub(super) fn applied(&self) {
+    /// Marks the proxy as ready after the first table.
+    pub(super) fn mark_ready(&self) {
         let swapped = self.state.compare_exchange(STARTING, READY, Ordering::SeqCst, Ordering::SeqCst);
         if swapped.is_ok() {
-            tracing::info!("the first table is in force");
+            tracing::info!("first route table applied");
         }
     }
 
-    pub(super) fn retire(&self) {
+    pub(super) fn mark_retired(&self) {
         self.state.store(RETIRED, Ordering::SeqCst);
     }
 
@@ -52,13 +52,17 @@ impl Health {
         self.stop.cancel();
     }
 
-    fn connections(&self) -> usize {
-        self.shared.settings.limits.connections.saturating_sub(self.shared.room.available_permits())
+    fn connection_count(&self) -> usize {
+        self.shared
+            .settings
+            .limits
+            .max_connections
+            .saturating_sub(self.shared.connection_slots.available_permits())
     }
 }
 
 /// Serves until the proxy stops.
-pub(super) async fn serve(listener: TcpListener, health: Arc<Health>) {
+pub(super) async fn serve(listener: TcpListener, health: Arc<AdminState>) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -71,7 +75,7 @@ pub(super) async fn serve(listener: TcpListener, health: Arc<Health>) {
         let health = Arc::clone(&health);
         tokio::spawn(async move {
             let answers = service_fn(|request: Request<Incoming>| {
-                let response = answer(&health, &request);
+                let response = handle_request(&health, &request);
                 async { Ok::<_, Infallible>(response) }
             });
             let mut builder = http1::Builder::new();
@@ -79,7 +83,7 @@ pub(super) async fn serve(listener: TcpListener, health: Arc<Health>) {
             tokio::select! {
                 served = builder.serve_connection(TokioIo::new(stream), answers) => {
                     if let Err(error) = served {
-                        tracing::debug!(%error, "somebody's look at the router ended");
+                        tracing::debug!(%error, "admin connection ended");
                     }
                 }
                 () = health.stop.cancelled() => {}
@@ -88,48 +92,51 @@ pub(super) async fn serve(listener: TcpListener, health: Arc<Health>) {
     }
 }
 
-fn answer(health: &Health, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+fn handle_request(health: &AdminState, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     if ![Method::GET, Method::HEAD].contains(request.method()) {
-        return text(StatusCode::METHOD_NOT_ALLOWED, "there is nothing here to write\n".to_owned());
+        return text_response(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "method not allowed; use GET or HEAD\n".to_owned(),
+        );
     }
     let table = health.shared.table.load();
     let query = request.uri().query().unwrap_or_default();
     match request.uri().path() {
-        "/livez" | "/healthz" => text(StatusCode::OK, "ok\n".to_owned()),
+        "/livez" | "/healthz" => text_response(StatusCode::OK, "ok\n".to_owned()),
         "/readyz" => match health.state.load(Ordering::SeqCst) {
-            READY => text(StatusCode::OK, format!("ok\nrevision {}\n", table.revision())),
-            RETIRED => text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned()),
-            _ => text(StatusCode::SERVICE_UNAVAILABLE, "waiting for: the first table\n".to_owned()),
+            READY => text_response(StatusCode::OK, format!("ok\nrevision {}\n", table.revision())),
+            RETIRED => text_response(StatusCode::SERVICE_UNAVAILABLE, "stopping\n".to_owned()),
+            _ => text_response(StatusCode::SERVICE_UNAVAILABLE, "waiting for: the first table\n".to_owned()),
         },
         "/metrics" => {
             let sizes = health.pools.iter().map(|pool| pool.sizes());
             let sizes = sizes.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
-            let mut all = metrics::text(&table, sizes, health.connections());
-            all.extend(health.shared.locals.figures().map(|it| metrics::tunnel(&it)));
-            text(StatusCode::OK, all)
+            let mut all = metrics::render_routes(&table, sizes, health.connection_count());
+            all.extend(health.shared.locals.stats().map(|it| metrics::render_tunnel(&it)));
+            text_response(StatusCode::OK, all)
         }
-        "/debug/routes" => json(&explain::routes(&table)),
+        "/debug/routes" => json_response(&explain::routes_json(&table)),
         "/explain" => match explain::explain(&table, query) {
-            Ok(decision) => json(&decision),
-            Err(message) => text(StatusCode::BAD_REQUEST, format!("{message}\n")),
+            Ok(decision) => json_response(&decision),
+            Err(message) => text_response(StatusCode::BAD_REQUEST, format!("{message}\n")),
         },
-        "/api/v1/workloads/routing-rules" => json(&explain::rules(&table, query)),
+        "/api/v1/workloads/routing-rules" => json_response(&explain::rules_json(&table, query)),
         _ => {
             let known = "/livez /readyz /metrics /debug/routes /explain /api/v1/workloads/routing-rules";
-            text(StatusCode::NOT_FOUND, format!("here is: {known}\n"))
+            text_response(StatusCode::NOT_FOUND, format!("available endpoints: {known}\n"))
         }
     }
 }
 
-fn text(status: StatusCode, text: String) -> Response<Full<Bytes>> {
-    with_type(status, text, "text/plain; version=0.0.4; charset=utf-8")
+fn text_response(status: StatusCode, text: String) -> Response<Full<Bytes>> {
+    response_with_type(status, text, "text/plain; version=0.0.4; charset=utf-8")
 }
 
-fn json(value: &serde_json::Value) -> Response<Full<Bytes>> {
-    with_type(StatusCode::OK, format!("{value:#}\n"), "application/json")
+fn json_response(value: &serde_json::Value) -> Response<Full<Bytes>> {
+    response_with_type(StatusCode::OK, format!("{value:#}\n"), "application/json")
 }
 
-fn with_type(status: StatusCode, text: String, kind: &'static str) -> Response<Full<Bytes>> {
+fn response_with_type(status: StatusCode, text: String, kind: &'static str) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(text.into()));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));

@@ -1,4 +1,4 @@
-//! A caller's connection: bytes that were read already, and notes on what happens.
+//! I/O of a caller's connection: replays bytes that were already read, and tracks activity.
 
 use std::{
     io,
@@ -18,153 +18,160 @@ use tokio::{
     net::TcpStream,
 };
 
-/// Notes on a connection that speaks HTTP/1. Written by its own thread, and read between two requests.
+/// Activity of an HTTP/1 connection. Written by its own thread.
 #[derive(Debug)]
-pub(super) struct Notes {
+pub(super) struct ConnectionActivity {
     start: Instant,
-    /// Requests without a whole answer: none or one.
-    requests: AtomicU32,
-    /// Bodies of requests that nobody has read to their ends: none or one.
-    bodies: AtomicU32,
-    /// Reads so far.
+    /// Requests without a complete response: 0 or 1.
+    active_requests: AtomicU32,
+    /// Request bodies that were not read completely: 0 or 1.
+    unread_bodies: AtomicU32,
+    /// Number of reads.
     reads: AtomicU64,
-    /// When the first byte of an unfinished head came, in milliseconds since `start` and one; 0 for none.
-    head: AtomicU64,
-    /// Whether the last write had to wait.
-    blocked: AtomicBool,
+    /// Milliseconds since `start`, plus one, at the first byte of an incomplete head; 0 for none.
+    head_started_ms: AtomicU64,
+    /// Whether the last write was pending.
+    is_write_blocked: AtomicBool,
 }
 
-impl Notes {
+impl ConnectionActivity {
     pub(super) fn new() -> Arc<Self> {
         let (requests, bodies, reads) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU64::new(0));
         let (head, blocked) = (AtomicU64::new(0), AtomicBool::new(false));
-        Arc::new(Self { start: Instant::now(), requests, bodies, reads, head, blocked })
+        Arc::new(Self {
+            start: Instant::now(),
+            active_requests: requests,
+            unread_bodies: bodies,
+            reads,
+            head_started_ms: head,
+            is_write_blocked: blocked,
+        })
     }
 
     /// A head is complete.
-    pub(super) fn begin(&self) {
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        self.head.store(0, Ordering::Relaxed);
+    pub(super) fn start_request(&self) {
+        self.active_requests.fetch_add(1, Ordering::Relaxed);
+        self.head_started_ms.store(0, Ordering::Relaxed);
     }
 
-    /// An answer is complete, or given up.
-    pub(super) fn end(&self) {
-        self.requests.fetch_sub(1, Ordering::Relaxed);
+    /// A response is complete or abandoned.
+    pub(super) fn finish_request(&self) {
+        self.active_requests.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Nothing is under way outwards.
+    /// Whether no response is in progress.
     pub(super) fn is_answered(&self) -> bool {
-        self.requests.load(Ordering::Relaxed) == 0 && !self.blocked.load(Ordering::Relaxed)
+        self.active_requests.load(Ordering::Relaxed) == 0 && !self.is_write_blocked.load(Ordering::Relaxed)
     }
 
-    /// A request may be answered before its body was read. What comes then is the rest of it, and no other request.
-    pub(super) fn is_read(&self) -> bool {
-        self.bodies.load(Ordering::Relaxed) == 0
+    /// A request may be answered before its body was read. Further bytes then belong to the body, not to a new request.
+    pub(super) fn is_body_read(&self) -> bool {
+        self.unread_bodies.load(Ordering::Relaxed) == 0
     }
 
     pub(super) fn reads(&self) -> u64 {
         self.reads.load(Ordering::Relaxed)
     }
 
-    /// Bytes of a head are there.
-    pub(super) fn note_read(&self) {
+    /// Records a read; between requests it starts a head.
+    pub(super) fn record_read(&self) {
         self.reads.fetch_add(1, Ordering::Relaxed);
-        let is_between = self.requests.load(Ordering::Relaxed) == 0 && self.is_read();
-        if is_between && self.head.load(Ordering::Relaxed) == 0 {
+        let is_between = self.active_requests.load(Ordering::Relaxed) == 0 && self.is_body_read();
+        if is_between && self.head_started_ms.load(Ordering::Relaxed) == 0 {
             let since = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX - 1);
-            self.head.store(since + 1, Ordering::Relaxed);
+            self.head_started_ms.store(since + 1, Ordering::Relaxed);
         }
     }
 
-    /// How long the first byte of an unfinished head has been here.
+    /// Time since the first byte of an incomplete head.
     pub(super) fn head_age(&self) -> Option<std::time::Duration> {
-        let since = self.head.load(Ordering::Relaxed).checked_sub(1)?;
+        let since = self.head_started_ms.load(Ordering::Relaxed).checked_sub(1)?;
         Some(self.start.elapsed().saturating_sub(std::time::Duration::from_millis(since)))
     }
 }
 
-/// The body of a request is not read to its end, as long as this lives.
-pub(super) struct Unread(Arc<Notes>);
+/// Marks a request body as not completely read while it lives.
+pub(super) struct UnreadBodyGuard(Arc<ConnectionActivity>);
 
-impl Unread {
-    pub(super) fn new(notes: &Arc<Notes>) -> Self {
-        notes.bodies.fetch_add(1, Ordering::Relaxed);
+impl UnreadBodyGuard {
+    pub(super) fn new(notes: &Arc<ConnectionActivity>) -> Self {
+        notes.unread_bodies.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(notes))
     }
 }
 
-impl Drop for Unread {
+impl Drop for UnreadBodyGuard {
     fn drop(&mut self) {
-        self.0.bodies.fetch_sub(1, Ordering::Relaxed);
+        self.0.unread_bodies.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// A connection whose first bytes were read already.
+/// A connection whose first bytes were already read.
 #[derive(Debug)]
-pub(super) struct Io {
-    before: Bytes,
+pub(super) struct CallerIo {
+    prefix: Bytes,
     stream: TcpStream,
-    notes: Option<Arc<Notes>>,
+    activity: Option<Arc<ConnectionActivity>>,
 }
 
-impl Io {
-    pub(super) fn new(before: Bytes, stream: TcpStream) -> Self {
-        Self { before, stream, notes: None }
+impl CallerIo {
+    pub(super) fn new(prefix: Bytes, stream: TcpStream) -> Self {
+        Self { prefix, stream, activity: None }
     }
 
-    /// Somebody wants to know what happens.
-    pub(super) fn noted(before: Bytes, stream: TcpStream, notes: &Arc<Notes>) -> Self {
-        if !before.is_empty() {
-            notes.note_read();
+    /// With activity tracking.
+    pub(super) fn with_activity(prefix: Bytes, stream: TcpStream, notes: &Arc<ConnectionActivity>) -> Self {
+        if !prefix.is_empty() {
+            notes.record_read();
         }
-        Self { before, stream, notes: Some(Arc::clone(notes)) }
+        Self { prefix, stream, activity: Some(Arc::clone(notes)) }
     }
 
-    /// The same connection, to ask the kernel about it while somebody else has this one.
-    pub(super) fn wire(&self) -> io::Result<OwnedFd> {
+    /// A duplicate file descriptor, to query the socket while another task owns the connection.
+    pub(super) fn duplicate_fd(&self) -> io::Result<OwnedFd> {
         self.stream.as_fd().try_clone_to_owned()
     }
 
-    /// The connection, and what nobody has read of what was read.
+    /// The unread prefix and the connection.
     pub(super) fn into_parts(self) -> (Bytes, TcpStream) {
-        (self.before, self.stream)
+        (self.prefix, self.stream)
     }
 
-    fn wrote<T>(&self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if let Some(notes) = &self.notes {
-            notes.blocked.store(result.is_pending(), Ordering::Relaxed);
+    fn record_write<T>(&self, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if let Some(notes) = &self.activity {
+            notes.is_write_blocked.store(result.is_pending(), Ordering::Relaxed);
         }
         result
     }
 }
 
-impl AsyncRead for Io {
+impl AsyncRead for CallerIo {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if !self.before.is_empty() {
-            let length = self.before.len().min(into.remaining());
-            into.put_slice(&self.before[..length]);
-            self.before.advance(length);
+        if !self.prefix.is_empty() {
+            let length = self.prefix.len().min(into.remaining());
+            into.put_slice(&self.prefix[..length]);
+            self.prefix.advance(length);
             return Poll::Ready(Ok(()));
         }
         let had = into.filled().len();
         let result = Pin::new(&mut self.stream).poll_read(cx, into);
-        if let (Some(notes), Poll::Ready(Ok(()))) = (&self.notes, &result)
+        if let (Some(notes), Poll::Ready(Ok(()))) = (&self.activity, &result)
             && into.filled().len() > had
         {
-            notes.note_read();
+            notes.record_read();
         }
         result
     }
 }
 
-impl AsyncWrite for Io {
+impl AsyncWrite for CallerIo {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.wrote(result)
+        self.record_write(result)
     }
 
     fn poll_write_vectored(
@@ -173,7 +180,7 @@ impl AsyncWrite for Io {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
-        self.wrote(result)
+        self.record_write(result)
     }
 
     fn is_write_vectored(&self) -> bool {

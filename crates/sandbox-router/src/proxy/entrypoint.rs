@@ -1,89 +1,94 @@
-//! Where connections come in, and which route that means.
+//! Entry points of connections, and the routes they lead to.
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use http::StatusCode;
 
-use super::{answer::Refusal, decide::Asked};
+use super::{response::ErrorResponse, routing::RequestParts};
 use crate::{
-    key::Lines,
-    table::{Route, ServicePort, Table},
+    key::HeaderLines,
+    table::{Route, RouteTable, ServicePort},
 };
 
-/// Where a connection came in.
+/// The listener through which a connection came in.
 #[derive(Debug)]
-pub(super) enum Origin {
-    /// At the listener of one route.
+pub(super) enum Entrypoint {
+    /// The listener of one route.
     Port {
-        /// The router's own.
+        /// The router's own port.
         port: u16,
-        /// The route as it was last seen: it outlives its place in the table by a while.
-        last: ArcSwap<Route>,
+        /// The last known route: connections may outlive its entry in the table.
+        last_route: ArcSwap<Route>,
     },
-    /// At the listener of all routes.
-    Front,
+    /// The shared listener that routes by host.
+    AllHosts,
 }
 
-/// A route, and whether callers should look for it elsewhere.
-pub(super) struct Place {
+/// A matched route, and whether its listener is being drained.
+pub(super) struct MatchedRoute {
     pub(super) route: Arc<Route>,
-    pub(super) is_leaving: bool,
+    pub(super) is_draining: bool,
 }
 
-impl Origin {
+impl Entrypoint {
     pub(super) fn port(port: u16, route: &Arc<Route>) -> Self {
-        Self::Port { port, last: ArcSwap::new(Arc::clone(route)) }
+        Self::Port { port, last_route: ArcSwap::new(Arc::clone(route)) }
     }
 
-    /// The service of a listener.
+    /// The service of a route listener.
     pub(super) fn service(&self) -> Option<ServicePort> {
         match self {
-            Self::Port { last, .. } => Some(last.load().service().clone()),
-            Self::Front => None,
+            Self::Port { last_route: last, .. } => Some(last.load().service().clone()),
+            Self::AllHosts => None,
         }
     }
 
-    /// What a new table says of this listener.
-    pub(super) fn refresh(&self, table: &Table) {
-        if let Self::Port { port, last } = self
-            && let Some(route) = table.at(*port)
+    /// Updates the last known route from a new table.
+    pub(super) fn refresh(&self, table: &RouteTable) {
+        if let Self::Port { port, last_route: last } = self
+            && let Some(route) = table.route_at_port(*port)
             && route.service() == last.load().service()
         {
             last.store(Arc::clone(route));
         }
     }
 
-    /// The route of bytes that nobody understands.
-    pub(super) fn blind(&self, table: &Table) -> Option<Arc<Route>> {
+    /// The route of a connection without parsed requests.
+    pub(super) fn route_without_request(&self, table: &RouteTable) -> Option<Arc<Route>> {
         match self {
-            Self::Port { port, last } => {
+            Self::Port { port, last_route: last } => {
                 let last = last.load_full();
-                let now = table.at(*port).filter(|route| route.service() == last.service());
+                let now = table.route_at_port(*port).filter(|route| route.service() == last.service());
                 Some(now.map_or(last, Arc::clone))
             }
-            Self::Front => None,
+            Self::AllHosts => None,
         }
     }
 
     /// The route of a request.
-    pub(super) fn place(&self, table: &Table, asked: &Asked<'_, impl Lines>) -> Result<Place, Refusal> {
+    pub(super) fn match_route(
+        &self,
+        table: &RouteTable,
+        asked: &RequestParts<'_, impl HeaderLines>,
+    ) -> Result<MatchedRoute, ErrorResponse> {
         match self {
-            Self::Port { port, last } => match table.at(*port) {
+            Self::Port { port, last_route: last } => match table.route_at_port(*port) {
                 Some(route) if route.service() == last.load().service() => {
-                    Ok(Place { route: Arc::clone(route), is_leaving: false })
+                    Ok(MatchedRoute { route: Arc::clone(route), is_draining: false })
                 }
                 // The caller means the service that was here when it connected, never another one.
-                _ => Ok(Place { route: last.load_full(), is_leaving: true }),
+                _ => Ok(MatchedRoute { route: last.load_full(), is_draining: true }),
             },
-            Self::Front => {
+            Self::AllHosts => {
                 let host = asked.host().unwrap_or_default();
-                let preview = table.preview(host).map(|(_, route)| route);
-                let route = preview.or_else(|| table.named(host)).ok_or_else(|| {
-                    let message = format!("no service and no preview is called {host:?}; see /debug/routes");
-                    Refusal::new(StatusCode::NOT_FOUND, "no-route", message)
+                let preview = table.preview_by_host(host).map(|(_, route)| route);
+                let route = preview.or_else(|| table.route_by_host(host)).ok_or_else(|| {
+                    let message =
+                        format!("no service or preview has the host name {host:?}; see /debug/routes");
+                    ErrorResponse::new(StatusCode::NOT_FOUND, "no-route", message)
                 })?;
-                Ok(Place { route: Arc::clone(route), is_leaving: false })
+                Ok(MatchedRoute { route: Arc::clone(route), is_draining: false })
             }
         }
     }

@@ -1,4 +1,4 @@
-//! One request: who answers it, and how it gets there and back.
+//! Handles one request: routing, forwarding, response.
 
 use std::{
     mem::take,
@@ -9,149 +9,158 @@ use std::{
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 
 use super::{
-    answer::{Answer, Refusal, Visit, is_grpc},
-    decide::{Asked, Decision, To, decide},
-    headers::{ROUTE, add_forwarded_for, inject, strip_hop_by_hop, wants_upgrade},
+    entrypoint::{Entrypoint, MatchedRoute},
+    headers::{ROUTE, add_forwarded_for, inject_key, strip_hop_by_hop, wants_upgrade},
     local,
-    origin::{Origin, Place},
-    upgrade::{self, Joint},
+    response::{ErrorResponse, RequestGuard, ResponseBody, is_grpc},
+    routing::{RequestParts, Responder, RoutingDecision, decide},
+    upgrade::{self, UpgradedUpstream},
     upstream,
     worker::Worker,
 };
 use crate::{
-    body::Body,
-    proxy::io::Notes,
-    table::{Key, Kind, Route, Table, Target},
+    proxy::caller_io::ConnectionActivity,
+    request_body::RequestBody,
+    table::{ResponderKind, Route, RouteTable, RoutingKey, Target},
 };
 
 /// A caller's connection, as its requests see it.
 pub(super) struct Caller {
     pub(super) worker: Arc<Worker>,
-    pub(super) origin: Arc<Origin>,
+    pub(super) entrypoint: Arc<Entrypoint>,
     /// The caller's address.
     pub(super) peer: HeaderValue,
-    /// Of a connection that speaks HTTP/1.
-    pub(super) notes: Option<Arc<Notes>>,
-    /// The other end of an upgrade, until this end is ready for it.
-    pub(super) joint: parking_lot::Mutex<Option<Joint>>,
+    /// Set for HTTP/1 connections.
+    pub(super) activity: Option<Arc<ConnectionActivity>>,
+    /// The upstream side of an upgrade, until the caller's side is ready.
+    pub(super) upgraded: parking_lot::Mutex<Option<UpgradedUpstream>>,
 }
 
-/// Answers one request. An error resets the stream with the reason that the other side gave.
+/// Forwards one request. An error resets the stream with the reason that the upstream gave.
 pub(super) async fn forward(
     caller: &Arc<Caller>,
-    request: &mut Request<Body>,
-) -> Result<Response<Answer>, h2::Error> {
+    request: &mut Request<RequestBody>,
+) -> Result<Response<ResponseBody>, h2::Error> {
     let since = Instant::now();
-    if let Some(notes) = &caller.notes {
-        notes.begin();
+    if let Some(notes) = &caller.activity {
+        notes.start_request();
     }
     let to_grpc = is_grpc(request);
     let table = caller.worker.shared.table.load_full();
-    let route = match find(caller, &table, request) {
+    let route = match find_route(caller, &table, request) {
         Ok(route) => route,
         Err(refusal) => {
-            if let Some(notes) = &caller.notes {
-                notes.end();
+            if let Some(notes) = &caller.activity {
+                notes.finish_request();
             }
-            return Ok(refusal.answer(to_grpc));
+            return Ok(refusal.into_response(to_grpc));
         }
     };
-    let Place { route, is_leaving } = route;
-    let decision = decide(&Asked::of(request.headers(), request.uri()), &table, &route);
+    let MatchedRoute { route, is_draining: is_leaving } = route;
+    let decision = decide(&RequestParts::from_uri(request.headers(), request.uri()), &table, &route);
     drop(table);
-    let (kind, name) = named(&decision.to);
-    let visit = Visit::new(Arc::clone(&route), kind, since, caller.notes.clone());
-    if decision.unknown {
-        route.meter().unknown_key();
+    let (kind, name) = responder_name(&decision.responder);
+    let visit = RequestGuard::new(Arc::clone(&route), kind, since, caller.activity.clone());
+    if decision.is_unknown_key {
+        route.metrics().record_unknown_key();
     }
     let version = request.version();
     let mut response = match send(caller, &route, &decision, request).await {
         Ok(response) => response,
-        Err(Trouble::Refused(refusal)) => refusal.answer(to_grpc),
-        Err(Trouble::Reset(error)) => return Err(error),
+        Err(ForwardError::Respond(refusal)) => refusal.into_response(to_grpc),
+        Err(ForwardError::Reset(error)) => return Err(error),
     };
     *response.version_mut() = if version == Version::HTTP_2 { version } else { Version::HTTP_11 };
     if caller.worker.shared.settings.show_route {
-        let name = response.body_mut().take_giver().unwrap_or(name);
+        let name = response.body_mut().take_responder().unwrap_or(name);
         response.headers_mut().insert(ROUTE, name);
     }
     let is_leaving = is_leaving || caller.worker.shared.retired.load(Ordering::Relaxed);
     if is_leaving && version != Version::HTTP_2 && response.status() != StatusCode::SWITCHING_PROTOCOLS {
         response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
     }
-    Ok(response.map(|answer| answer.of(visit)))
+    Ok(response.map(|answer| answer.with_guard(visit)))
 }
 
-/// Why there is no answer of anybody else.
-pub(super) enum Trouble {
-    /// The router answers.
-    Refused(Refusal),
-    /// The other side reset the stream, and so do we.
+/// Why there is no upstream response.
+pub(super) enum ForwardError {
+    /// The router responds with an error.
+    Respond(ErrorResponse),
+    /// The upstream reset the stream; the reset is propagated.
     Reset(h2::Error),
 }
 
-impl From<Refusal> for Trouble {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
+impl From<ErrorResponse> for ForwardError {
+    fn from(refusal: ErrorResponse) -> Self {
+        Self::Respond(refusal)
     }
 }
 
 /// The route that a request came in for.
-fn find(caller: &Caller, table: &Arc<Table>, request: &Request<Body>) -> Result<Place, Refusal> {
+fn find_route(
+    caller: &Caller,
+    table: &Arc<RouteTable>,
+    request: &Request<RequestBody>,
+) -> Result<MatchedRoute, ErrorResponse> {
     if request.method() == Method::CONNECT {
-        let message = "the router is no proxy that could be asked for tunnels";
-        return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, "connect", message));
+        let message = "CONNECT is not supported";
+        return Err(ErrorResponse::new(StatusCode::NOT_IMPLEMENTED, "connect", message));
     }
-    caller.origin.place(table, &Asked::of(request.headers(), request.uri()))
+    caller.entrypoint.match_route(table, &RequestParts::from_uri(request.headers(), request.uri()))
 }
 
-fn named(to: &To) -> (Kind, HeaderValue) {
+fn responder_name(to: &Responder) -> (ResponderKind, HeaderValue) {
     match to {
-        To::Baseline(backend) => (Kind::Baseline, backend.name().clone()),
-        To::Override(target) => (target.kind(), target.name().clone()),
+        Responder::Baseline(backend) => (ResponderKind::Baseline, backend.name().clone()),
+        Responder::Override(target) => (target.kind(), target.name().clone()),
     }
 }
 
 async fn send(
     caller: &Arc<Caller>,
     route: &Arc<Route>,
-    decision: &Decision,
-    request: &mut Request<Body>,
-) -> Result<Response<Answer>, Trouble> {
-    let upgrades = prepare(caller, route, decision.inject.as_ref(), request);
-    let backend = match &decision.to {
-        To::Baseline(backend) | To::Override(Target::Backend(backend)) => backend,
-        // In all but its name the answer is the baseline's.
-        To::Override(Target::Virtual(_)) => route.baseline(),
-        To::Override(Target::Unavailable(it)) => {
-            let mut refusal = Refusal::unavailable("unavailable", it.message());
+    decision: &RoutingDecision,
+    request: &mut Request<RequestBody>,
+) -> Result<Response<ResponseBody>, ForwardError> {
+    let upgrades = prepare_request(caller, route, decision.injected_key.as_ref(), request);
+    let backend = match &decision.responder {
+        Responder::Baseline(backend) | Responder::Override(Target::Backend(backend)) => backend,
+        // The response differs from the baseline's in its route name only.
+        Responder::Override(Target::Virtual(_)) => route.baseline(),
+        Responder::Override(Target::Unavailable(it)) => {
+            let mut refusal = ErrorResponse::unavailable("unavailable", it.message());
             refusal.error = it.error().clone();
             return Err(refusal.into());
         }
-        // What is rare is in a box: every request would have to carry the room for it.
-        To::Override(Target::Local(it)) => {
+        // Boxed: rare cases must not enlarge the future of every request.
+        Responder::Override(Target::Local(it)) => {
             return Box::pin(local::send(caller, route, it, take(request), upgrades)).await;
         }
     };
     if upgrades {
-        Box::pin(upgrade::to_pods(caller, backend, take(request))).await
+        Box::pin(upgrade::upgrade_to_pods(caller, backend, take(request))).await
     } else {
         upstream::send(&caller.worker, backend, request).await
     }
 }
 
-/// Makes a request of this router's out of the caller's. Says whether it asks for an upgrade.
-fn prepare(caller: &Caller, route: &Route, key: Option<&Key>, request: &mut Request<Body>) -> bool {
+/// Rewrites the caller's request for forwarding. Returns whether it asks for an upgrade.
+fn prepare_request(
+    caller: &Caller,
+    route: &Route,
+    key: Option<&RoutingKey>,
+    request: &mut Request<RequestBody>,
+) -> bool {
     let is_single = request.version() != Version::HTTP_2;
     let headers = request.headers_mut();
     let upgrades = is_single && wants_upgrade(headers);
-    // HTTP/2 has no headers for the neighbour alone: a request with one of them is not let in.
+    // HTTP/2 forbids hop-by-hop headers; requests with one are rejected.
     if is_single {
         strip_hop_by_hop(headers, upgrades);
     }
     add_forwarded_for(headers, &caller.peer);
     if let Some(key) = key {
-        inject(headers, key);
+        inject_key(headers, key);
     }
     if is_single {
         if !headers.contains_key(http::header::HOST) {
@@ -161,13 +170,13 @@ fn prepare(caller: &Caller, route: &Route, key: Option<&Key>, request: &mut Requ
         }
         *request.version_mut() = Version::HTTP_11;
     } else if request.uri().authority().is_none() {
-        name_authority(request);
+        set_authority(request);
     }
     upgrades
 }
 
-/// HTTP/2 lets callers name the host in a header, as HTTP/1 does. Nobody answers a request without an authority here.
-fn name_authority(request: &mut Request<Body>) {
+/// HTTP/2 allows the host in a header instead of `:authority`; upstreams require the latter.
+fn set_authority(request: &mut Request<RequestBody>) {
     let host = request.headers_mut().remove(http::header::HOST);
     let host = host.as_ref().and_then(|host| host.to_str().ok()).unwrap_or("unknown");
     let mut parts = request.uri().clone().into_parts();

@@ -1,8 +1,8 @@
-//! Connections that speak HTTP/1. Plain requests go a short way ([`plain`]), and others that of hyper.
+//! HTTP/1 connections. Simple requests take the fast path ([`plain`]), all others go through hyper.
 //!
-//! Between two requests a connection is parked: what HTTP needs (two buffers above all) is given back, and a thousand idle
-//! callers cost little. They are parked soon, because buffers that were held at the same time leave holes in the heap when
-//! they are given back one by one: what counts is how many are held at once.
+//! Idle connections are parked: the buffers of HTTP are released, so that a thousand idle callers cost little. They are
+//! parked early, because buffers held at the same time fragment the heap when released one by one: the peak number of
+//! buffers counts.
 
 use std::{os::fd::OwnedFd, pin::pin, sync::Arc, time::Duration};
 
@@ -18,109 +18,118 @@ use socket2::SockRef;
 use tokio::{net::TcpStream, time::Instant};
 
 use super::{
+    caller_io::{CallerIo, ConnectionActivity, UnreadBodyGuard},
+    fast_path,
     forward::{Caller, forward},
-    io::{Io, Notes, Unread},
-    plain,
-    settings::Limits,
+    settings::ProxyLimits,
     upgrade,
 };
-use crate::body::{Body, Hold};
+use crate::request_body::{BodyDropGuard, RequestBody};
 
-/// How often a connection is looked at.
-const LOOK: Duration = Duration::from_millis(50);
-/// How long a connection must have been quiet until it may be closed: who writes while we close gets no answer.
-pub(super) const QUIET: Duration = Duration::from_millis(500);
+/// Interval of connection checks.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// Idle time before a connection may be closed: a request sent while it closes would be lost.
+pub(super) const CLOSE_GRACE: Duration = Duration::from_millis(500);
 
 /// Serves a connection until it ends.
 pub(super) async fn serve(first: Bytes, stream: TcpStream, mut caller: Caller) {
-    let notes = Notes::new();
-    caller.notes = Some(Arc::clone(&notes));
+    let notes = ConnectionActivity::new();
+    caller.activity = Some(Arc::clone(&notes));
     let caller = Arc::new(caller);
     let builder = builder(&caller.worker.shared.settings.limits);
     let mut next = (first, stream);
     loop {
-        let plain::End::Other(bytes, stream) = plain::serve(next.0, next.1, &caller).await else { return };
-        let io = Io::noted(bytes, stream, &notes);
-        // In a box, which is given back while the connection is parked.
-        match Box::pin(requests(io, &caller, &notes, &builder)).await {
-            End::Closed => return,
-            End::Switched(io) => {
-                let joint = caller.joint.lock().take();
+        let fast_path::FastPathEnd::Fallback(bytes, stream) = fast_path::serve(next.0, next.1, &caller).await
+        else {
+            return;
+        };
+        let io = CallerIo::with_activity(bytes, stream, &notes);
+        // Boxed, so that it is freed while the connection is parked.
+        match Box::pin(serve_requests(io, &caller, &notes, &builder)).await {
+            ServeEnd::Closed => return,
+            ServeEnd::Switched(io) => {
+                let joint = caller.upgraded.lock().take();
                 if let Some(joint) = joint {
-                    Box::pin(upgrade::copy(io, joint)).await;
+                    Box::pin(upgrade::copy_upgraded(io, joint)).await;
                 }
                 return;
             }
-            End::Parked(bytes, stream) => next = (bytes, stream),
+            ServeEnd::Parked(bytes, stream) => next = (bytes, stream),
         }
     }
 }
 
-fn builder(limits: &Limits) -> http1::Builder {
+fn builder(limits: &ProxyLimits) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
-        // A caller may be done with sending and still wait for its answer.
+        // A caller may finish sending and still wait for its response.
         .half_close(true)
         .auto_date_header(false)
-        .max_headers(limits.head_lines)
-        .max_buf_size(limits.head_bytes.max(8192))
-        // Heads have their time limit here, see `requests`: a timer for each request would cost too much.
+        .max_headers(limits.max_headers)
+        .max_buf_size(limits.max_head_bytes.max(8192))
+        // Head timeouts are enforced in `requests`: a timer per request would cost too much.
         .header_read_timeout(None);
     builder
 }
 
-/// How a run of requests ends.
-enum End {
+/// How a sequence of requests ends.
+enum ServeEnd {
     Closed,
     /// Both ends agreed on another protocol.
-    Switched(Io),
-    /// Nothing has happened for a while.
+    Switched(CallerIo),
+    /// The connection is idle.
     Parked(Bytes, TcpStream),
 }
 
-async fn requests(io: Io, caller: &Arc<Caller>, notes: &Arc<Notes>, builder: &http1::Builder) -> End {
+async fn serve_requests(
+    io: CallerIo,
+    caller: &Arc<Caller>,
+    notes: &Arc<ConnectionActivity>,
+    builder: &http1::Builder,
+) -> ServeEnd {
     let answer = {
         let (caller, notes) = (Arc::clone(caller), Arc::clone(notes));
         service_fn(move |request: Request<Incoming>| {
             let caller = Arc::clone(&caller);
-            let mut request = request.map(|incoming| body(incoming, &notes));
+            let mut request = request.map(|incoming| request_body(incoming, &notes));
             async move { forward(&caller, &mut request).await }
         })
     };
-    let wire = io.wire();
+    let wire = io.duplicate_fd();
     let mut connection = builder.serve_connection(TokioIo::new(io), answer);
-    let mut look = pin!(tokio::time::sleep(LOOK));
-    let mut leave = pin!(caller.worker.shared.leave.cancelled());
-    let (mut is_leaving, mut seen) = (false, Seen { reads: notes.reads(), last: Instant::now() });
+    let mut look = pin!(tokio::time::sleep(CHECK_INTERVAL));
+    let mut leave = pin!(caller.worker.shared.drain.cancelled());
+    let (mut is_leaving, mut seen) =
+        (false, IdleTracker { reads: notes.reads(), last_active: Instant::now() });
     loop {
         tokio::select! {
             biased;
             done = &mut connection => {
                 if let Err(error) = done {
-                    tracing::debug!(%error, "a caller's connection ended");
+                    tracing::debug!(%error, "caller connection ended");
                 }
-                let switched = caller.joint.lock().is_some();
+                let switched = caller.upgraded.lock().is_some();
                 let parts = switched.then(|| connection.into_parts());
-                return parts.map_or(End::Closed, |parts| End::Switched(rest(parts.io.into_inner(), parts.read_buf)));
+                return parts.map_or(ServeEnd::Closed, |parts| ServeEnd::Switched(with_read_buffer(parts.io.into_inner(), parts.read_buf)));
             }
             () = leave.as_mut(), if !is_leaving => {
-                // An answer that is under way tells the caller. A connection that was used just now may be used again
-                // any moment, and is left open for a while: who writes while we close gets no answer.
+                // A response in progress tells the caller to reconnect. A recently used connection stays open for a
+                // while: a request sent while it closes would be lost.
                 is_leaving = true;
             }
             () = look.as_mut() => {
-                look.as_mut().reset(Instant::now() + LOOK);
-                // A caller that may be done with sending is not listened to while it waits.
-                if !notes.is_answered() && wire.as_ref().is_ok_and(is_torn) {
-                    return End::Closed;
+                look.as_mut().reset(Instant::now() + CHECK_INTERVAL);
+                // A half-closed caller is not read from while it waits, so its reset must be detected here.
+                if !notes.is_answered() && wire.as_ref().is_ok_and(is_reset) {
+                    return ServeEnd::Closed;
                 }
-                match seen.look(notes, &caller.worker.shared.settings.limits, is_leaving) {
-                    Verdict::Stay => {}
-                    Verdict::Close => return End::Closed,
-                    Verdict::Park => {
+                match seen.next_action(notes, &caller.worker.shared.settings.limits, is_leaving) {
+                    ConnectionAction::Keep => {}
+                    ConnectionAction::Close => return ServeEnd::Closed,
+                    ConnectionAction::Park => {
                         let parts = connection.into_parts();
                         let (before, stream) = parts.io.into_inner().into_parts();
-                        return End::Parked(together(parts.read_buf, before), stream);
+                        return ServeEnd::Parked(concat_bytes(parts.read_buf, before), stream);
                     }
                 }
             }
@@ -128,67 +137,72 @@ async fn requests(io: Io, caller: &Arc<Caller>, notes: &Arc<Notes>, builder: &ht
     }
 }
 
-/// Whether a connection was torn off by its caller: nobody waits for an answer.
-fn is_torn(wire: &OwnedFd) -> bool {
+/// Whether the caller reset the connection and no longer waits for the response.
+fn is_reset(wire: &OwnedFd) -> bool {
     !matches!(SockRef::from(wire).take_error(), Ok(None))
 }
 
-/// The body of a request. One that is empty needs no notes.
-fn body(incoming: Incoming, notes: &Arc<Notes>) -> Body {
+/// The body of a request. An empty body needs no tracking.
+fn request_body(incoming: Incoming, notes: &Arc<ConnectionActivity>) -> RequestBody {
     if incoming.is_end_stream() {
-        return Body::Incoming(incoming);
+        return RequestBody::Incoming(incoming);
     }
-    Body::Held(incoming, Hold::new(Unread::new(notes)))
+    RequestBody::Guarded(incoming, BodyDropGuard::new(UnreadBodyGuard::new(notes)))
 }
 
-/// What was seen of a connection when it was looked at last.
-struct Seen {
+/// Tracks how long a connection has been idle.
+struct IdleTracker {
     reads: u64,
-    /// When it was not idle.
-    last: Instant,
+    /// When it was last active.
+    last_active: Instant,
 }
 
-/// What is to become of a connection.
-enum Verdict {
-    Stay,
+/// What to do with a connection.
+enum ConnectionAction {
+    Keep,
     Park,
     Close,
 }
 
-impl Seen {
-    fn look(&mut self, notes: &Notes, limits: &Limits, is_leaving: bool) -> Verdict {
+impl IdleTracker {
+    fn next_action(
+        &mut self,
+        notes: &ConnectionActivity,
+        limits: &ProxyLimits,
+        is_leaving: bool,
+    ) -> ConnectionAction {
         let head = notes.head_age();
-        if head.is_some_and(|age| age > limits.head_time) {
-            tracing::debug!("a caller took too long for the head of its request");
-            return Verdict::Close;
+        if head.is_some_and(|age| age > limits.head_timeout) {
+            tracing::debug!("request head timed out");
+            return ConnectionAction::Close;
         }
         let is_idle = notes.is_answered() && head.is_none() && notes.reads() == self.reads;
         self.reads = notes.reads();
         if !is_idle {
-            self.last = Instant::now();
+            self.last_active = Instant::now();
         }
-        if is_idle && !notes.is_read() {
-            // Somebody who has an answer and does not go on with the request holds a pod's connection, too.
-            let is_stuck = self.last.elapsed() >= limits.head_time;
-            return if is_stuck { Verdict::Close } else { Verdict::Stay };
+        if is_idle && !notes.is_body_read() {
+            // A caller that stops sending its body after the response would also hold a pod's connection.
+            let is_stuck = self.last_active.elapsed() >= limits.head_timeout;
+            return if is_stuck { ConnectionAction::Close } else { ConnectionAction::Keep };
         }
         match (is_idle, is_leaving) {
-            (true, false) => Verdict::Park,
-            (true, true) if self.last.elapsed() >= QUIET => Verdict::Close,
-            _ => Verdict::Stay,
+            (true, false) => ConnectionAction::Park,
+            (true, true) if self.last_active.elapsed() >= CLOSE_GRACE => ConnectionAction::Close,
+            _ => ConnectionAction::Keep,
         }
     }
 }
 
-/// What HTTP has read too much comes first.
-fn rest(io: Io, read: Bytes) -> Io {
+/// Bytes that hyper has read ahead come first.
+fn with_read_buffer(io: CallerIo, read: Bytes) -> CallerIo {
     let (before, stream) = io.into_parts();
-    Io::new(together(read, before), stream)
+    CallerIo::new(concat_bytes(read, before), stream)
 }
 
-fn together(first: Bytes, then: Bytes) -> Bytes {
+fn concat_bytes(first: Bytes, then: Bytes) -> Bytes {
     match (first.is_empty(), then.is_empty()) {
-        // An empty rest would hold the buffer that it is the rest of.
+        // An empty remainder would keep its buffer alive.
         (true, true) => Bytes::new(),
         (true, _) => then,
         (_, true) => first,

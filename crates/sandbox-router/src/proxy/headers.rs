@@ -1,4 +1,4 @@
-//! Headers that are between two neighbours, and headers that a proxy adds.
+//! Hop-by-hop headers, and headers that the proxy adds.
 
 use std::net::IpAddr;
 
@@ -7,13 +7,13 @@ use http::{
     header::{CONNECTION, TE, TRANSFER_ENCODING, UPGRADE},
 };
 
-use crate::table::Key;
+use crate::table::RoutingKey;
 
-/// Who gave an answer.
+/// Names the responder.
 pub(super) const ROUTE: HeaderName = HeaderName::from_static("x-sandbox-route");
-/// Why there is no answer.
+/// Error category of a response of the router.
 pub(super) const ERROR: HeaderName = HeaderName::from_static("x-sandbox-error");
-/// The request was handed on by another router.
+/// Marks a request forwarded by a peer router, with the name of the intended router.
 pub(super) const HOP: HeaderName = HeaderName::from_static("x-sandbox-hop");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
@@ -23,30 +23,30 @@ const BAGGAGE: HeaderName = HeaderName::from_static("baggage");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// Whether a request asks for another protocol on its connection. `h2c` is not one: with it, all later requests of the
-/// connection would follow the first.
+/// Whether a request asks for a protocol upgrade. `h2c` is excluded: it would make all later requests of the connection
+/// follow the first.
 pub(super) fn wants_upgrade(headers: &HeaderMap) -> bool {
     let Some(to) = headers.get(UPGRADE) else { return false };
-    !to.as_bytes().eq_ignore_ascii_case(b"h2c") && connection_names(headers, "upgrade")
+    !to.as_bytes().eq_ignore_ascii_case(b"h2c") && is_connection_option(headers, "upgrade")
 }
 
-/// Whether `Connection` names something.
-fn connection_names(headers: &HeaderMap, name: &str) -> bool {
+/// Whether `Connection` lists an option.
+fn is_connection_option(headers: &HeaderMap, name: &str) -> bool {
     let lines = headers.get_all(CONNECTION).iter().filter_map(|line| line.to_str().ok());
     lines.flat_map(|line| line.split(',')).any(|token| token.trim().eq_ignore_ascii_case(name))
 }
 
-/// Takes out what is meant for the neighbour alone. `keep_upgrade` leaves what an upgrade needs.
+/// Removes hop-by-hop headers. `keep_upgrade` preserves those needed for an upgrade.
 pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap, keep_upgrade: bool) {
     if headers.contains_key(CONNECTION) {
-        strip_named(headers, keep_upgrade);
+        strip_connection_options(headers, keep_upgrade);
     }
     headers.remove(KEEP_ALIVE);
     headers.remove(PROXY_CONNECTION);
     if !keep_upgrade && headers.remove(UPGRADE).is_some() {
         headers.remove(HTTP2_SETTINGS);
     }
-    // The only transfer coding that may be named here is one that is undone on this side.
+    // The only transfer coding possible here is already decoded.
     headers.remove(TRANSFER_ENCODING);
     if let Some(te) = headers.get(TE)
         && te != "trailers"
@@ -59,12 +59,12 @@ pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap, keep_upgrade: bool) {
     }
 }
 
-/// What `Connection` names, and itself.
-fn strip_named(headers: &mut HeaderMap, keep_upgrade: bool) {
+/// Removes the headers listed in `Connection`, and `Connection` itself.
+fn strip_connection_options(headers: &mut HeaderMap, keep_upgrade: bool) {
     let lines = headers.get_all(CONNECTION).iter().filter_map(|line| line.to_str().ok());
     let tokens = lines.flat_map(|line| line.split(','));
     let names = tokens.filter_map(|token| token.trim().parse::<HeaderName>().ok());
-    // Nobody may have these removed by naming them.
+    // These cannot be removed by listing them.
     let kept = [http::header::HOST, http::header::CONTENT_LENGTH, UPGRADE, TE, CONNECTION];
     let gone = names.filter(|name| !kept.contains(name)).collect::<Vec<_>>();
     for name in gone {
@@ -76,7 +76,7 @@ fn strip_named(headers: &mut HeaderMap, keep_upgrade: bool) {
     }
 }
 
-/// Says on whose behalf a request is made.
+/// Appends the caller to `x-forwarded-for`.
 pub(super) fn add_forwarded_for(headers: &mut HeaderMap, peer: &HeaderValue) {
     use http::header::Entry;
     match headers.entry(FORWARDED_FOR) {
@@ -93,20 +93,21 @@ pub(super) fn add_forwarded_for(headers: &mut HeaderMap, peer: &HeaderValue) {
     }
 }
 
-/// An address as headers have it.
-pub(super) fn address(peer: IpAddr) -> HeaderValue {
-    // Addresses of IPv4 that come in through IPv6 are shown as what they are.
+/// An address as header value.
+pub(super) fn address_value(peer: IpAddr) -> HeaderValue {
+    // IPv4-mapped IPv6 addresses are shown as IPv4.
     let text = peer.to_canonical().to_string();
     HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("unknown"))
 }
 
-/// Gives a request the key of a preview. What others put there stays; tracers throw `tracestate` away where there is no
-/// `traceparent`, so that there is one.
-pub(super) fn inject(headers: &mut HeaderMap, key: &Key) {
+/// Injects the key of a preview. Existing members stay. Adds a `traceparent` if missing, because tracers discard
+/// `tracestate` without one.
+pub(super) fn inject_key(headers: &mut HeaderMap, key: &RoutingKey) {
     let member = format!("sd-routing-key={}", key.as_str());
-    let baggage = joined(headers, &BAGGAGE).map_or_else(|| member.clone(), |all| format!("{all},{member}"));
-    let tracestate =
-        joined(headers, &TRACESTATE).map_or_else(|| member.clone(), |all| tracestate_with(&member, &all));
+    let baggage =
+        joined_lines(headers, &BAGGAGE).map_or_else(|| member.clone(), |all| format!("{all},{member}"));
+    let tracestate = joined_lines(headers, &TRACESTATE)
+        .map_or_else(|| member.clone(), |all| prepend_tracestate_member(&member, &all));
     for (name, value) in [(BAGGAGE, baggage), (TRACESTATE, tracestate)] {
         if let Ok(value) = HeaderValue::try_from(value) {
             headers.insert(name, value);
@@ -114,21 +115,21 @@ pub(super) fn inject(headers: &mut HeaderMap, key: &Key) {
     }
     if !headers.contains_key(TRACEPARENT) {
         let (trace, span) = (uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple().to_string());
-        // Not sampled: nobody asked for a trace.
+        // Not sampled.
         if let Ok(value) = HeaderValue::try_from(format!("00-{trace}-{}-00", &span[..16])) {
             headers.insert(TRACEPARENT, value);
         }
     }
 }
 
-/// Members that were added last come first, and 32 are the most.
-fn tracestate_with(member: &str, others: &str) -> String {
+/// New members go first; at most 32 are allowed.
+fn prepend_tracestate_member(member: &str, others: &str) -> String {
     let others = others.split(',').map(str::trim).filter(|it| !it.is_empty());
     [member].into_iter().chain(others).take(32).collect::<Vec<_>>().join(",")
 }
 
-/// All lines of a header as one, unless there are none.
-fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+/// All lines of a header joined, unless there are none.
+fn joined_lines(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok());
     let all = lines.filter(|line| !line.trim().is_empty()).collect::<Vec<_>>().join(",");
     Some(all).filter(|all| !all.is_empty())

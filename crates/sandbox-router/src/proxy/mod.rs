@@ -1,25 +1,25 @@
-//! The proxy: listeners, connections, requests, answers.
+//! The proxy: listeners, connections, requests, responses.
 //!
-//! Contract: the table is swapped as a whole and a request sees one table. While nobody brings a new one, the last one
-//! stays in force. A route that is gone is served for a while, so that callers can learn of it. Stopping ends no request
-//! that can end by itself in time.
+//! Contract: the table is swapped atomically, and each request sees one table. Without updates the last table stays in
+//! force. A removed route is served for a grace period, so that callers can learn of the removal. Stopping drains
+//! requests up to a time limit.
 
 mod admin;
-mod answer;
+mod caller_io;
 mod connection;
-mod decide;
-mod dial;
+mod entrypoint;
 mod explain;
+mod fast_path;
 mod forward;
 mod h1;
 mod h2;
 mod headers;
-mod io;
 mod local;
 mod metrics;
-mod origin;
-mod plain;
-mod pool;
+mod pod_dialer;
+mod pod_pool;
+mod response;
+mod routing;
 mod settings;
 mod sniff;
 #[cfg(test)]
@@ -44,90 +44,90 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 
-pub use self::settings::{Limits, Settings};
+pub use self::settings::{ProxyLimits, ProxySettings};
 use self::{
-    admin::Health,
-    plain::Buffers,
-    pool::Pool,
-    worker::{Shared, Told, Worker},
+    admin::AdminState,
+    fast_path::BufferPool,
+    pod_pool::PodPool,
+    worker::{ProxyShared, Worker, WorkerCommand},
 };
 use crate::{
-    locals::Locals,
-    table::{Revision, Table},
+    local_transport::LocalTransport,
+    table::{RouteTable, TableRevision},
 };
 
-/// Why a proxy does not start.
+/// A proxy could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A port of its own cannot be had.
+    /// A listen address is not available.
     #[error("cannot listen at {address}")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The cause.
         source: IoError,
     },
-    /// There is no thread, or no runtime in it.
+    /// A thread or its runtime could not be created.
     #[error("cannot start a worker")]
     Worker(#[source] IoError),
 }
 
-/// What became of a table.
+/// Result of applying a table.
 #[derive(Debug)]
-pub struct Applied {
-    /// Of the table.
-    pub revision: Revision,
-    /// Listeners that could not be opened, and why.
+pub struct TableApplyResult {
+    /// Revision of the table.
+    pub revision: TableRevision,
+    /// Listeners that could not be opened.
     pub failed: Vec<(u16, IoError)>,
 }
 
 /// A running proxy.
 pub struct Proxy {
-    shared: Arc<Shared>,
-    health: Arc<Health>,
-    workers: Vec<mpsc::Sender<Told>>,
+    shared: Arc<ProxyShared>,
+    admin_state: Arc<AdminState>,
+    workers: Vec<mpsc::Sender<WorkerCommand>>,
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
-    front: Option<SocketAddr>,
+    host_listener: Option<SocketAddr>,
     admin: Option<SocketAddr>,
     stopped: AtomicBool,
 }
 
 impl Proxy {
-    /// Starts the workers, with an empty table. It is not ready before the first [`Self::apply`].
+    /// Starts the workers with an empty table. The proxy is not ready before the first [`Self::apply`].
     ///
-    /// To be called inside of a runtime: health, metrics and explanations are served by it.
-    pub fn start(settings: Settings, locals: Arc<dyn Locals>) -> Result<Self, StartError> {
+    /// Must be called within a runtime, which serves the admin port.
+    pub fn start(settings: ProxySettings, locals: Arc<dyn LocalTransport>) -> Result<Self, StartError> {
         let mut settings = settings;
         let count = settings.workers.max(1);
-        // The first of the workers gets a port from the kernel where none was given, and the others share it.
+        // With port 0 the first worker gets a port from the kernel, and the others share it.
         let mut fronts = Vec::new();
         for _ in 0..count {
-            if let Some(address) = settings.front {
+            if let Some(address) = settings.host_listener {
                 let failed = |source| StartError::Listen { address, source };
-                let listener = worker::listen(address).map_err(failed)?;
-                settings.front = Some(listener.local_addr().map_err(failed)?);
+                let listener = worker::bind_reuseport(address).map_err(failed)?;
+                settings.host_listener = Some(listener.local_addr().map_err(failed)?);
                 fronts.push(listener);
             }
         }
-        let front = settings.front;
+        let front = settings.host_listener;
         let admin = settings.admin;
-        let shared = Arc::new(Shared::new(settings, locals));
-        let pools = (0..count).map(|_| Pool::new(&shared.settings)).collect::<Vec<_>>();
-        let health = Arc::new(Health::new(Arc::clone(&shared), pools.clone()));
+        let shared = Arc::new(ProxyShared::new(settings, locals));
+        let pools = (0..count).map(|_| PodPool::new(&shared.settings)).collect::<Vec<_>>();
+        let health = Arc::new(AdminState::new(Arc::clone(&shared), pools.clone()));
         let mut proxy = Self {
             shared,
-            health,
+            admin_state: health,
             workers: Vec::new(),
             threads: Mutex::default(),
-            front,
+            host_listener: front,
             admin: None,
             stopped: AtomicBool::new(false),
         };
         if let Some(address) = admin {
             let failed = |source| StartError::Listen { address, source };
-            let listener = worker::listen(address).and_then(TcpListener::from_std).map_err(failed)?;
+            let listener = worker::bind_reuseport(address).and_then(TcpListener::from_std).map_err(failed)?;
             proxy.admin = Some(listener.local_addr().map_err(failed)?);
-            tokio::spawn(admin::serve(listener, Arc::clone(&proxy.health)));
+            tokio::spawn(admin::serve(listener, Arc::clone(&proxy.admin_state)));
         }
         let mut fronts = fronts.into_iter();
         for (at, pool) in pools.into_iter().enumerate() {
@@ -139,19 +139,20 @@ impl Proxy {
     fn add_worker(
         &mut self,
         at: usize,
-        pool: Arc<Pool>,
+        pool: Arc<PodPool>,
         front: Option<std::net::TcpListener>,
     ) -> Result<(), StartError> {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(StartError::Worker)?;
-        let worker = Arc::new(Worker { shared: Arc::clone(&self.shared), pool, buffers: Buffers::default() });
+        let worker =
+            Arc::new(Worker { shared: Arc::clone(&self.shared), pool, buffers: BufferPool::default() });
         let (tell, told) = mpsc::channel(16);
         let work = move || {
             runtime.block_on(async move {
                 let front = front.map(TcpListener::from_std).transpose();
                 match front {
                     Ok(front) => worker::run(worker, front, told).await,
-                    Err(error) => tracing::error!(%error, "a worker did not start"),
+                    Err(error) => tracing::error!(%error, "worker failed to start"),
                 }
             });
         };
@@ -161,50 +162,50 @@ impl Proxy {
         Ok(())
     }
 
-    /// The port that goes by `Host`.
-    pub fn front(&self) -> Option<SocketAddr> {
-        self.front
+    /// Address of the listener that routes by `Host`.
+    pub fn host_listener(&self) -> Option<SocketAddr> {
+        self.host_listener
     }
 
-    /// Where health, metrics and explanations are.
+    /// Address of the admin port.
     pub fn admin(&self) -> Option<SocketAddr> {
         self.admin
     }
 
-    /// The table in force.
-    pub fn table(&self) -> Arc<Table> {
+    /// The current table.
+    pub fn table(&self) -> Arc<RouteTable> {
         self.shared.table.load_full()
     }
 
-    /// Puts a table into force. When this returns, every new request is answered by it.
-    pub async fn apply(&self, table: Table) -> Applied {
-        table.inherit(&self.shared.table.load());
+    /// Applies a table. When this returns, every new request uses it.
+    pub async fn apply(&self, table: RouteTable) -> TableApplyResult {
+        table.inherit_metrics(&self.shared.table.load());
         let revision = table.revision();
         self.shared.table.store(Arc::new(table));
-        self.shared.applied.notify_waiters();
+        self.shared.table_changed.notify_waiters();
         let mut failed = Vec::new();
         for worker in &self.workers {
             let (done, applied) = oneshot::channel();
-            if worker.send(Told::Table(done)).await.is_err() {
+            if worker.send(WorkerCommand::Table(done)).await.is_err() {
                 continue;
             }
-            // A worker that ends meanwhile has nothing to say.
+            // A worker that exits meanwhile reports nothing.
             failed.extend(applied.await.unwrap_or_default());
         }
         for (port, error) in &failed {
-            tracing::error!(port, %error, "a listener of a route cannot be opened");
+            tracing::error!(port, %error, "opening a route listener failed");
         }
-        self.health.applied();
-        Applied { revision, failed }
+        self.admin_state.mark_ready();
+        TableApplyResult { revision, failed }
     }
 
-    /// Tells callers' balancers to send nobody here any more. Requests are answered as before.
+    /// Reports not ready, so that load balancers stop sending traffic. Requests are still served.
     pub fn retire(&self) {
         self.shared.retired.store(true, Ordering::SeqCst);
-        self.health.retire();
+        self.admin_state.mark_retired();
     }
 
-    /// Accepts nothing more, lets requests end, and stops.
+    /// Stops accepting, drains requests, and stops.
     pub async fn stop(&self) {
         if self.stopped.swap(true, Ordering::SeqCst) {
             return;
@@ -214,27 +215,27 @@ impl Proxy {
         let mut gone = Vec::new();
         for worker in &self.workers {
             let (done, left) = oneshot::channel();
-            if worker.send(Told::Leave(done)).await.is_ok() {
+            if worker.send(WorkerCommand::Drain(done)).await.is_ok() {
                 gone.push(left);
             }
         }
         let all = futures::future::join_all(gone);
         if tokio::time::timeout_at(limit, all).await.is_err() {
-            self.shared.end.cancel();
+            self.shared.abort.cancel();
         }
         let threads = std::mem::take(&mut *self.threads.lock());
         let joined = tokio::task::spawn_blocking(move || threads.into_iter().all(|it| it.join().is_ok()));
         if !joined.await.unwrap_or(false) {
-            tracing::error!("a worker ended badly");
+            tracing::error!("worker thread panicked");
         }
-        self.health.stop();
+        self.admin_state.stop();
     }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.shared.leave.cancel();
-        self.shared.end.cancel();
-        self.health.stop();
+        self.shared.drain.cancel();
+        self.shared.abort.cancel();
+        self.admin_state.stop();
     }
 }

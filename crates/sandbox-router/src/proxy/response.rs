@@ -1,4 +1,4 @@
-//! Answers: of pods, of local processes, of the router itself.
+//! Response bodies: from pods, from local processes, from the router itself.
 
 use std::{
     pin::Pin,
@@ -16,100 +16,109 @@ use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Body as _, Frame, Incoming, SizeHint};
 
 use super::{
+    caller_io::ConnectionActivity,
     headers::ERROR,
-    io::Notes,
-    pool::{Lease, Stream},
+    pod_pool::{H1Lease, H2StreamGuard},
 };
 use crate::{
-    locals::BoxError,
-    streams::Received,
-    table::{Kind, Route},
+    h2_body::H2Body,
+    local_transport::BoxError,
+    table::{ResponderKind, Route},
 };
 
-/// The body of an answer.
-pub(super) struct Answer {
-    from: From,
-    /// Who gave it, where that is not who was asked.
-    by: Option<HeaderValue>,
-    /// Dropped at the end of the answer.
-    _visit: Option<Visit>,
+/// The body of a response.
+pub(super) struct ResponseBody {
+    source: BodySource,
+    /// Name of the responder, if it is not the one that was selected.
+    responder: Option<HeaderValue>,
+    /// Dropped when the response ends.
+    _guard: Option<RequestGuard>,
 }
 
-enum From {
-    Pod { incoming: Incoming, lease: Option<Lease> },
-    Stream { received: Received, _place: Stream },
+enum BodySource {
+    Pod { incoming: Incoming, lease: Option<H1Lease> },
+    H2 { received: H2Body, _place: H2StreamGuard },
     Local(UnsyncBoxBody<Bytes, BoxError>),
     Router(Option<Bytes>),
 }
 
-/// A request from its head to the end of its answer.
-pub(super) struct Visit {
+/// Covers a request from its head to the end of its response; records its duration.
+pub(super) struct RequestGuard {
     route: Arc<Route>,
-    by: Kind,
+    responder_kind: ResponderKind,
     since: Instant,
-    notes: Option<Arc<Notes>>,
+    activity: Option<Arc<ConnectionActivity>>,
 }
 
-impl Visit {
-    pub(super) fn new(route: Arc<Route>, by: Kind, since: Instant, notes: Option<Arc<Notes>>) -> Self {
-        Self { route, by, since, notes }
+impl RequestGuard {
+    pub(super) fn new(
+        route: Arc<Route>,
+        responder_kind: ResponderKind,
+        since: Instant,
+        activity: Option<Arc<ConnectionActivity>>,
+    ) -> Self {
+        Self { route, responder_kind, since, activity }
     }
 }
 
-impl Drop for Visit {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
-        self.route.meter().answered(self.by, self.since.elapsed());
-        if let Some(notes) = &self.notes {
-            notes.end();
+        self.route.metrics().record_request(self.responder_kind, self.since.elapsed());
+        if let Some(notes) = &self.activity {
+            notes.finish_request();
         }
     }
 }
 
-impl Answer {
-    /// Of a pod. A connection whose answer has no body goes back at once.
-    pub(super) fn pod(incoming: Incoming, lease: Option<Lease>) -> Self {
+impl ResponseBody {
+    /// A response of a pod. A connection whose response has no body is released immediately.
+    pub(super) fn from_pod(incoming: Incoming, lease: Option<H1Lease>) -> Self {
         let lease = match lease {
             Some(lease) if incoming.is_end_stream() => {
-                lease.give_back();
+                lease.release();
                 None
             }
             other => other,
         };
-        Self { from: From::Pod { incoming, lease }, by: None, _visit: None }
+        Self { source: BodySource::Pod { incoming, lease }, responder: None, _guard: None }
     }
 
-    /// Of a pod, on a shared connection.
-    pub(super) fn stream(received: Received, place: Stream) -> Self {
-        Self { from: From::Stream { received, _place: place }, by: None, _visit: None }
+    /// A response of a pod on a shared HTTP/2 connection.
+    pub(super) fn from_h2(received: H2Body, place: H2StreamGuard) -> Self {
+        Self { source: BodySource::H2 { received, _place: place }, responder: None, _guard: None }
     }
 
-    /// Of a local process.
-    pub(super) fn local(body: UnsyncBoxBody<Bytes, BoxError>) -> Self {
-        Self { from: From::Local(body), by: None, _visit: None }
+    /// A response of a local process.
+    pub(super) fn from_local(body: UnsyncBoxBody<Bytes, BoxError>) -> Self {
+        Self { source: BodySource::Local(body), responder: None, _guard: None }
     }
 
-    /// Of the router itself.
-    pub(super) fn text(text: impl Into<Bytes>) -> Self {
-        Self { from: From::Router(Some(text.into()).filter(|text| !text.is_empty())), by: None, _visit: None }
+    /// A response of the router itself.
+    pub(super) fn from_text(text: impl Into<Bytes>) -> Self {
+        Self {
+            source: BodySource::Router(Some(text.into()).filter(|text| !text.is_empty())),
+            responder: None,
+            _guard: None,
+        }
     }
 
-    /// Somebody else gave it than who was asked.
-    pub(super) fn given_by(&mut self, name: HeaderValue) {
-        self.by = Some(name);
+    /// Records that another responder answered than the selected one.
+    pub(super) fn set_responder(&mut self, name: HeaderValue) {
+        self.responder = Some(name);
     }
 
-    /// Who gave it, where that is not who was asked.
-    pub(super) fn take_giver(&mut self) -> Option<HeaderValue> {
-        self.by.take()
+    /// The responder, if it is not the selected one.
+    pub(super) fn take_responder(&mut self) -> Option<HeaderValue> {
+        self.responder.take()
     }
 
-    /// The visit ends with this answer.
-    pub(super) fn of(self, visit: Visit) -> Self {
-        Self { _visit: Some(visit), ..self }
+    /// Ties the guard to this response.
+    pub(super) fn with_guard(self, visit: RequestGuard) -> Self {
+        Self { _guard: Some(visit), ..self }
     }
 }
 
-impl hyper::body::Body for Answer {
+impl hyper::body::Body for ResponseBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -117,8 +126,8 @@ impl hyper::body::Body for Answer {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        match &mut self.from {
-            From::Pod { incoming, lease } => {
+        match &mut self.source {
+            BodySource::Pod { incoming, lease } => {
                 let frame = Pin::new(&mut *incoming).poll_frame(cx);
                 let is_end = match &frame {
                     Poll::Ready(None) => true,
@@ -126,63 +135,63 @@ impl hyper::body::Body for Answer {
                     _ => false,
                 };
                 if is_end && let Some(lease) = lease.take() {
-                    lease.give_back();
+                    lease.release();
                 }
                 frame.map_err(Into::into)
             }
-            From::Stream { received, .. } => Pin::new(received).poll_frame(cx).map_err(Into::into),
-            From::Local(body) => Pin::new(body).poll_frame(cx),
-            From::Router(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
+            BodySource::H2 { received, .. } => Pin::new(received).poll_frame(cx).map_err(Into::into),
+            BodySource::Local(body) => Pin::new(body).poll_frame(cx),
+            BodySource::Router(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        match &self.from {
-            From::Pod { incoming, .. } => incoming.is_end_stream(),
-            From::Stream { received, .. } => received.is_end_stream(),
-            From::Local(body) => body.is_end_stream(),
-            From::Router(text) => text.is_none(),
+        match &self.source {
+            BodySource::Pod { incoming, .. } => incoming.is_end_stream(),
+            BodySource::H2 { received, .. } => received.is_end_stream(),
+            BodySource::Local(body) => body.is_end_stream(),
+            BodySource::Router(text) => text.is_none(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.from {
-            From::Pod { incoming, .. } => incoming.size_hint(),
-            From::Stream { received, .. } => received.size_hint(),
-            From::Local(body) => body.size_hint(),
-            From::Router(text) => SizeHint::with_exact(text.as_ref().map_or(0, Bytes::len) as u64),
+        match &self.source {
+            BodySource::Pod { incoming, .. } => incoming.size_hint(),
+            BodySource::H2 { received, .. } => received.size_hint(),
+            BodySource::Local(body) => body.size_hint(),
+            BodySource::Router(text) => SizeHint::with_exact(text.as_ref().map_or(0, Bytes::len) as u64),
         }
     }
 }
 
-/// Why the router answers itself.
+/// An error response of the router.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct ErrorResponse {
     pub(super) status: StatusCode,
-    /// The word of `x-sandbox-error`.
+    /// Value of `x-sandbox-error`.
     pub(super) error: HeaderValue,
-    /// For people.
+    /// Message for humans.
     pub(super) message: String,
-    /// It is worth to ask again soon.
-    pub(super) again: bool,
+    /// Whether a retry is likely to succeed.
+    pub(super) is_retryable: bool,
 }
 
-impl Refusal {
+impl ErrorResponse {
     pub(super) fn new(status: StatusCode, error: &'static str, message: impl Into<String>) -> Self {
         let error = HeaderValue::from_static(error);
-        Self { status, error, message: message.into(), again: false }
+        Self { status, error, message: message.into(), is_retryable: false }
     }
 
-    /// Nobody answers at the moment.
+    /// 503: no responder is available at the moment.
     pub(super) fn unavailable(error: &'static str, message: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, error, message)
     }
 
-    /// As an answer. Callers of gRPC get it in their own words: they would not show ours.
-    pub(super) fn answer(self, to_grpc: bool) -> Response<Answer> {
-        let Self { status, error, message, again } = self;
+    /// Converts to a response. gRPC callers get a gRPC status, because they would not show an HTTP error body.
+    pub(super) fn into_response(self, to_grpc: bool) -> Response<ResponseBody> {
+        let Self { status, error, message, is_retryable: again } = self;
         let mut response = if to_grpc {
-            let mut response = Response::new(Answer::text(""));
+            let mut response = Response::new(ResponseBody::from_text(""));
             let text =
                 percent_encoding::utf8_percent_encode(&message, percent_encoding::CONTROLS).to_string();
             let message = HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("unavailable"));
@@ -192,7 +201,7 @@ impl Refusal {
             headers.insert("grpc-message", message);
             response
         } else {
-            let mut response = Response::new(Answer::text(format!("{message}\n")));
+            let mut response = Response::new(ResponseBody::from_text(format!("{message}\n")));
             *response.status_mut() = status;
             let plain = HeaderValue::from_static("text/plain; charset=utf-8");
             response.headers_mut().insert(CONTENT_TYPE, plain);
@@ -206,7 +215,7 @@ impl Refusal {
     }
 }
 
-/// Whether a request is one of gRPC.
+/// Whether a request is a gRPC call.
 pub(super) fn is_grpc<B>(request: &Request<B>) -> bool {
     let kind = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     kind.is_some_and(|kind| kind.starts_with(b"application/grpc"))

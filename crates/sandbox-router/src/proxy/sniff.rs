@@ -1,64 +1,64 @@
-//! What a connection speaks, from its first bytes.
+//! Protocol detection from the first bytes of a connection.
 
-/// What a connection speaks.
+/// The detected protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Opening {
+pub(super) enum SniffedProtocol {
     /// HTTP/1.1 or 1.0.
     Http1,
     /// HTTP/2 with prior knowledge.
     Http2,
-    /// TLS, or anything else that nobody here understands.
+    /// TLS or any other protocol.
     Other,
-    /// The bytes do not tell yet.
-    Unclear,
+    /// More bytes are needed.
+    Incomplete,
 }
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Longer methods are not known to anybody.
-const LONGEST_METHOD: usize = 24;
+/// No known HTTP method is longer.
+const MAX_METHOD_LEN: usize = 24;
 
-/// What a connection speaks. A token, a blank and the beginning of a target are HTTP; other protocols of the web whose
-/// clients speak first begin otherwise (TLS with a byte 22, Redis with a star, databases with a length).
-pub(super) fn opening(bytes: &[u8]) -> Opening {
+/// Detects the protocol. A token, a space and the start of a request target are HTTP; other client-first protocols
+/// start differently (TLS with byte 22, Redis with `*`, databases with a length).
+pub(super) fn sniff_protocol(bytes: &[u8]) -> SniffedProtocol {
     if bytes.len() >= PREFACE.len() && bytes.starts_with(PREFACE) {
-        return Opening::Http2;
+        return SniffedProtocol::Http2;
     }
-    // `PRI` alone may still become a method of somebody's own.
+    // `PRI` alone may still become another method.
     if PREFACE.starts_with(bytes) {
-        return Opening::Unclear;
+        return SniffedProtocol::Incomplete;
     }
-    // Servers are asked to ignore an empty line before a request.
+    // Servers should ignore an empty line before a request.
     let bytes = match bytes {
-        [b'\r'] | [b'\r', b'\n'] => return Opening::Unclear,
+        [b'\r'] | [b'\r', b'\n'] => return SniffedProtocol::Incomplete,
         [b'\r', b'\n', rest @ ..] => rest,
         all => all,
     };
     let method = bytes.iter().take_while(|byte| byte.is_ascii_uppercase() || **byte == b'-').count();
-    if method == 0 || method > LONGEST_METHOD {
-        return Opening::Other;
+    if method == 0 || method > MAX_METHOD_LEN {
+        return SniffedProtocol::Other;
     }
     match &bytes[method..] {
-        [] | [b' '] => Opening::Unclear,
-        [b' ', target @ ..] => target_of(&bytes[..method], target),
-        _ => Opening::Other,
+        [] | [b' '] => SniffedProtocol::Incomplete,
+        [b' ', target @ ..] => sniff_target(&bytes[..method], target),
+        _ => SniffedProtocol::Other,
     }
 }
 
-fn target_of(method: &[u8], target: &[u8]) -> Opening {
+fn sniff_target(method: &[u8], target: &[u8]) -> SniffedProtocol {
     let absolute = b"http";
     match target {
-        [b'/' | b'*', ..] => Opening::Http1,
-        _ if method == b"CONNECT" || target.starts_with(absolute) => Opening::Http1,
-        _ if absolute.starts_with(target) => Opening::Unclear,
-        _ => Opening::Other,
+        [b'/' | b'*', ..] => SniffedProtocol::Http1,
+        _ if method == b"CONNECT" || target.starts_with(absolute) => SniffedProtocol::Http1,
+        _ if absolute.starts_with(target) => SniffedProtocol::Incomplete,
+        _ => SniffedProtocol::Other,
     }
 }
 
-/// The type of a frame of settings, which is the first that a server of HTTP/2 sends.
-const SETTINGS: u8 = 4;
+/// Type of a SETTINGS frame, the first frame of an HTTP/2 server.
+const SETTINGS_FRAME: u8 = 4;
 
-/// Whether what a service says first is HTTP, which waits for its callers: servers of HTTP/2 send their settings before they
-/// have read anything. `None` as long as the bytes do not tell.
+/// Whether the first bytes of a service are HTTP: HTTP/2 servers send SETTINGS before they have read anything. `None`
+/// if more bytes are needed.
 pub(super) fn is_http_greeting(bytes: &[u8]) -> Option<bool> {
     const ANSWER: &[u8] = b"HTTP/";
     if ANSWER.starts_with(bytes) || bytes.starts_with(ANSWER) {
@@ -66,7 +66,7 @@ pub(super) fn is_http_greeting(bytes: &[u8]) -> Option<bool> {
     }
     // Length, type, flags, stream.
     match *bytes {
-        [0, 0, length, SETTINGS, 0, 0, 0, 0, 0, ..] => Some(length % 6 == 0),
+        [0, 0, length, SETTINGS_FRAME, 0, 0, 0, 0, 0, ..] => Some(length % 6 == 0),
         _ if bytes.len() < 9 && [0, 0].starts_with(&bytes[..bytes.len().min(2)]) => None,
         _ => Some(false),
     }
@@ -92,30 +92,30 @@ mod tests {
     }
 
     #[rstest]
-    #[case(b"GET / HTTP/1.1\r\n", Opening::Http1)]
-    #[case(b"\r\nGET / HTTP/1.1\r\n", Opening::Http1)]
-    #[case(b"OPTIONS * HTTP/1.1\r\n", Opening::Http1)]
-    #[case(b"GET http://a/b HTTP/1.1\r\n", Opening::Http1)]
-    #[case(b"M-SEARCH /x", Opening::Http1)]
-    #[case(b"CONNECT a:1 ", Opening::Http1)]
-    #[case(b"PRIVATE /", Opening::Http1)]
-    #[case(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0", Opening::Http2)]
-    #[case(b"", Opening::Unclear)]
-    #[case(b"\r\n", Opening::Unclear)]
-    #[case(b"P", Opening::Unclear)]
-    #[case(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r", Opening::Unclear)]
-    #[case(b"GET", Opening::Unclear)]
-    #[case(b"GET ", Opening::Unclear)]
-    #[case(b"GET ht", Opening::Unclear)]
-    #[case(b"\x16\x03\x01\x02\0", Opening::Other)]
-    #[case(b"*1\r\n$4\r\nPING\r\n", Opening::Other)]
-    #[case(b"PING\r\n", Opening::Other)]
-    #[case(b"SET a b\r\n", Opening::Other)]
-    #[case(b"EHLO me\r\n", Opening::Other)]
-    #[case(b"get a\r\n", Opening::Other)]
-    #[case(b"\0\0\0\x08\x04\xd2\x16\x2f", Opening::Other)]
-    #[case(b"AAAAAAAAAAAAAAAAAAAAAAAAAAAA", Opening::Other)]
-    fn first_bytes_tell_the_protocol(#[case] bytes: &[u8], #[case] is: Opening) {
-        assert_eq!(opening(bytes), is);
+    #[case(b"GET / HTTP/1.1\r\n", SniffedProtocol::Http1)]
+    #[case(b"\r\nGET / HTTP/1.1\r\n", SniffedProtocol::Http1)]
+    #[case(b"OPTIONS * HTTP/1.1\r\n", SniffedProtocol::Http1)]
+    #[case(b"GET http://a/b HTTP/1.1\r\n", SniffedProtocol::Http1)]
+    #[case(b"M-SEARCH /x", SniffedProtocol::Http1)]
+    #[case(b"CONNECT a:1 ", SniffedProtocol::Http1)]
+    #[case(b"PRIVATE /", SniffedProtocol::Http1)]
+    #[case(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0", SniffedProtocol::Http2)]
+    #[case(b"", SniffedProtocol::Incomplete)]
+    #[case(b"\r\n", SniffedProtocol::Incomplete)]
+    #[case(b"P", SniffedProtocol::Incomplete)]
+    #[case(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r", SniffedProtocol::Incomplete)]
+    #[case(b"GET", SniffedProtocol::Incomplete)]
+    #[case(b"GET ", SniffedProtocol::Incomplete)]
+    #[case(b"GET ht", SniffedProtocol::Incomplete)]
+    #[case(b"\x16\x03\x01\x02\0", SniffedProtocol::Other)]
+    #[case(b"*1\r\n$4\r\nPING\r\n", SniffedProtocol::Other)]
+    #[case(b"PING\r\n", SniffedProtocol::Other)]
+    #[case(b"SET a b\r\n", SniffedProtocol::Other)]
+    #[case(b"EHLO me\r\n", SniffedProtocol::Other)]
+    #[case(b"get a\r\n", SniffedProtocol::Other)]
+    #[case(b"\0\0\0\x08\x04\xd2\x16\x2f", SniffedProtocol::Other)]
+    #[case(b"AAAAAAAAAAAAAAAAAAAAAAAAAAAA", SniffedProtocol::Other)]
+    fn first_bytes_tell_the_protocol(#[case] bytes: &[u8], #[case] is: SniffedProtocol) {
+        assert_eq!(sniff_protocol(bytes), is);
     }
 }

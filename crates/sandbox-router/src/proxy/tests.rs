@@ -6,14 +6,14 @@ use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use rstest::rstest;
 
 use super::{
-    decide::{Asked, Decision, To, decide},
     explain,
-    headers::{add_forwarded_for, inject, strip_hop_by_hop, wants_upgrade},
+    headers::{add_forwarded_for, inject_key, strip_hop_by_hop, wants_upgrade},
     metrics,
+    routing::{RequestParts, Responder, RoutingDecision, decide},
 };
 use crate::table::{
-    Backend, Destination, Key, Kind, Mapping, Preview, Route, Rule, ServicePort, Table, Target, Unavailable,
-    Workload,
+    Backend, BaselineWorkload, Destination, PortMapping, Preview, ResponderKind, Route, RouteTable,
+    RoutingKey, RoutingRule, ServicePort, Target, UnavailableTarget,
 };
 
 fn headers(lines: &[(&'static str, &str)]) -> HeaderMap {
@@ -33,32 +33,33 @@ fn lines(headers: &HeaderMap) -> Vec<(String, String)> {
     all
 }
 
-fn key(text: &str) -> Key {
-    Key::parse(text).unwrap()
+fn key(text: &str) -> RoutingKey {
+    RoutingKey::parse(text).unwrap()
 }
 
-fn table() -> Table {
-    let mut builder = Table::builder();
+fn table() -> RouteTable {
+    let mut builder = RouteTable::builder();
     let baseline = Backend::baseline([([10, 0, 0, 1], 80).into()]);
     let cart = builder.add(Route::new(ServicePort::new("shop", "cart", 80), baseline));
     let fork = Backend::fork("shop", "pr-1", [([10, 0, 0, 2], 80).into()]);
-    cart.set(key("k1"), Target::Backend(fork));
-    cart.set(key("k2"), Target::Unavailable(Arc::new(Unavailable::conflict("pr-1 and pr-2"))));
-    cart.add_header(HeaderName::from_static("x-tenant"));
+    cart.set_override(key("k1"), Target::Backend(fork));
+    cart.set_override(key("k2"), Target::Unavailable(Arc::new(UnavailableTarget::conflict("pr-1 and pr-2"))));
+    cart.add_key_header(HeaderName::from_static("x-tenant"));
     let web = builder.add(Route::new(ServicePort::new("shop", "web", 80), Backend::baseline([])));
-    web.set(key("k3"), Target::Backend(Backend::fork("shop", "pr-3", [])));
+    web.set_override(key("k3"), Target::Backend(Backend::fork("shop", "pr-3", [])));
     builder.preview("web--pr-1.example.com", Preview::new(ServicePort::new("shop", "cart", 80), key("k1")));
-    let workload = Workload { kind: "Deployment".into(), namespace: "shop".into(), name: "cart".into() };
+    let workload =
+        BaselineWorkload { kind: "Deployment".into(), namespace: "shop".into(), name: "cart".into() };
     let destinations = vec![Destination { host: "cart-pr-1".into(), port: 80 }];
-    let mappings = vec![Mapping { workload_port: 8080, destinations }];
-    builder.rule(workload, Rule { routing_key: key("k1"), sandbox: "pr-1".into(), mappings });
+    let mappings = vec![PortMapping { workload_port: 8080, destinations }];
+    builder.rule(workload, RoutingRule { routing_key: key("k1"), sandbox: "pr-1".into(), mappings });
     builder.build()
 }
 
-fn decided(lines: &[(&'static str, &str)]) -> Decision {
+fn decided(lines: &[(&'static str, &str)]) -> RoutingDecision {
     let (table, uri) = (table(), Uri::from_static("/"));
-    let route = table.named("cart.shop").unwrap();
-    decide(&Asked::of(&headers(lines), &uri), &table, route)
+    let route = table.route_by_host("cart.shop").unwrap();
+    decide(&RequestParts::from_uri(&headers(lines), &uri), &table, route)
 }
 
 #[rstest]
@@ -76,16 +77,16 @@ fn a_request_is_answered_by(
     #[case] unknown: bool,
 ) {
     let decision = decided(lines);
-    let own = match &decision.to {
-        To::Baseline(backend) => backend.name().clone(),
-        To::Override(target) => target.name().clone(),
+    let own = match &decision.responder {
+        Responder::Baseline(backend) => backend.name().clone(),
+        Responder::Override(target) => target.name().clone(),
     };
-    assert_eq!((own.to_str().unwrap(), decision.unknown), (name, unknown));
+    assert_eq!((own.to_str().unwrap(), decision.is_unknown_key), (name, unknown));
 }
 
 #[test]
 fn only_requests_to_a_preview_are_given_its_key() {
-    let of = |lines| decided(lines).inject.map(|key| key.as_str().to_owned());
+    let of = |lines| decided(lines).injected_key.map(|key| key.as_str().to_owned());
     assert_eq!(of(&[("host", "web--pr-1.example.com")]).as_deref(), Some("k1"));
     assert_eq!(of(&[("host", "web--pr-1.example.com"), ("baggage", "sd-sandbox=k4")]), None);
     assert_eq!(of(&[("baggage", "sd-routing-key=k1")]), None);
@@ -142,7 +143,7 @@ fn a_preview_merges_its_key_and_replaces_nothing() {
         ("tracestate", "congo=t61"),
         ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
     ]);
-    inject(&mut all, &key("k1"));
+    inject_key(&mut all, &key("k1"));
     assert_eq!(all["baggage"], "user=7,tier=gold;p=1,sd-routing-key=k1");
     assert_eq!(all["tracestate"], "sd-routing-key=k1,congo=t61");
     assert_eq!(all["traceparent"], "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
@@ -152,7 +153,7 @@ fn a_preview_merges_its_key_and_replaces_nothing() {
 fn a_preview_makes_a_traceparent_where_there_is_none() {
     let made = || {
         let mut all = HeaderMap::new();
-        inject(&mut all, &key("k1"));
+        inject_key(&mut all, &key("k1"));
         assert_eq!((&all["baggage"], &all["tracestate"]), (&all["tracestate"], &all["baggage"]));
         all["traceparent"].to_str().unwrap().to_owned()
     };
@@ -167,7 +168,7 @@ fn a_preview_makes_a_traceparent_where_there_is_none() {
 fn a_tracestate_keeps_32_members_at_most() {
     let many = (0..32).map(|at| format!("v{at}=x")).collect::<Vec<_>>().join(",");
     let mut all = headers(&[("tracestate", &many)]);
-    inject(&mut all, &key("k1"));
+    inject_key(&mut all, &key("k1"));
     let state = all["tracestate"].to_str().unwrap();
     assert_eq!(state.split(',').count(), 32);
     assert!(state.starts_with("sd-routing-key=k1,v0=x,") && state.ends_with("v30=x"), "{state}");
@@ -175,9 +176,13 @@ fn a_tracestate_keeps_32_members_at_most() {
 
 #[rstest]
 #[case("service=cart.shop&baggage=sd-routing-key%3Dk1", "fork/shop/pr-1", "in baggage has a route here")]
-#[case("service=shop/cart:80&tracestate=sd-routing-key%3Dk4", "baseline", "nobody knows the key k4")]
+#[case(
+    "service=shop/cart:80&tracestate=sd-routing-key%3Dk4",
+    "baseline",
+    "the key k4 in tracestate is unknown"
+)]
 #[case("service=shop/cart&x-tenant=k3", "baseline", "overrides other services")]
-#[case("service=cart.shop.svc&port=80", "baseline", "no place of the request has a key")]
+#[case("service=cart.shop.svc&port=80", "baseline", "the request has no routing key")]
 #[case("service=cart.shop&host=web--pr-1.example.com", "fork/shop/pr-1", "the host of a preview")]
 #[case("service=cart.shop&baggage=sd-routing-key=k2", "conflict", "has a route here")]
 fn explanations_name_the_route_and_the_reason(#[case] query: &str, #[case] route: &str, #[case] why: &str) {
@@ -187,11 +192,11 @@ fn explanations_name_the_route_and_the_reason(#[case] query: &str, #[case] route
 }
 
 #[rstest]
-#[case("", "say which service")]
-#[case("service=gone.shop", "no route of a service")]
-#[case("service=cart.shop&port=81", "no route of a service")]
+#[case("", "missing parameter `service`")]
+#[case("service=gone.shop", "no route for service")]
+#[case("service=cart.shop&port=81", "no route for service")]
 #[case("service=cart.shop&path=%20", "path")]
-#[case("service=cart.shop&a%20b=c", "cannot be a header")]
+#[case("service=cart.shop&a%20b=c", "is not a valid header")]
 fn a_bad_question_is_told_what_is_wrong_with_it(#[case] query: &str, #[case] message: &str) {
     let told = explain::explain(&table(), query).unwrap_err();
     assert!(told.contains(message), "{told}");
@@ -206,7 +211,7 @@ fn a_bad_question_is_told_what_is_wrong_with_it(#[case] query: &str, #[case] mes
 #[case("baselineName=web", 0)]
 #[case("destinationSandboxName=pr-2", 0)]
 fn queue_consumers_are_told_which_keys_are_whose(#[case] query: &str, #[case] count: usize) {
-    let rules = explain::rules(&table(), query);
+    let rules = explain::rules_json(&table(), query);
     let rules = rules["routingRules"].as_array().unwrap();
     assert_eq!(rules.len(), count);
     if let Some(rule) = rules.first() {
@@ -220,10 +225,10 @@ fn queue_consumers_are_told_which_keys_are_whose(#[case] query: &str, #[case] co
 #[test]
 fn figures_have_services_and_routes_and_no_keys() {
     let table = table();
-    let meter = table.named("cart.shop").unwrap().meter();
-    meter.answered(Kind::Fork, std::time::Duration::from_micros(700));
-    meter.unknown_key();
-    let text = metrics::text(&table, (1, 2), 3);
+    let meter = table.route_by_host("cart.shop").unwrap().metrics();
+    meter.record_request(ResponderKind::Fork, std::time::Duration::from_micros(700));
+    meter.record_unknown_key();
+    let text = metrics::render_routes(&table, (1, 2), 3);
     for line in [
         "router_requests_total{service=\"shop/cart:80\",route=\"fork\"} 1",
         "router_requests_total{service=\"shop/cart:80\",route=\"baseline\"} 0",

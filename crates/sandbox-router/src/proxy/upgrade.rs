@@ -1,4 +1,4 @@
-//! Upgrades (WebSocket and others): two ends agree on something of their own, and the router copies bytes.
+//! Protocol upgrades (WebSocket and others): after the handshake the router copies bytes.
 
 use std::sync::Arc;
 
@@ -9,69 +9,69 @@ use hyper_util::rt::TokioIo;
 use tokio::{io::AsyncWriteExt, task::JoinHandle};
 
 use super::{
-    answer::{Answer, Refusal},
-    dial::Dial,
-    forward::{Caller, Trouble},
+    caller_io::CallerIo,
+    forward::{Caller, ForwardError},
     headers::strip_hop_by_hop,
-    io::Io,
-    upstream::broken,
+    pod_dialer::PodDialer,
+    response::{ErrorResponse, ResponseBody},
+    upstream::bad_gateway_from,
 };
-use crate::{body::Body, locals::Duplex, table::Backend};
+use crate::{local_transport::Duplex, request_body::RequestBody, table::Backend};
 
-/// The other end, once it has said all that is HTTP.
-pub(super) type Joint = JoinHandle<hyper::Result<(Box<dyn Duplex>, Bytes)>>;
+/// The upstream side of an upgrade, available after its HTTP part.
+pub(super) type UpgradedUpstream = JoinHandle<hyper::Result<(Box<dyn Duplex>, Bytes)>>;
 
-/// Asks the pods for an upgrade, on a connection of its own.
-pub(super) async fn to_pods(
+/// Requests an upgrade from a pod, on a dedicated connection.
+pub(super) async fn upgrade_to_pods(
     caller: &Arc<Caller>,
     backend: &Backend,
-    request: Request<Body>,
-) -> Result<Response<Answer>, Trouble> {
+    request: Request<RequestBody>,
+) -> Result<Response<ResponseBody>, ForwardError> {
     let mut last = None;
-    for to in backend.turn() {
-        match Dial::of(&caller.worker.shared.settings).pod(to).await {
-            Ok(stream) => return ask(caller, Box::new(stream), request).await,
+    for to in backend.rotation() {
+        match PodDialer::from_settings(&caller.worker.shared.settings).connect(to).await {
+            Ok(stream) => return request_upgrade(caller, Box::new(stream), request).await,
             Err(error) => last = Some(error),
         }
     }
-    let why = last.map_or_else(|| "there is none".to_owned(), |error| error.to_string());
-    Err(Refusal::unavailable("unreachable", format!("no pod takes connections: {why}")).into())
+    let why = last.map_or_else(|| "it has no endpoints".to_owned(), |error| error.to_string());
+    Err(ErrorResponse::unavailable("unreachable", format!("no pod accepts connections: {why}")).into())
 }
 
-/// Asks for an upgrade on a connection that is new.
-pub(super) async fn ask(
+/// Requests an upgrade on a new connection.
+pub(super) async fn request_upgrade(
     caller: &Arc<Caller>,
     stream: Box<dyn Duplex>,
-    request: Request<Body>,
-) -> Result<Response<Answer>, Trouble> {
-    let handshake = http1::handshake::<_, Body>(TokioIo::new(stream)).await;
-    let (mut sender, connection) = handshake.map_err(|error| broken(&error))?;
-    // Without the shutdown it gives the connection back after a switch.
+    request: Request<RequestBody>,
+) -> Result<Response<ResponseBody>, ForwardError> {
+    let handshake = http1::handshake::<_, RequestBody>(TokioIo::new(stream)).await;
+    let (mut sender, connection) = handshake.map_err(|error| bad_gateway_from(&error))?;
+    // `without_shutdown` returns the stream after the switch.
     let rest = tokio::spawn(async move {
         let parts = connection.without_shutdown().await?;
         Ok((parts.io.into_inner(), parts.read_buf))
     });
-    let mut response = sender.send_request(request).await.map_err(|error| broken(&error))?;
+    let mut response = sender.send_request(request).await.map_err(|error| bad_gateway_from(&error))?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        *caller.joint.lock() = Some(rest);
+        *caller.upgraded.lock() = Some(rest);
     } else {
         strip_hop_by_hop(response.headers_mut(), false);
     }
-    Ok(response.map(|incoming| Answer::pod(incoming, None)))
+    Ok(response.map(|incoming| ResponseBody::from_pod(incoming, None)))
 }
 
-/// Copies until both ends are done. Each one may finish before the other.
-pub(super) async fn copy(mut caller: Io, joint: Joint) {
+/// Copies until both sides are done. Each may finish before the other.
+pub(super) async fn copy_upgraded(mut caller: CallerIo, joint: UpgradedUpstream) {
     let (mut other, early) = match joint.await {
         Ok(Ok(other)) => other,
-        Ok(Err(error)) => return tracing::debug!(%error, "an upgrade ended at the other end"),
-        Err(error) => return tracing::warn!(%error, "an upgrade was lost"),
+        Ok(Err(error)) => return tracing::debug!(%error, "upstream side of an upgrade failed"),
+        Err(error) => return tracing::warn!(%error, "upgrade task failed"),
     };
-    // What the other end said right behind its answer.
+    // Bytes that the upstream sent right after its response.
     if let Err(error) = caller.write_all(&early).await {
-        return tracing::debug!(%error, "a caller went away during an upgrade");
+        return tracing::debug!(%error, "caller disconnected during an upgrade");
     }
     if let Err(error) = tokio::io::copy_bidirectional(&mut caller, &mut other).await {
-        tracing::debug!(%error, "an upgraded connection ended");
+        tracing::debug!(%error, "upgraded connection ended");
     }
 }

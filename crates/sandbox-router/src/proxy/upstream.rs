@@ -1,6 +1,6 @@
 //! Requests to pods.
 //!
-//! A request is sent again, at once and on another connection, if and only if nothing of it was sent before.
+//! A request is retried, immediately and on another connection, if and only if nothing of it was sent.
 
 use std::{future::poll_fn, io, mem::take, net::SocketAddr, pin::Pin, task::Poll};
 
@@ -11,181 +11,185 @@ use hyper::body::Body as _;
 use tokio::{net::TcpStream, task::AbortHandle};
 
 use super::{
-    answer::{Answer, Refusal},
-    forward::Trouble,
+    forward::ForwardError,
     headers::strip_hop_by_hop,
-    pool::{Lease, Single, Stream},
+    pod_pool::{H1Lease, H1Sender, H2StreamGuard},
+    response::{ErrorResponse, ResponseBody},
     worker::Worker,
 };
 use crate::{
-    body::Body,
-    streams::{Pump, Received},
+    h2_body::{BodySender, H2Body},
+    request_body::RequestBody,
     table::Backend,
 };
 
-/// Sends a request to the pods whose turn it is. The request is taken out when it is sent, and not before: what is not moved
-/// from one future into the next is not copied.
+/// Sends a request to the next pods in rotation. The request is passed by reference and taken when it is sent, which
+/// avoids copying it between futures.
 pub(super) async fn send(
     worker: &Worker,
     backend: &Backend,
-    request: &mut Request<Body>,
-) -> Result<Response<Answer>, Trouble> {
+    request: &mut Request<RequestBody>,
+) -> Result<Response<ResponseBody>, ForwardError> {
     let mut last = None;
-    for to in backend.turn() {
+    for to in backend.rotation() {
         let attempt = if request.version() == Version::HTTP_2 {
-            share(worker, to, request).await
+            send_h2(worker, to, request).await
         } else {
-            lend(worker, to, request).await
+            send_h1(worker, to, request).await
         };
         match attempt {
-            Attempt::Answered(response) => return Ok(response),
-            Attempt::Failed(trouble) => return Err(trouble),
-            Attempt::Unsent(error) => {
-                tracing::debug!(%to, %error, "a pod did not take a request");
+            SendAttempt::Responded(response) => return Ok(response),
+            SendAttempt::Failed(trouble) => return Err(trouble),
+            SendAttempt::NotSent(error) => {
+                tracing::debug!(%to, %error, "sending a request to a pod failed");
                 last = Some(error);
             }
         }
     }
-    Err(nobody(last).into())
+    Err(no_pod_response(last).into())
 }
 
-/// No pod took a request; the last one said why.
-pub(super) fn nobody(last: Option<io::Error>) -> Refusal {
+/// No pod accepted the request; `last` is the last error.
+pub(super) fn no_pod_response(last: Option<io::Error>) -> ErrorResponse {
     match last {
-        None => Refusal::unavailable("no-endpoints", "no pod is ready to answer this request"),
-        Some(error) => Refusal::unavailable(
+        None => ErrorResponse::unavailable("no-endpoints", "no pod is ready to answer this request"),
+        Some(error) => ErrorResponse::unavailable(
             "unreachable",
-            format!("no pod takes connections; the last one said: {error}"),
+            format!("no pod accepts connections; last error: {error}"),
         ),
     }
 }
 
-/// How it went with one pod.
+/// Result of sending a request to one pod.
 #[expect(clippy::large_enum_variant, reason = "a box would cost every request an allocation")]
-pub(super) enum Attempt {
-    Answered(Response<Answer>),
-    /// Nothing was sent, and the request is where it was.
-    Unsent(io::Error),
-    Failed(Trouble),
+pub(super) enum SendAttempt {
+    Responded(Response<ResponseBody>),
+    /// Nothing was sent, and the request is unchanged.
+    NotSent(io::Error),
+    Failed(ForwardError),
 }
 
-/// On a connection that has one request at a time.
-async fn lend(worker: &Worker, to: SocketAddr, request: &mut Request<Body>) -> Attempt {
+/// On an HTTP/1.1 connection of the pool.
+async fn send_h1(worker: &Worker, to: SocketAddr, request: &mut Request<RequestBody>) -> SendAttempt {
     // Every idle connection may be dead; a new one is not.
-    while let Some(mut sender) = worker.pool.idle(to) {
+    while let Some(mut sender) = worker.pool.take_idle_h1(to) {
         match sender.try_send_request(take(request)).await {
-            Ok(response) => return answered(response, worker.pool.lease(to, sender)),
+            Ok(response) => return responded(response, worker.pool.lease_h1(to, sender)),
             Err(mut error) => match error.take_message() {
                 Some(untouched) => *request = untouched,
-                None => return Attempt::Failed(broken(error.error()).into()),
+                None => return SendAttempt::Failed(bad_gateway_from(error.error()).into()),
             },
         }
     }
-    match Box::pin(worker.pool.open(to)).await {
-        Ok(sender) => single(worker, to, sender, request).await,
-        Err(error) => Attempt::Unsent(error),
+    match Box::pin(worker.pool.open_h1(to)).await {
+        Ok(sender) => send_on_h1(worker, to, sender, request).await,
+        Err(error) => SendAttempt::NotSent(error),
     }
 }
 
-/// On a connection that is new, and that nobody else will have.
-pub(super) async fn on(
+/// On a new connection that is not pooled.
+pub(super) async fn send_on_stream(
     worker: &Worker,
     (to, stream): (SocketAddr, TcpStream),
-    request: &mut Request<Body>,
-) -> Attempt {
+    request: &mut Request<RequestBody>,
+) -> SendAttempt {
     if request.version() != Version::HTTP_2 {
-        return match worker.pool.single_on(to, stream).await {
-            Ok(sender) => single(worker, to, sender, request).await,
-            Err(error) => Attempt::Unsent(error),
+        return match worker.pool.h1_on_stream(to, stream).await {
+            Ok(sender) => send_on_h1(worker, to, sender, request).await,
+            Err(error) => SendAttempt::NotSent(error),
         };
     }
-    let (mut shared, place) = match worker.pool.shared_on(to, stream).await {
+    let (mut shared, place) = match worker.pool.h2_on_stream(to, stream).await {
         Ok(shared) => shared,
-        Err(error) => return Attempt::Unsent(error),
+        Err(error) => return SendAttempt::NotSent(error),
     };
     if let Err(error) = poll_fn(|cx| shared.sender.poll_ready(cx)).await {
-        return Attempt::Unsent(io::Error::other(error));
+        return SendAttempt::NotSent(io::Error::other(error));
     }
-    let asked = ask(shared.sender, place, request);
-    asked.await.unwrap_or_else(|error| Attempt::Failed(Trouble::Reset(error)))
+    let asked = send_on_h2(shared.sender, place, request);
+    asked.await.unwrap_or_else(|error| SendAttempt::Failed(ForwardError::Reset(error)))
 }
 
-async fn single(worker: &Worker, to: SocketAddr, mut sender: Single, request: &mut Request<Body>) -> Attempt {
+async fn send_on_h1(
+    worker: &Worker,
+    to: SocketAddr,
+    mut sender: H1Sender,
+    request: &mut Request<RequestBody>,
+) -> SendAttempt {
     match sender.try_send_request(take(request)).await {
-        Ok(response) => answered(response, worker.pool.lease(to, sender)),
+        Ok(response) => responded(response, worker.pool.lease_h1(to, sender)),
         Err(mut error) => match error.take_message() {
             Some(untouched) => {
                 *request = untouched;
-                Attempt::Unsent(io::Error::other(error.into_error()))
+                SendAttempt::NotSent(io::Error::other(error.into_error()))
             }
-            None => Attempt::Failed(broken(error.error()).into()),
+            None => SendAttempt::Failed(bad_gateway_from(error.error()).into()),
         },
     }
 }
 
-fn answered(mut response: Response<hyper::body::Incoming>, lease: Lease) -> Attempt {
+fn responded(mut response: Response<hyper::body::Incoming>, lease: H1Lease) -> SendAttempt {
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        return Attempt::Failed(
-            broke_off(&"it switched to another protocol, and nobody had asked for that").into(),
-        );
+        return SendAttempt::Failed(bad_gateway(&"unexpected 101 Switching Protocols").into());
     }
     strip_hop_by_hop(response.headers_mut(), false);
-    Attempt::Answered(response.map(|incoming| Answer::pod(incoming, Some(lease))))
+    SendAttempt::Responded(response.map(|incoming| ResponseBody::from_pod(incoming, Some(lease))))
 }
 
-/// The pod broke off before its answer began.
-pub(super) fn broken(error: &hyper::Error) -> Refusal {
+/// 502: the pod failed before its response started.
+pub(super) fn bad_gateway_from(error: &hyper::Error) -> ErrorResponse {
     match std::error::Error::source(error) {
-        Some(cause) => broke_off(&format_args!("{error}: {cause}")),
-        None => broke_off(error),
+        Some(cause) => bad_gateway(&format_args!("{error}: {cause}")),
+        None => bad_gateway(error),
     }
 }
 
-/// The same, in words.
-pub(super) fn broke_off(why: &dyn std::fmt::Display) -> Refusal {
-    let message = format!("the pod broke off before it answered: {why}");
-    Refusal::new(StatusCode::BAD_GATEWAY, "upstream", message)
+/// The same with a message.
+pub(super) fn bad_gateway(why: &dyn std::fmt::Display) -> ErrorResponse {
+    let message = format!("the pod failed before it responded: {why}");
+    ErrorResponse::new(StatusCode::BAD_GATEWAY, "upstream", message)
 }
 
-/// On a connection that has many requests at once.
-async fn share(worker: &Worker, to: SocketAddr, request: &mut Request<Body>) -> Attempt {
+/// On a shared HTTP/2 connection.
+async fn send_h2(worker: &Worker, to: SocketAddr, request: &mut Request<RequestBody>) -> SendAttempt {
     loop {
-        let (mut shared, stream, is_new) = match worker.pool.share(to).await {
+        let (mut shared, stream, is_new) = match worker.pool.acquire_h2(to).await {
             Ok(shared) => shared,
-            Err(error) => return Attempt::Unsent(error),
+            Err(error) => return SendAttempt::NotSent(error),
         };
         match poll_fn(|cx| shared.sender.poll_ready(cx)).await {
             Ok(()) => {
-                let asked = ask(shared.sender, stream, request);
-                return asked.await.unwrap_or_else(|error| Attempt::Failed(Trouble::Reset(error)));
+                let asked = send_on_h2(shared.sender, stream, request);
+                return asked.await.unwrap_or_else(|error| SendAttempt::Failed(ForwardError::Reset(error)));
             }
-            Err(error) if is_new => return Attempt::Unsent(io::Error::other(error)),
-            Err(_dead) => worker.pool.forget(to, &shared),
+            Err(error) if is_new => return SendAttempt::NotSent(io::Error::other(error)),
+            Err(_dead) => worker.pool.remove_h2(to, &shared),
         }
     }
 }
 
-/// An error has the reason that the pod gave.
-async fn ask(
+/// An error carries the reset reason of the pod.
+async fn send_on_h2(
     mut sender: SendRequest<Bytes>,
-    stream: Stream,
-    request: &mut Request<Body>,
-) -> Result<Attempt, h2::Error> {
+    stream: H2StreamGuard,
+    request: &mut Request<RequestBody>,
+) -> Result<SendAttempt, h2::Error> {
     let (parts, body) = take(request).into_parts();
     let is_empty = body.is_end_stream();
     let (answer, to) = sender.send_request(Request::from_parts(parts, ()), is_empty)?;
     drop(sender);
-    let mut rest = Rest(if is_empty { None } else { start(Pump::new(body, to)).await });
+    let mut rest =
+        BodyAbortGuard(if is_empty { None } else { start_sending_body(BodySender::new(body, to)).await });
     let response = answer.await?;
-    // A pod may answer before it has read everything.
+    // A pod may respond before it has read the whole body; the rest is still sent.
     rest.0 = None;
-    Ok(Attempt::Answered(response.map(|recv| Answer::stream(Received::new(recv), stream))))
+    Ok(SendAttempt::Responded(response.map(|recv| ResponseBody::from_h2(H2Body::new(recv), stream))))
 }
 
-/// Sends the rest of a request, which nobody wants any more if there is nobody who waits for the answer.
-struct Rest(Option<AbortHandle>);
+/// Aborts sending the body when the caller no longer waits for the response.
+struct BodyAbortGuard(Option<AbortHandle>);
 
-impl Drop for Rest {
+impl Drop for BodyAbortGuard {
     fn drop(&mut self) {
         if let Some(pump) = &self.0 {
             pump.abort();
@@ -193,9 +197,9 @@ impl Drop for Rest {
     }
 }
 
-/// Sends a body. What is not there yet is sent by a task, as it comes.
-async fn start(mut pump: Pump<Body>) -> Option<AbortHandle> {
+/// Starts sending a body. Data that is not available yet is sent by a task.
+async fn start_sending_body(mut pump: BodySender<RequestBody>) -> Option<AbortHandle> {
     let begun = poll_fn(|cx| Poll::Ready(Pin::new(&mut pump).poll(cx))).await;
-    // How it ends shows in the answer.
+    // Errors show in the response.
     begun.is_pending().then(|| tokio::spawn(async move { drop(pump.await) }).abort_handle())
 }

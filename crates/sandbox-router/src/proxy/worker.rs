@@ -1,4 +1,5 @@
-//! A thread with its own runtime, listeners, connections and pool. Threads share the table and nothing that is written.
+//! A worker thread with its own runtime, listeners, connections and pool. Workers share only the table and read-mostly
+//! state.
 
 use std::{
     collections::HashMap,
@@ -17,78 +18,84 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{connection, origin::Origin, plain::Buffers, pool::Pool, settings::Settings};
-use crate::{locals::Locals, table::Table};
+use super::{
+    connection, entrypoint::Entrypoint, fast_path::BufferPool, pod_pool::PodPool, settings::ProxySettings,
+};
+use crate::{local_transport::LocalTransport, table::RouteTable};
 
-/// How many requests wait for sessions that are on their way from one router to another.
-const SEEKERS: usize = 64;
+/// Maximum number of requests that wait for sessions moving between routers.
+const MAX_SESSION_WAITS: usize = 64;
 
-/// What all workers have in common.
-pub(super) struct Shared {
-    pub(super) settings: Settings,
-    pub(super) table: ArcSwap<Table>,
-    pub(super) locals: Arc<dyn Locals>,
-    /// Room for connections.
-    pub(super) room: Arc<Semaphore>,
-    /// There is another table.
-    pub(super) applied: Notify,
-    /// Room for requests whose session is on its way to another router.
-    pub(super) seekers: Semaphore,
-    /// Callers are told to connect again, to somebody else.
+/// State shared by all workers.
+pub(super) struct ProxyShared {
+    pub(super) settings: ProxySettings,
+    pub(super) table: ArcSwap<RouteTable>,
+    pub(super) locals: Arc<dyn LocalTransport>,
+    /// Permits for caller connections.
+    pub(super) connection_slots: Arc<Semaphore>,
+    /// Notified after each new table.
+    pub(super) table_changed: Notify,
+    /// Permits for requests whose session is moving to another router.
+    pub(super) session_wait_slots: Semaphore,
+    /// Callers are told to reconnect elsewhere.
     pub(super) retired: AtomicBool,
-    /// Ends connections as soon as they have nothing under way.
-    pub(super) leave: CancellationToken,
-    /// Ends whatever is left.
-    pub(super) end: CancellationToken,
+    /// Closes connections as soon as they are idle.
+    pub(super) drain: CancellationToken,
+    /// Aborts the remaining connections.
+    pub(super) abort: CancellationToken,
 }
 
-impl Shared {
-    pub(super) fn new(settings: Settings, locals: Arc<dyn Locals>) -> Self {
+impl ProxyShared {
+    pub(super) fn new(settings: ProxySettings, locals: Arc<dyn LocalTransport>) -> Self {
         Self {
-            room: Arc::new(Semaphore::new(settings.limits.connections)),
+            connection_slots: Arc::new(Semaphore::new(settings.limits.max_connections)),
             settings,
-            table: ArcSwap::new(Arc::new(Table::default())),
+            table: ArcSwap::new(Arc::new(RouteTable::default())),
             locals,
-            applied: Notify::new(),
-            seekers: Semaphore::new(SEEKERS),
+            table_changed: Notify::new(),
+            session_wait_slots: Semaphore::new(MAX_SESSION_WAITS),
             retired: AtomicBool::new(false),
-            leave: CancellationToken::new(),
-            end: CancellationToken::new(),
+            drain: CancellationToken::new(),
+            abort: CancellationToken::new(),
         }
     }
 }
 
-/// One thread's own.
+/// State of one worker.
 pub(super) struct Worker {
-    pub(super) shared: Arc<Shared>,
-    pub(super) pool: Arc<Pool>,
-    pub(super) buffers: Buffers,
+    pub(super) shared: Arc<ProxyShared>,
+    pub(super) pool: Arc<PodPool>,
+    pub(super) buffers: BufferPool,
 }
 
-/// What a worker is told.
-pub(super) enum Told {
-    /// There is another table: its listeners are open when the answer comes. Names those that could not be opened.
+/// A command for a worker.
+pub(super) enum WorkerCommand {
+    /// Apply the current table; replies with the listeners that could not be opened.
     Table(oneshot::Sender<Vec<(u16, io::Error)>>),
-    /// Accept nothing more. The answer comes when all connections have ended.
-    Leave(oneshot::Sender<()>),
+    /// Stop accepting; replies when all connections have ended.
+    Drain(oneshot::Sender<()>),
 }
 
-/// The loop of a worker.
-pub(super) async fn run(worker: Arc<Worker>, front: Option<TcpListener>, mut told: mpsc::Receiver<Told>) {
-    let mut listeners = Listeners::new(Arc::clone(&worker));
+/// The main loop of a worker.
+pub(super) async fn run(
+    worker: Arc<Worker>,
+    front: Option<TcpListener>,
+    mut told: mpsc::Receiver<WorkerCommand>,
+) {
+    let mut listeners = ListenerSet::new(Arc::clone(&worker));
     if let Some(front) = front {
-        drop(listeners.serve(front, Origin::Front));
+        drop(listeners.serve(front, Entrypoint::AllHosts));
     }
-    let mut sweep = tokio::time::interval(super::pool::LOOK);
+    let mut sweep = tokio::time::interval(super::pod_pool::SWEEP_INTERVAL);
     loop {
         tokio::select! {
             news = told.recv() => match news {
-                Some(Told::Table(done)) => {
-                    let failed = listeners.follow(&worker.shared.table.load());
+                Some(WorkerCommand::Table(done)) => {
+                    let failed = listeners.apply_table(&worker.shared.table.load());
                     let _gone = done.send(failed);
                 }
-                Some(Told::Leave(done)) => {
-                    listeners.leave().await;
+                Some(WorkerCommand::Drain(done)) => {
+                    listeners.drain().await;
                     let _gone = done.send(());
                     return;
                 }
@@ -96,149 +103,150 @@ pub(super) async fn run(worker: Arc<Worker>, front: Option<TcpListener>, mut tol
             },
             _ = sweep.tick() => {
                 worker.pool.sweep();
-                listeners.close_old();
+                listeners.close_expired();
             }
         }
     }
 }
 
 /// The listeners of a worker.
-struct Listeners {
-    queue: Queue,
-    open: HashMap<u16, Open>,
-    /// Ends accepting.
-    all: CancellationToken,
+struct ListenerSet {
+    acceptor: Acceptor,
+    open: HashMap<u16, OpenListener>,
+    /// Stops accepting on all listeners.
+    stop_all: CancellationToken,
 }
 
-struct Open {
+struct OpenListener {
     listener: Arc<TcpListener>,
-    /// Of connections that are accepted from now on.
-    origin: Arc<ArcSwap<Origin>>,
+    /// Entry point of connections accepted from now on.
+    entrypoint: Arc<ArcSwap<Entrypoint>>,
     stop: CancellationToken,
-    /// When its route was gone.
-    gone: Option<Instant>,
+    /// When its route was removed.
+    route_gone_since: Option<Instant>,
 }
 
-impl Listeners {
+impl ListenerSet {
     fn new(worker: Arc<Worker>) -> Self {
-        let queue = Queue { worker, connections: TaskTracker::new() };
-        Self { queue, open: HashMap::new(), all: CancellationToken::new() }
+        let acceptor = Acceptor { worker, connections: TaskTracker::new() };
+        Self { acceptor, open: HashMap::new(), stop_all: CancellationToken::new() }
     }
 
-    /// Opens what is new in a table, and marks what is gone.
-    fn follow(&mut self, table: &Table) -> Vec<(u16, io::Error)> {
+    /// Opens listeners for new routes and marks those whose route was removed.
+    fn apply_table(&mut self, table: &RouteTable) -> Vec<(u16, io::Error)> {
         for (port, open) in &mut self.open {
-            let now = table.at(*port);
-            let is_same = now.map(|route| route.service()) == open.origin.load().service().as_ref();
+            let now = table.route_at_port(*port);
+            let is_same = now.map(|route| route.service()) == open.entrypoint.load().service().as_ref();
             match now {
-                Some(_) if is_same => open.origin.load().refresh(table),
-                Some(route) => self.queue.hand_over(open, Origin::port(*port, route)),
+                Some(_) if is_same => open.entrypoint.load().refresh(table),
+                Some(route) => self.acceptor.reassign(open, Entrypoint::port(*port, route)),
                 None => {
-                    open.gone.get_or_insert_with(Instant::now);
+                    open.route_gone_since.get_or_insert_with(Instant::now);
                     continue;
                 }
             }
-            open.gone = None;
+            open.route_gone_since = None;
         }
         let mut failed = Vec::new();
         for (port, route) in table.listeners() {
             if self.open.contains_key(&port) {
                 continue;
             }
-            let address = SocketAddr::new(self.queue.worker.shared.settings.address, port);
-            match listen(address).and_then(TcpListener::from_std) {
+            let address = SocketAddr::new(self.acceptor.worker.shared.settings.address, port);
+            match bind_reuseport(address).and_then(TcpListener::from_std) {
                 Ok(listener) => {
-                    let open = self.serve(listener, Origin::port(port, route));
+                    let open = self.serve(listener, Entrypoint::port(port, route));
                     self.open.insert(port, open);
                 }
                 Err(error) => failed.push((port, error)),
             }
         }
-        self.queue.worker.pool.keep(table.addresses());
+        self.acceptor.worker.pool.retain_addresses(table.addresses());
         failed
     }
 
-    /// Closes listeners whose routes have been gone for long enough.
-    fn close_old(&mut self) {
-        let linger = self.queue.worker.shared.settings.linger;
+    /// Closes listeners whose routes were removed long enough ago.
+    fn close_expired(&mut self) {
+        let linger = self.acceptor.worker.shared.settings.linger;
         self.open.retain(|port, open| {
-            let is_old = open.gone.is_some_and(|since| since.elapsed() >= linger);
+            let is_old = open.route_gone_since.is_some_and(|since| since.elapsed() >= linger);
             if is_old {
-                tracing::info!(port, "a listener is closed: its route is gone");
+                tracing::info!(port, "closing listener of a removed route");
                 open.stop.cancel();
             }
             !is_old
         });
     }
 
-    fn serve(&self, listener: TcpListener, origin: Origin) -> Open {
+    fn serve(&self, listener: TcpListener, origin: Entrypoint) -> OpenListener {
         let (listener, origin) = (Arc::new(listener), Arc::new(ArcSwap::from_pointee(origin)));
-        let stop = self.all.child_token();
-        let accepting = accept(Arc::clone(&listener), self.queue.clone(), Arc::clone(&origin), stop.clone());
-        self.queue.connections.spawn(accepting);
-        Open { listener, origin, stop, gone: None }
+        let stop = self.stop_all.child_token();
+        let accepting =
+            accept_loop(Arc::clone(&listener), self.acceptor.clone(), Arc::clone(&origin), stop.clone());
+        self.acceptor.connections.spawn(accepting);
+        OpenListener { listener, entrypoint: origin, stop, route_gone_since: None }
     }
 
-    /// Accepts nothing more, and waits until all connections have ended.
-    async fn leave(mut self) {
-        self.all.cancel();
-        // A listener is closed when the last of those who have it lets go.
+    /// Stops accepting and waits until all connections have ended.
+    async fn drain(mut self) {
+        self.stop_all.cancel();
+        // The sockets close when the last reference is dropped.
         self.open.clear();
-        let Queue { worker, connections } = &self.queue;
-        worker.shared.leave.cancel();
+        let Acceptor { worker, connections } = &self.acceptor;
+        worker.shared.drain.cancel();
         connections.close();
         tokio::select! {
             () = connections.wait() => {}
-            () = worker.shared.end.cancelled() => {
-                tracing::warn!(connections = connections.len(), "connections are cut: they did not end in time");
+            () = worker.shared.abort.cancelled() => {
+                tracing::warn!(connections = connections.len(), "aborting connections after the drain timeout");
             }
         }
     }
 }
 
-/// A caller went away before it was accepted.
-const GONE: [io::ErrorKind; 2] = [io::ErrorKind::ConnectionAborted, io::ErrorKind::Interrupted];
+/// The caller disconnected before it was accepted.
+const ABORTED_ACCEPT: [io::ErrorKind; 2] = [io::ErrorKind::ConnectionAborted, io::ErrorKind::Interrupted];
 
-/// Where accepted connections go.
+/// Accepts connections and spawns their tasks.
 #[derive(Clone)]
-struct Queue {
+struct Acceptor {
     worker: Arc<Worker>,
     connections: TaskTracker,
 }
 
-impl Queue {
-    /// A port is another service's from now on. The listener stays, because the kernel would cut off those who wait in it: they meant
-    /// the service of before, and get it.
-    fn hand_over(&self, open: &Open, to: Origin) {
-        let before = open.origin.load_full();
-        self.serve_who_waits(&open.listener, &before);
-        open.origin.store(Arc::new(to));
+impl Acceptor {
+    /// Assigns a port to another service. The listener stays open, because closing it would reset connections in its
+    /// backlog; those were meant for the previous service, and get it.
+    fn reassign(&self, open: &OpenListener, to: Entrypoint) {
+        let before = open.entrypoint.load_full();
+        self.drain_backlog(&open.listener, &before);
+        open.entrypoint.store(Arc::new(to));
     }
 
-    /// Serves everybody who is in the queue of a listener already.
-    fn serve_who_waits(&self, listener: &TcpListener, origin: &Arc<Origin>) {
+    /// Serves all connections that are already in the backlog.
+    fn drain_backlog(&self, listener: &TcpListener, origin: &Arc<Entrypoint>) {
         loop {
-            // Not by the runtime, which would have to be told first that somebody is there.
+            // Directly, because the runtime's readiness may lag.
             let accepted = SockRef::from(listener).accept().and_then(|(socket, peer)| {
                 socket.set_nonblocking(true)?;
                 Ok((TcpStream::from_std(socket.into())?, peer.as_socket()))
             });
             match accepted {
-                Ok((stream, Some(peer))) => self.serve_when_there_is_room(stream, peer, Arc::clone(origin)),
+                Ok((stream, Some(peer))) => self.serve_when_slot_free(stream, peer, Arc::clone(origin)),
                 Ok((_, None)) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // Who went away while it waited says nothing of the others.
-                Err(error) if GONE.contains(&error.kind()) => {}
+                // One aborted connection says nothing about the others.
+                Err(error) if ABORTED_ACCEPT.contains(&error.kind()) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    tracing::warn!(%error, "accepting a connection failed");
                     return;
                 }
             }
         }
     }
 
-    fn serve_when_there_is_room(&self, stream: TcpStream, peer: SocketAddr, origin: Arc<Origin>) {
-        let (queue, room) = (self.clone(), Arc::clone(&self.worker.shared.room));
+    fn serve_when_slot_free(&self, stream: TcpStream, peer: SocketAddr, origin: Arc<Entrypoint>) {
+        let (queue, room) = (self.clone(), Arc::clone(&self.worker.shared.connection_slots));
         self.connections.spawn(async move {
             if let Ok(place) = room.acquire_owned().await {
                 queue.serve(stream, peer, origin, place);
@@ -246,9 +254,15 @@ impl Queue {
         });
     }
 
-    fn serve(&self, stream: TcpStream, peer: SocketAddr, origin: Arc<Origin>, place: OwnedSemaphorePermit) {
+    fn serve(
+        &self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        origin: Arc<Entrypoint>,
+        place: OwnedSemaphorePermit,
+    ) {
         let serving = connection::serve(stream, peer, Arc::clone(&self.worker), origin);
-        let end = self.worker.shared.end.clone();
+        let end = self.worker.shared.abort.clone();
         self.connections.spawn(async move {
             tokio::select! {
                 () = serving => {}
@@ -259,36 +273,38 @@ impl Queue {
     }
 }
 
-async fn accept(
+async fn accept_loop(
     listener: Arc<TcpListener>,
-    queue: Queue,
-    origin: Arc<ArcSwap<Origin>>,
+    queue: Acceptor,
+    origin: Arc<ArcSwap<Entrypoint>>,
     stop: CancellationToken,
 ) {
     loop {
         let accepted = tokio::select! {
             biased;
             accepted = listener.accept() => accepted,
-            // Who is in the queue already came in time.
-            () = stop.cancelled() => return queue.serve_who_waits(&listener, &origin.load_full()),
+            // Connections in the backlog came in time.
+            () = stop.cancelled() => return queue.drain_backlog(&listener, &origin.load_full()),
         };
-        // Of the moment in which it was accepted, not of the one in which there is room.
+        // The entry point at the time of acceptance, not at the time a slot becomes free.
         let origin = origin.load_full();
-        // Further ones wait in the queue until there is room.
-        let Ok(place) = Arc::clone(&queue.worker.shared.room).acquire_owned().await else { return };
+        // Further connections wait in the backlog.
+        let Ok(place) = Arc::clone(&queue.worker.shared.connection_slots).acquire_owned().await else {
+            return;
+        };
         match accepted {
             Ok((stream, peer)) => queue.serve(stream, peer, origin, place),
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
-                // Mostly there are no more descriptors: nothing is won by asking again at once.
+                tracing::warn!(%error, "accepting a connection failed");
+                // Usually out of file descriptors: an immediate retry would not help.
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
     }
 }
 
-/// A listener that shares its port with those of the other workers.
-pub(super) fn listen(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+/// Binds a listener with `SO_REUSEPORT`, so that workers share the port.
+pub(super) fn bind_reuseport(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     let domain = if address.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
     if matches!(address.ip(), IpAddr::V6(ip) if ip.is_unspecified()) {

@@ -1,4 +1,4 @@
-//! What answers at addresses, and what does not answer at all.
+//! Responders with addresses, and unavailable ones.
 
 use std::{
     hash::{Hash, Hasher},
@@ -12,28 +12,28 @@ use std::{
 use http::HeaderValue;
 use serde::{Serialize, Serializer};
 
-/// What kind of thing answers; the label of metrics.
+/// Kind of responder; a metrics label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// The service as it is.
+pub enum ResponderKind {
+    /// The baseline service.
     Baseline,
     /// A fork of it.
     Fork,
-    /// A process on somebody's desk.
+    /// A process on a developer's machine.
     Local,
-    /// The service as it is, for a sandbox that asked to be told apart.
+    /// The baseline service, labelled for a sandbox.
     Virtual,
-    /// Nothing; the router answers.
+    /// None; the router responds with an error.
     Unavailable,
 }
 
-impl Kind {
-    /// All of them, in order.
+impl ResponderKind {
+    /// All kinds, in order.
     pub const ALL: [Self; 5] = [Self::Baseline, Self::Fork, Self::Local, Self::Virtual, Self::Unavailable];
 
-    /// The word for it.
-    pub const fn word(self) -> &'static str {
+    /// Metrics label.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Baseline => "baseline",
             Self::Fork => "fork",
@@ -44,34 +44,34 @@ impl Kind {
     }
 }
 
-/// What a port speaks.
+/// Application protocol of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AppProtocol {
-    /// HTTP of either version, found out by looking.
+    /// HTTP of either version, detected from the first bytes.
     #[default]
     Http,
     /// HTTP/2 without TLS.
     H2c,
     /// gRPC, which is HTTP/2.
     Grpc,
-    /// Bytes.
+    /// Opaque bytes.
     Tcp,
 }
 
-/// Addresses that answer alike. Requests go to them in turns.
+/// Equivalent addresses, used in rotation.
 #[derive(Debug)]
 pub struct Backend {
-    kind: Kind,
+    kind: ResponderKind,
     name: HeaderValue,
     addresses: Box<[SocketAddr]>,
     next: AtomicUsize,
 }
 
 impl Backend {
-    /// The service itself.
+    /// The baseline of a service.
     pub fn baseline(addresses: impl IntoIterator<Item = SocketAddr>) -> Arc<Self> {
-        Self::new(Kind::Baseline, HeaderValue::from_static("baseline"), addresses)
+        Self::new(ResponderKind::Baseline, HeaderValue::from_static("baseline"), addresses)
     }
 
     /// The fork of a sandbox.
@@ -80,19 +80,23 @@ impl Backend {
         sandbox: &str,
         addresses: impl IntoIterator<Item = SocketAddr>,
     ) -> Arc<Self> {
-        Self::new(Kind::Fork, route_name(&["fork", namespace, sandbox]), addresses)
+        Self::new(ResponderKind::Fork, route_name(&["fork", namespace, sandbox]), addresses)
     }
 
-    fn new(kind: Kind, name: HeaderValue, addresses: impl IntoIterator<Item = SocketAddr>) -> Arc<Self> {
-        // Sorted, so that the order in which somebody learned them makes no difference.
+    fn new(
+        kind: ResponderKind,
+        name: HeaderValue,
+        addresses: impl IntoIterator<Item = SocketAddr>,
+    ) -> Arc<Self> {
+        // Sorted, so that the revision does not depend on the order of discovery.
         let mut addresses = addresses.into_iter().collect::<Vec<_>>();
         addresses.sort_unstable();
         addresses.dedup();
         Arc::new(Self { kind, name, addresses: addresses.into(), next: AtomicUsize::new(0) })
     }
 
-    /// What kind of thing it is.
-    pub fn kind(&self) -> Kind {
+    /// Kind of responder.
+    pub fn kind(&self) -> ResponderKind {
         self.kind
     }
 
@@ -106,8 +110,8 @@ impl Backend {
         &self.addresses
     }
 
-    /// The addresses beginning with the one whose turn it is.
-    pub fn turn(&self) -> impl Iterator<Item = SocketAddr> + '_ {
+    /// The addresses, starting with the next in rotation.
+    pub fn rotation(&self) -> impl Iterator<Item = SocketAddr> + '_ {
         let count = self.addresses.len();
         let first = match count {
             0 | 1 => 0,
@@ -126,63 +130,63 @@ impl Hash for Backend {
 
 impl Serialize for Backend {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        (text(&self.name), &self.addresses).serialize(serializer)
+        (header_text(&self.name), &self.addresses).serialize(serializer)
     }
 }
 
-/// Nothing answers; the router says why.
+/// A target without a responder; the router responds with this error.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Unavailable {
+pub struct UnavailableTarget {
     name: HeaderValue,
     error: HeaderValue,
     message: String,
 }
 
-impl Unavailable {
-    /// `error` is the word of `x-sandbox-error`; `message` is for people. `name` is what would have answered.
+impl UnavailableTarget {
+    /// `name` is the route name, `error` the value of `x-sandbox-error`, `message` for humans.
     pub fn new(name: &str, error: &'static str, message: impl Into<String>) -> Self {
         Self { name: route_name(&[name]), error: HeaderValue::from_static(error), message: message.into() }
     }
 
-    /// Two sandboxes of one group override the same service.
+    /// Two sandboxes of a group override the same service.
     pub fn conflict(message: impl Into<String>) -> Self {
         Self::new("conflict", "conflict", message)
     }
 
-    /// The fork has no pod that is ready.
+    /// The fork has no ready pod.
     pub fn unready(namespace: &str, sandbox: &str, message: impl Into<String>) -> Self {
         let name = route_name(&["fork", namespace, sandbox]);
         Self { name, error: HeaderValue::from_static("unready"), message: message.into() }
     }
 
-    /// What would have answered.
+    /// Its name in `x-sandbox-route`.
     pub fn name(&self) -> &HeaderValue {
         &self.name
     }
 
-    /// The word of `x-sandbox-error`.
+    /// Value of `x-sandbox-error`.
     pub fn error(&self) -> &HeaderValue {
         &self.error
     }
 
-    /// For people.
+    /// Message for humans.
     pub fn message(&self) -> &str {
         &self.message
     }
 }
 
-impl Serialize for Unavailable {
+impl Serialize for UnavailableTarget {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        (text(&self.name), text(&self.error), &self.message).serialize(serializer)
+        (header_text(&self.name), header_text(&self.error), &self.message).serialize(serializer)
     }
 }
 
-/// Names are those of Kubernetes objects, which are always fit for a header; anything else is not shown.
+/// Kubernetes names are always valid header values; anything else is replaced.
 pub(super) fn route_name(parts: &[&str]) -> HeaderValue {
     HeaderValue::try_from(parts.join("/")).unwrap_or(HeaderValue::from_static("unnamed"))
 }
 
-/// A header's value as text.
-pub(super) fn text(value: &HeaderValue) -> &str {
+/// A header value as text.
+pub(super) fn header_text(value: &HeaderValue) -> &str {
     value.to_str().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! From parts to a table.
+//! Builds a route table.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -9,27 +9,27 @@ use std::{
 use sha2::{Digest, Sha256};
 
 use super::{
-    Revision, Table,
-    host::Preview,
+    RouteTable, TableRevision,
+    host_name::Preview,
     route::{Route, ServicePort},
-    rules::{Rule, Workload},
+    rules::{BaselineWorkload, RoutingRule},
 };
 
-/// Takes the parts of a table in any order.
+/// Collects the parts of a table in any order.
 #[derive(Debug, Default, Hash)]
-pub struct Builder {
+pub struct RouteTableBuilder {
     routes: BTreeMap<ServicePort, Route>,
     previews: BTreeMap<String, Preview>,
-    rules: BTreeMap<Workload, Vec<Rule>>,
+    rules: BTreeMap<BaselineWorkload, Vec<RoutingRule>>,
 }
 
-impl Builder {
-    /// The route of a service's port, made the first time that it is asked for.
+impl RouteTableBuilder {
+    /// The route of a service port, created on first use.
     pub fn entry(&mut self, service: ServicePort, make: impl FnOnce(ServicePort) -> Route) -> &mut Route {
         self.routes.entry(service).or_insert_with_key(|service| make(service.clone()))
     }
 
-    /// A route. One that was there for the same port of the same service is replaced.
+    /// Adds a route, replacing an existing one of the same service port.
     pub fn add(&mut self, route: Route) -> &mut Route {
         let service = route.service().clone();
         self.routes.insert(service.clone(), route);
@@ -41,27 +41,27 @@ impl Builder {
         self.routes.get_mut(service)
     }
 
-    /// A host name whose requests get a key.
+    /// Adds a host name whose requests get a key.
     pub fn preview(&mut self, host: &str, preview: Preview) -> &mut Self {
         self.previews.insert(host.to_ascii_lowercase(), preview);
         self
     }
 
-    /// A key under which somebody else does a workload's work.
-    pub fn rule(&mut self, of: Workload, rule: Rule) -> &mut Self {
+    /// Adds a routing rule: another sandbox handles a workload's messages with a key.
+    pub fn rule(&mut self, of: BaselineWorkload, rule: RoutingRule) -> &mut Self {
         self.rules.entry(of).or_default().push(rule);
         self
     }
 
-    /// The same of several keys.
-    pub fn rules(&mut self, of: Workload, rules: Vec<Rule>) -> &mut Self {
+    /// Adds several routing rules.
+    pub fn rules(&mut self, of: BaselineWorkload, rules: Vec<RoutingRule>) -> &mut Self {
         self.rules.entry(of).or_default().extend(rules);
         self
     }
 
-    /// The table. Of two routes with the same listener the first in the order of services has it: the others are
-    /// reached by their names.
-    pub fn build(mut self) -> Table {
+    /// Builds the table. Of two routes with the same listener the first in service order gets it; the others are
+    /// reached by host name.
+    pub fn build(mut self) -> RouteTable {
         for rules in self.rules.values_mut() {
             rules.sort_by(|a, b| (&a.routing_key, &a.sandbox).cmp(&(&b.routing_key, &b.sandbox)));
         }
@@ -78,37 +78,37 @@ impl Builder {
         }
         let previews = previews.into_iter().map(|(host, preview)| (host.into(), preview)).collect();
         let keys = routes.iter().flat_map(|route| route.overrides().keys().cloned()).collect();
-        Table { revision, routes, listeners, names, previews, rules: rules.into_iter().collect(), keys }
+        RouteTable { revision, routes, listeners, names, previews, rules: rules.into_iter().collect(), keys }
     }
 }
 
-/// The first bytes of a hash over everything, in order.
-fn revision(parts: &Builder) -> Revision {
-    let mut fingerprint = Fingerprint::default();
+/// The first bytes of a hash over all parts, in order.
+fn revision(parts: &RouteTableBuilder) -> TableRevision {
+    let mut fingerprint = StableHasher::default();
     parts.hash(&mut fingerprint);
-    Revision(fingerprint.finish())
+    TableRevision(fingerprint.finish())
 }
 
-/// A hash that is the same in every process and on every machine that routers run on: those of the standard library are
-/// not meant to be, and the words of a table are too many to be written as JSON for it each time.
+/// A hasher that is stable across processes and machines, which those of the standard library are not. Hashing directly
+/// is cheaper than serialising the table to JSON.
 #[derive(Default)]
-struct Fingerprint {
+struct StableHasher {
     hash: Sha256,
-    /// Most parts are a few bytes.
-    waiting: Vec<u8>,
+    /// Most writes are only a few bytes.
+    buffered: Vec<u8>,
 }
 
-impl Hasher for Fingerprint {
+impl Hasher for StableHasher {
     fn write(&mut self, bytes: &[u8]) {
-        self.waiting.extend_from_slice(bytes);
-        if self.waiting.len() >= 4096 {
-            self.hash.update(&self.waiting);
-            self.waiting.clear();
+        self.buffered.extend_from_slice(bytes);
+        if self.buffered.len() >= 4096 {
+            self.hash.update(&self.buffered);
+            self.buffered.clear();
         }
     }
 
     fn finish(&self) -> u64 {
-        let hash = self.hash.clone().chain_update(&self.waiting).finalize();
+        let hash = self.hash.clone().chain_update(&self.buffered).finalize();
         let mut first = [0; 8];
         first.copy_from_slice(&hash[..8]);
         u64::from_be_bytes(first)

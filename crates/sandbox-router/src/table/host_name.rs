@@ -1,35 +1,35 @@
-//! What a `Host` says.
+//! Host names: previews and in-cluster service names.
 
 use serde::Serialize;
 
-use super::route::{Key, ServicePort};
+use super::route::{RoutingKey, ServicePort};
 
 /// A host name whose requests get a key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Preview {
     service: ServicePort,
-    key: Key,
+    key: RoutingKey,
 }
 
 impl Preview {
-    /// Requests to the host go to this port of this service, with this key.
-    pub fn new(service: ServicePort, key: Key) -> Self {
+    /// Routes requests for the host to this service port, with this key.
+    pub fn new(service: ServicePort, key: RoutingKey) -> Self {
         Self { service, key }
     }
 
-    /// Where they go.
+    /// The target service port.
     pub fn service(&self) -> &ServicePort {
         &self.service
     }
 
-    /// What they get.
-    pub fn key(&self) -> &Key {
+    /// The injected key.
+    pub fn key(&self) -> &RoutingKey {
         &self.key
     }
 }
 
-/// A host and its port.
-pub(super) fn split(host: &str) -> (&str, Option<u16>) {
+/// Splits a host into name and port.
+pub(super) fn split_port(host: &str) -> (&str, Option<u16>) {
     match host.rsplit_once(':') {
         Some((name, port)) => match port.parse() {
             Ok(port) => (name, Some(port)),
@@ -39,8 +39,8 @@ pub(super) fn split(host: &str) -> (&str, Option<u16>) {
     }
 }
 
-/// `service.namespace` of the names that a service has inside of a cluster.
-pub fn short(name: &str) -> &str {
+/// `service.namespace` from an in-cluster service name.
+pub fn short_service_name(name: &str) -> &str {
     let name = name.strip_suffix('.').unwrap_or(name);
     match name.find(".svc") {
         Some(at) if matches!(name.as_bytes().get(at + 4), None | Some(b'.')) => &name[..at],

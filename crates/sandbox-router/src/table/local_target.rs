@@ -1,75 +1,75 @@
-//! Processes on somebody's desk, behind a tunnel.
+//! Processes on developers' machines, behind a tunnel.
 
 use std::{net::IpAddr, sync::Arc};
 
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::{Serialize, Serializer};
 
-use super::backend::{AppProtocol, Backend, Unavailable, route_name, text};
+use super::backend::{AppProtocol, Backend, UnavailableTarget, header_text, route_name};
 
 /// A port of a local workload.
 #[derive(Debug, Clone, Hash, Serialize)]
-pub struct Local {
+pub struct LocalTarget {
     #[serde(serialize_with = "as_text")]
     name: HeaderValue,
     namespace: String,
     workload: String,
     port: u16,
     protocol: AppProtocol,
-    when: When,
-    before: Before,
-    otherwise: Otherwise,
-    gateway: Option<Gateway>,
+    when: ResponseCondition,
+    before: FallThrough,
+    otherwise: DisconnectedPolicy,
+    gateway: Option<SessionGateway>,
 }
 
-/// The router that holds the session of a local workload. All routers have the same table; each one knows its own name.
+/// The router that holds the session of a local workload. All routers have the same table; each knows its own name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
-pub struct Gateway {
-    /// Of the router.
+pub struct SessionGateway {
+    /// Name of the router.
     pub name: String,
-    /// Where the others reach it.
+    /// Its address for peer routers.
     pub address: IpAddr,
 }
 
-/// Whether the local process answers alone, or may leave a request to what it stands before.
+/// Whether the local process answers alone, or a request may fall through to what it intercepts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub enum When {
-    /// It answers.
+pub enum ResponseCondition {
+    /// Every response is used.
     #[default]
     Always,
-    /// Its answer counts if it carries this header with this value; otherwise the request falls through.
+    /// Used if the response carries this header value; otherwise the request falls through.
     Header(HeaderName, HeaderValue),
-    /// Its answer counts unless it has one of these codes; then the request falls through.
+    /// Used unless the response has one of these status codes; then the request falls through.
     ExceptStatus(Vec<StatusCode>),
 }
 
-/// What a local process stands before: where requests go that it lets fall through.
+/// What a local process intercepts: the target of requests that fall through.
 #[derive(Debug, Clone, Hash, Default)]
-pub enum Before {
-    /// The service as it is.
+pub enum FallThrough {
+    /// The baseline service.
     #[default]
     Baseline,
     /// The fork of the same sandbox.
     Fork(Arc<Backend>),
-    /// A fork of the same sandbox that cannot answer.
-    Unavailable(Arc<Unavailable>),
+    /// A fork of the same sandbox that is unavailable.
+    Unavailable(Arc<UnavailableTarget>),
 }
 
-/// What answers while the local process is not connected.
+/// Responder while the local process is not connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Otherwise {
-    /// Nobody: an answer with the error says so.
+pub enum DisconnectedPolicy {
+    /// None: the router responds with an error.
     #[default]
     Fail,
-    /// The service as it is.
+    /// The baseline service.
     Baseline,
-    /// What it stands before.
+    /// What the process intercepts.
     Before,
 }
 
-impl Local {
-    /// A port of a workload, as its baseline numbers its container's ports.
+impl LocalTarget {
+    /// A port of a workload, numbered like the container ports of its baseline.
     pub fn new(namespace: &str, workload: &str, port: u16) -> Self {
         Self {
             name: route_name(&["local", namespace, workload]),
@@ -77,40 +77,40 @@ impl Local {
             workload: workload.to_owned(),
             port,
             protocol: AppProtocol::default(),
-            when: When::default(),
-            before: Before::default(),
-            otherwise: Otherwise::default(),
+            when: ResponseCondition::default(),
+            before: FallThrough::default(),
+            otherwise: DisconnectedPolicy::default(),
             gateway: None,
         }
     }
 
-    /// What the local port speaks.
+    /// Sets the protocol of the local port.
     #[must_use]
-    pub fn speaks(self, protocol: AppProtocol) -> Self {
+    pub fn with_protocol(self, protocol: AppProtocol) -> Self {
         Self { protocol, ..self }
     }
 
-    /// When its answer counts.
+    /// Sets the condition for using its response.
     #[must_use]
-    pub fn when(self, when: When) -> Self {
+    pub fn with_condition(self, when: ResponseCondition) -> Self {
         Self { when, ..self }
     }
 
-    /// What it stands before.
+    /// Sets what it intercepts.
     #[must_use]
-    pub fn before(self, before: Before) -> Self {
+    pub fn with_fall_through(self, before: FallThrough) -> Self {
         Self { before, ..self }
     }
 
-    /// What answers while it is not connected.
+    /// Sets the responder while it is not connected.
     #[must_use]
-    pub fn otherwise(self, otherwise: Otherwise) -> Self {
+    pub fn with_disconnected_policy(self, otherwise: DisconnectedPolicy) -> Self {
         Self { otherwise, ..self }
     }
 
-    /// The router that has its session.
+    /// Sets the router that holds its session.
     #[must_use]
-    pub fn behind(self, gateway: Gateway) -> Self {
+    pub fn with_gateway(self, gateway: SessionGateway) -> Self {
         Self { gateway: Some(gateway), ..self }
     }
 
@@ -119,52 +119,52 @@ impl Local {
         &self.name
     }
 
-    /// Of the workload.
+    /// Namespace of the workload.
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// The name of the workload.
+    /// Name of the workload.
     pub fn workload(&self) -> &str {
         &self.workload
     }
 
-    /// The container's port that it stands for.
+    /// The container port that it replaces.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// What the local port speaks.
+    /// Protocol of the local port.
     pub fn protocol(&self) -> AppProtocol {
         self.protocol
     }
 
-    /// When its answer counts.
-    pub fn counts_when(&self) -> &When {
+    /// Condition for using its response.
+    pub fn response_condition(&self) -> &ResponseCondition {
         &self.when
     }
 
-    /// What it stands before.
-    pub fn stands_before(&self) -> &Before {
+    /// What it intercepts.
+    pub fn fall_through(&self) -> &FallThrough {
         &self.before
     }
 
-    /// What answers while it is not connected.
-    pub fn fallback(&self) -> Otherwise {
+    /// Responder while it is not connected.
+    pub fn disconnected_policy(&self) -> DisconnectedPolicy {
         self.otherwise
     }
 
-    /// The router that has its session, if one has it.
-    pub fn gateway(&self) -> Option<&Gateway> {
+    /// The router that holds its session, if any.
+    pub fn gateway(&self) -> Option<&SessionGateway> {
         self.gateway.as_ref()
     }
 }
 
-impl Serialize for When {
+impl Serialize for ResponseCondition {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Always => serializer.serialize_str("always"),
-            Self::Header(name, value) => (name.as_str(), text(value)).serialize(serializer),
+            Self::Header(name, value) => (name.as_str(), header_text(value)).serialize(serializer),
             Self::ExceptStatus(codes) => {
                 codes.iter().map(StatusCode::as_u16).collect::<Vec<_>>().serialize(serializer)
             }
@@ -172,7 +172,7 @@ impl Serialize for When {
     }
 }
 
-impl Serialize for Before {
+impl Serialize for FallThrough {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Baseline => serializer.serialize_str("baseline"),
@@ -183,5 +183,5 @@ impl Serialize for Before {
 }
 
 fn as_text<S: Serializer>(value: &HeaderValue, serializer: S) -> Result<S::Ok, S::Error> {
-    text(value).serialize(serializer)
+    header_text(value).serialize(serializer)
 }

@@ -1,15 +1,15 @@
-//! The route table: for every port of a routed service its baseline, and for every routing key what answers instead.
+//! The route table: for each port of a routed service its baseline, and for each routing key the override.
 //!
-//! Contract: a table is made once by [`Builder`] and never changes. Equal contents give equal revisions on every machine.
-//! Looking a request up costs a constant number of hash look-ups and allocates nothing. What fills the table knows
-//! Kubernetes; the table knows names, addresses and keys.
+//! Contract: a table is built once by [`Builder`] and is immutable. Equal contents have equal revisions on every
+//! machine. A lookup takes a constant number of hash lookups and does not allocate. The table is independent of
+//! Kubernetes: it contains names, addresses and keys.
 
 mod backend;
-mod build;
-mod host;
-mod local;
-mod meter;
+mod builder;
+mod host_name;
+mod local_target;
 mod route;
+mod route_metrics;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -24,26 +24,26 @@ use std::{
 use serde::{Serialize, Serializer};
 
 pub use self::{
-    backend::{AppProtocol, Backend, Kind, Unavailable},
-    build::Builder,
-    host::{Preview, short},
-    local::{Before, Gateway, Local, Otherwise, When},
-    meter::{BUCKETS, Meter, Reading},
-    route::{Key, Route, ServicePort, Target},
-    rules::{Destination, Mapping, Rule, Workload},
+    backend::{AppProtocol, Backend, ResponderKind, UnavailableTarget},
+    builder::RouteTableBuilder,
+    host_name::{Preview, short_service_name},
+    local_target::{DisconnectedPolicy, FallThrough, LocalTarget, ResponseCondition, SessionGateway},
+    route::{Route, RoutingKey, ServicePort, Target},
+    route_metrics::{BUCKETS, MetricsSnapshot, RouteMetrics},
+    rules::{BaselineWorkload, Destination, PortMapping, RoutingRule},
 };
 
-/// What is the same on every machine when the contents are the same.
+/// Content hash, equal on every machine for equal contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub struct Revision(u64);
+pub struct TableRevision(u64);
 
-impl fmt::Display for Revision {
+impl fmt::Display for TableRevision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
     }
 }
 
-impl Serialize for Revision {
+impl Serialize for TableRevision {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -51,46 +51,46 @@ impl Serialize for Revision {
 
 /// All routes of a router.
 #[derive(Debug, Default)]
-pub struct Table {
-    revision: Revision,
-    /// In the order of their services.
+pub struct RouteTable {
+    revision: TableRevision,
+    /// In service order.
     routes: Vec<Arc<Route>>,
     listeners: HashMap<u16, Arc<Route>>,
-    /// By `service.namespace`; the few ports of a service are looked through.
+    /// By `service.namespace`; the few ports of a service are searched linearly.
     names: HashMap<Box<str>, Vec<Arc<Route>>>,
     previews: HashMap<Box<str>, Preview>,
-    rules: HashMap<Workload, Vec<Rule>>,
-    /// All keys that any route overrides.
-    keys: HashSet<Key>,
+    rules: HashMap<BaselineWorkload, Vec<RoutingRule>>,
+    /// All keys with an override on any route.
+    keys: HashSet<RoutingKey>,
 }
 
-impl Table {
-    /// Makes a table.
-    pub fn builder() -> Builder {
-        Builder::default()
+impl RouteTable {
+    /// A builder for a table.
+    pub fn builder() -> RouteTableBuilder {
+        RouteTableBuilder::default()
     }
 
-    /// Equal for equal contents.
-    pub fn revision(&self) -> Revision {
+    /// Content hash of the table.
+    pub fn revision(&self) -> TableRevision {
         self.revision
     }
 
-    /// All routes, in the order of their services.
+    /// All routes, in service order.
     pub fn routes(&self) -> &[Arc<Route>] {
         &self.routes
     }
 
-    /// The route whose requests come in at a port of the router.
-    pub fn at(&self, listen: u16) -> Option<&Arc<Route>> {
+    /// The route of a router port.
+    pub fn route_at_port(&self, listen: u16) -> Option<&Arc<Route>> {
         self.listeners.get(&listen)
     }
 
-    /// The ports that the router listens at, one for each route that has one.
+    /// Router ports and their routes.
     pub fn listeners(&self) -> impl Iterator<Item = (u16, &Arc<Route>)> {
         self.listeners.iter().map(|(port, route)| (*port, route))
     }
 
-    /// The route of a service's port.
+    /// The route of a service port.
     pub fn route(&self, namespace: &str, service: &str, port: u16) -> Option<&Arc<Route>> {
         let of = |route: &&Arc<Route>| {
             let own = route.service();
@@ -103,22 +103,22 @@ impl Table {
         self.routes.get(at.ok()?).filter(of)
     }
 
-    /// The route that a `Host` names: `cart.shop`, `cart.shop.svc`, `cart.shop.svc.cluster.local`, each with a port or
-    /// without one. Without one it is port 80, or the only port that there is.
-    pub fn named(&self, host: &str) -> Option<&Arc<Route>> {
-        let (name, port) = host::split(host);
-        let ports = self.names.get(short(name))?;
+    /// The route for a `Host`: `cart.shop`, `cart.shop.svc`, `cart.shop.svc.cluster.local`, each with or without a
+    /// port. Without one it is port 80, or the only port of the service.
+    pub fn route_by_host(&self, host: &str) -> Option<&Arc<Route>> {
+        let (name, port) = host_name::split_port(host);
+        let ports = self.names.get(short_service_name(name))?;
         let wanted = port.unwrap_or(80);
         let exact = ports.iter().find(|route| route.service().port() == wanted);
         exact.or_else(|| ports.first().filter(|_| port.is_none() && ports.len() == 1))
     }
 
-    /// The preview that a `Host` names, and the route behind it.
-    pub fn preview(&self, host: &str) -> Option<(&Preview, &Arc<Route>)> {
+    /// The preview for a `Host`, and its route.
+    pub fn preview_by_host(&self, host: &str) -> Option<(&Preview, &Arc<Route>)> {
         if self.previews.is_empty() {
             return None;
         }
-        let (name, _) = host::split(host);
+        let (name, _) = host_name::split_port(host);
         let preview = if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
             self.previews.get(name.to_ascii_lowercase().as_str())
         } else {
@@ -133,37 +133,37 @@ impl Table {
         self.previews.iter().map(|(host, preview)| (host.as_ref(), preview))
     }
 
-    /// Takes over the counters of the table before. To be called before the table is used.
-    pub fn inherit(&self, before: &Self) {
+    /// Takes over the metrics of the previous table. Must be called before the table is used.
+    pub fn inherit_metrics(&self, before: &Self) {
         for route in &self.routes {
             let own = route.service();
             if let Some(older) = before.route(own.namespace(), own.name(), own.port()) {
-                route.inherit(older);
+                route.inherit_metrics(older);
             }
         }
     }
 
-    /// What consumers of all workloads' queues must know.
-    pub fn all_rules(&self) -> impl Iterator<Item = (&Workload, &[Rule])> {
+    /// Routing rules of all workloads, for queue consumers.
+    pub fn all_rules(&self) -> impl Iterator<Item = (&BaselineWorkload, &[RoutingRule])> {
         self.rules.iter().map(|(workload, rules)| (workload, rules.as_slice()))
     }
 
-    /// What consumers of a workload's queues must know: which keys somebody else consumes.
-    pub fn rules(&self, of: &Workload) -> &[Rule] {
+    /// Routing rules of a workload: the keys that other consumers handle.
+    pub fn rules(&self, of: &BaselineWorkload) -> &[RoutingRule] {
         self.rules.get(of).map_or(&[], Vec::as_slice)
     }
 
     /// Whether any route has an override for a key.
-    pub fn knows(&self, key: &str) -> bool {
+    pub fn has_key(&self, key: &str) -> bool {
         self.keys.contains(key)
     }
 
-    /// How many overrides there are in all routes.
-    pub fn overrides(&self) -> usize {
+    /// Number of overrides over all routes.
+    pub fn override_count(&self) -> usize {
         self.routes.iter().map(|route| route.overrides().len()).sum()
     }
 
-    /// All addresses that are somebody's: connections to all others can be dropped.
+    /// All addresses in use: connections to others can be dropped.
     pub fn addresses(&self) -> HashSet<SocketAddr> {
         let of = |route: &Arc<Route>| {
             let own = route.baseline().addresses().to_vec();

@@ -12,18 +12,18 @@ use http::{HeaderName, HeaderValue};
 use serde::{Serialize, Serializer, ser::SerializeStruct};
 
 use super::{
-    backend::{AppProtocol, Backend, Kind, Unavailable, route_name, text},
-    local::Local,
-    meter::Meter,
+    backend::{AppProtocol, Backend, ResponderKind, UnavailableTarget, header_text, route_name},
+    local_target::LocalTarget,
+    route_metrics::RouteMetrics,
 };
-use crate::key::{Places, is_key};
+use crate::key::{ExtraKeySources, is_key};
 
-/// A routing key: a label of a host name. Shared, because every route that it overrides has it.
+/// A routing key: a DNS label. Reference-counted, because every overridden route contains it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key(Arc<str>);
+pub struct RoutingKey(Arc<str>);
 
-impl Key {
-    /// `None` if the text cannot be a key.
+impl RoutingKey {
+    /// `None` if the text is not a valid key.
     pub fn parse(text: &str) -> Option<Self> {
         is_key(text).then(|| Self(text.into()))
     }
@@ -34,19 +34,19 @@ impl Key {
     }
 }
 
-impl Borrow<str> for Key {
+impl Borrow<str> for RoutingKey {
     fn borrow(&self) -> &str {
         &self.0
     }
 }
 
-impl Serialize for Key {
+impl Serialize for RoutingKey {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.0)
     }
 }
 
-/// A port of a service. Its names are shared: it is copied wherever a key overrides it.
+/// A port of a service. Its names are reference-counted: it is cloned for every override.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServicePort {
     namespace: Arc<str>,
@@ -55,22 +55,22 @@ pub struct ServicePort {
 }
 
 impl ServicePort {
-    /// The service's own port, not that of its pods.
+    /// The service port, not the target port of its pods.
     pub fn new(namespace: &str, name: &str, port: u16) -> Self {
         Self { namespace: namespace.into(), name: name.into(), port }
     }
 
-    /// Of the service.
+    /// Namespace of the service.
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// Of the service.
+    /// Name of the service.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The service's own port.
+    /// The service port.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -89,26 +89,26 @@ impl Serialize for ServicePort {
     }
 }
 
-/// What answers requests with a key.
+/// The override for a routing key.
 #[derive(Debug, Clone, Hash)]
 pub enum Target {
     /// Pods.
     Backend(Arc<Backend>),
-    /// A process on somebody's desk.
-    Local(Arc<Local>),
-    /// The service as it is, under the name of a sandbox: its pods are those of [`Route::baseline`].
+    /// A process on a developer's machine.
+    Local(Arc<LocalTarget>),
+    /// The baseline service under the name of a sandbox: its pods are those of [`Route::baseline`].
     Virtual(HeaderValue),
-    /// Nothing does.
-    Unavailable(Arc<Unavailable>),
+    /// No responder is available.
+    Unavailable(Arc<UnavailableTarget>),
 }
 
 impl Target {
-    /// The service as it is, for the requests of a sandbox.
-    pub fn virtual_of(namespace: &str, sandbox: &str) -> Self {
+    /// The baseline service, labelled for a sandbox.
+    pub fn new_virtual(namespace: &str, sandbox: &str) -> Self {
         Self::Virtual(route_name(&["virtual", namespace, sandbox]))
     }
 
-    /// The pods, if it is pods of its own that answer.
+    /// The backend, if the target has pods of its own.
     pub fn backend(&self) -> Option<&Arc<Backend>> {
         match self {
             Self::Backend(backend) => Some(backend),
@@ -116,13 +116,13 @@ impl Target {
         }
     }
 
-    /// What kind of thing answers.
-    pub fn kind(&self) -> Kind {
+    /// Kind of responder.
+    pub fn kind(&self) -> ResponderKind {
         match self {
             Self::Backend(backend) => backend.kind(),
-            Self::Local(_) => Kind::Local,
-            Self::Virtual(_) => Kind::Virtual,
-            Self::Unavailable(_) => Kind::Unavailable,
+            Self::Local(_) => ResponderKind::Local,
+            Self::Virtual(_) => ResponderKind::Virtual,
+            Self::Unavailable(_) => ResponderKind::Unavailable,
         }
     }
 
@@ -145,121 +145,123 @@ impl Serialize for Target {
             Self::Unavailable(it) => {
                 serializer.serialize_newtype_variant("Target", 2, "unavailable", it.as_ref())
             }
-            Self::Virtual(name) => serializer.serialize_newtype_variant("Target", 3, "virtual", text(name)),
+            Self::Virtual(name) => {
+                serializer.serialize_newtype_variant("Target", 3, "virtual", header_text(name))
+            }
         }
     }
 }
 
-/// One port of one service: who answers it.
+/// Routing of one service port.
 #[derive(Debug)]
 pub struct Route {
     service: ServicePort,
     listen: Option<u16>,
     protocol: AppProtocol,
-    places: Places,
+    key_sources: ExtraKeySources,
     baseline: Arc<Backend>,
-    overrides: HashMap<Key, Target>,
-    meter: OnceLock<Arc<Meter>>,
+    overrides: HashMap<RoutingKey, Target>,
+    metrics: OnceLock<Arc<RouteMetrics>>,
 }
 
 impl Route {
-    /// A port of a service that nobody overrides yet.
+    /// A route without overrides.
     pub fn new(service: ServicePort, baseline: Arc<Backend>) -> Self {
         Self {
             service,
             listen: None,
             protocol: AppProtocol::default(),
-            places: Places::default(),
+            key_sources: ExtraKeySources::default(),
             baseline,
             overrides: HashMap::new(),
-            meter: OnceLock::new(),
+            metrics: OnceLock::new(),
         }
     }
 
-    /// The port of the router where its requests come in. Without one it is reached by its name alone.
+    /// Sets the router port of its listener. Without one it is reached by host name only.
     #[must_use]
-    pub fn listen(self, port: u16) -> Self {
+    pub fn with_listener(self, port: u16) -> Self {
         Self { listen: Some(port), ..self }
     }
 
-    /// What the service says of its port. With [`AppProtocol::Tcp`] nobody looks at what goes through.
+    /// Sets the declared protocol. [`AppProtocol::Tcp`] is passed through without inspection.
     #[must_use]
-    pub fn speaks(self, protocol: AppProtocol) -> Self {
+    pub fn with_protocol(self, protocol: AppProtocol) -> Self {
         Self { protocol, ..self }
     }
 
-    /// A header whose value is a key.
-    pub fn add_header(&mut self, name: HeaderName) {
-        if !self.places.headers.contains(&name) {
-            self.places.headers.push(name);
-            // The order must not depend on who came first.
-            self.places.headers.sort_by(|a, b| a.as_str().cmp(b.as_str()));
+    /// Adds a header whose value is a key.
+    pub fn add_key_header(&mut self, name: HeaderName) {
+        if !self.key_sources.headers.contains(&name) {
+            self.key_sources.headers.push(name);
+            // Sorted, so that the revision does not depend on the insertion order.
+            self.key_sources.headers.sort_by(|a, b| a.as_str().cmp(b.as_str()));
         }
     }
 
-    /// A parameter of the query whose value is a key.
-    pub fn add_query(&mut self, name: &str) {
-        if !self.places.queries.iter().any(|it| it == name) {
-            self.places.queries.push(name.to_owned());
-            self.places.queries.sort_unstable();
+    /// Adds a query parameter whose value is a key.
+    pub fn add_key_query(&mut self, name: &str) {
+        if !self.key_sources.queries.iter().any(|it| it == name) {
+            self.key_sources.queries.push(name.to_owned());
+            self.key_sources.queries.sort_unstable();
         }
     }
 
-    /// Says who answers requests with a key. Gives back who did before.
-    pub fn set(&mut self, key: Key, target: Target) -> Option<Target> {
+    /// Sets the override for a key; returns the previous one.
+    pub fn set_override(&mut self, key: RoutingKey, target: Target) -> Option<Target> {
         self.overrides.insert(key, target)
     }
 
-    /// Which port of which service.
+    /// The service port.
     pub fn service(&self) -> &ServicePort {
         &self.service
     }
 
-    /// The port of the router where its requests come in.
+    /// The router port of its listener.
     pub fn listener(&self) -> Option<u16> {
         self.listen
     }
 
-    /// What the service says of its port.
+    /// The declared protocol.
     pub fn protocol(&self) -> AppProtocol {
         self.protocol
     }
 
-    /// Where a key may be beside the usual places.
-    pub fn places(&self) -> &Places {
-        &self.places
+    /// Key sources in addition to the standard ones.
+    pub fn extra_key_sources(&self) -> &ExtraKeySources {
+        &self.key_sources
     }
 
-    /// Who answers requests without a key, and with one that nobody knows.
+    /// Responder for requests without a known key.
     pub fn baseline(&self) -> &Arc<Backend> {
         &self.baseline
     }
 
-    /// Who answers requests with a key, if the key is known here.
+    /// The override for a key, if there is one.
     pub fn target(&self, key: &str) -> Option<&Target> {
         self.overrides.get(key)
     }
 
-    /// What it has seen, in this table and in those before.
-    pub fn meter(&self) -> &Arc<Meter> {
-        self.meter.get_or_init(Arc::default)
+    /// Metrics, carried over from previous tables.
+    pub fn metrics(&self) -> &Arc<RouteMetrics> {
+        self.metrics.get_or_init(Arc::default)
     }
 
-    /// Goes on counting where another one is. Has no effect on a route that counted already.
-    pub(super) fn inherit(&self, from: &Self) {
-        self.meter.get_or_init(|| Arc::clone(from.meter()));
+    /// Continues the metrics of a previous route. No effect if metrics were already used.
+    pub(super) fn inherit_metrics(&self, from: &Self) {
+        self.metrics.get_or_init(|| Arc::clone(from.metrics()));
     }
 
-    /// All overrides, in no order.
-    pub fn overrides(&self) -> &HashMap<Key, Target> {
+    /// All overrides, unordered.
+    pub fn overrides(&self) -> &HashMap<RoutingKey, Target> {
         &self.overrides
     }
 }
 
-/// What a revision is made of; the meter is no part of it.
+/// Content for the revision; metrics are excluded.
 impl Hash for Route {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Self { service, listen, protocol, places, baseline, overrides, meter: _ } = self;
+        let Self { service, listen, protocol, key_sources: places, baseline, overrides, metrics: _ } = self;
         (service, listen, protocol, places, baseline).hash(state);
         let mut overrides = overrides.iter().collect::<Vec<_>>();
         overrides.sort_unstable_by_key(|(key, _)| *key);
@@ -273,11 +275,11 @@ impl Serialize for Route {
         route.serialize_field("service", &self.service)?;
         route.serialize_field("listen", &self.listen)?;
         route.serialize_field("protocol", &self.protocol)?;
-        let headers = self.places.headers.iter().map(HeaderName::as_str).collect::<Vec<_>>();
+        let headers = self.key_sources.headers.iter().map(HeaderName::as_str).collect::<Vec<_>>();
         route.serialize_field("headers", &headers)?;
-        route.serialize_field("queries", &self.places.queries)?;
+        route.serialize_field("queries", &self.key_sources.queries)?;
         route.serialize_field("baseline", self.baseline.as_ref())?;
-        // In order, for people.
+        // Sorted, for humans.
         route.serialize_field("overrides", &self.overrides.iter().collect::<BTreeMap<_, _>>())?;
         route.end()
     }

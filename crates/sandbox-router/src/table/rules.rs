@@ -1,48 +1,48 @@
-//! Which keys are whose, for consumers of queues: no request tells them.
+//! Routing rules for queue consumers, whose messages do not pass through the router.
 
 use serde::Serialize;
 
-use super::route::Key;
+use super::route::RoutingKey;
 
 /// A workload that has forks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Workload {
-    /// `Deployment`, for one.
+pub struct BaselineWorkload {
+    /// Such as `Deployment`.
     pub kind: String,
-    /// Where it is.
+    /// Namespace of the workload.
     pub namespace: String,
-    /// What it is called.
+    /// Name of the workload.
     pub name: String,
 }
 
-/// One key under which somebody else than a workload itself does its work.
+/// A key that another sandbox handles instead of the workload itself.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Rule {
+pub struct RoutingRule {
     /// The key.
-    pub routing_key: Key,
-    /// The sandbox that has it.
+    pub routing_key: RoutingKey,
+    /// The sandbox that handles it.
     pub sandbox: String,
     /// Where its ports are served.
-    pub mappings: Vec<Mapping>,
+    pub mappings: Vec<PortMapping>,
 }
 
 /// One port of a workload.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Mapping {
-    /// Of the workload's container.
+pub struct PortMapping {
+    /// Container port of the workload.
     pub workload_port: u16,
-    /// Who serves it.
+    /// Where it is served.
     pub destinations: Vec<Destination>,
 }
 
-/// Who serves a port.
+/// Where a port is served.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Destination {
-    /// Its name or address.
+    /// Host name or address.
     pub host: String,
     /// Its port.
     pub port: u16,

@@ -1,4 +1,4 @@
-//! Bodies that come through the tunnel.
+//! Bodies that are received through the tunnel.
 
 use std::{
     pin::Pin,
@@ -13,39 +13,39 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::{sync::OwnedSemaphorePermit, task::AbortHandle};
 
 use super::wire;
-use crate::streams::Received;
+use crate::h2_body::H2Body;
 
-/// What lives as long as a stream does: its place among the session's requests, and the sender of its other half.
+/// Resources that live as long as a stream: its request slot, and the sender of its other half.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct StreamGuard {
     /// The sender of the other half.
-    pub(super) pump: Option<AbortHandle>,
-    /// One of the session's, and the room that it takes.
-    pub(super) _ticket: Option<(Arc<()>, OwnedSemaphorePermit)>,
+    pub(super) sender_task: Option<AbortHandle>,
+    /// The request slot and its permit.
+    pub(super) _request_slot: Option<(Arc<()>, OwnedSemaphorePermit)>,
 }
 
-impl Drop for Held {
+impl Drop for StreamGuard {
     fn drop(&mut self) {
-        if let Some(pump) = &self.pump {
+        if let Some(pump) = &self.sender_task {
             pump.abort();
         }
     }
 }
 
-/// The body of a request or of an answer that came through the tunnel.
+/// A request or response body received through the tunnel.
 #[derive(Debug)]
-pub struct Incoming {
-    received: Received,
-    _held: Held,
+pub struct TunnelBody {
+    received: H2Body,
+    _held: StreamGuard,
 }
 
-impl Incoming {
-    pub(super) fn new(recv: RecvStream, held: Held) -> Self {
-        Self { received: Received::new(recv), _held: held }
+impl TunnelBody {
+    pub(super) fn new(recv: RecvStream, held: StreamGuard) -> Self {
+        Self { received: H2Body::new(recv), _held: held }
     }
 }
 
-impl Body for Incoming {
+impl Body for TunnelBody {
     type Data = Bytes;
     type Error = h2::Error;
 
@@ -65,8 +65,8 @@ impl Body for Incoming {
     }
 }
 
-/// Headers that concern one connection alone, and the words of the tunnel itself.
-pub(super) fn strip(headers: &mut HeaderMap) {
+/// Removes hop-by-hop headers and the headers of the tunnel protocol.
+pub(super) fn strip_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
         .iter()
@@ -77,16 +77,16 @@ pub(super) fn strip(headers: &mut HeaderMap) {
     for name in &named {
         headers.remove(name);
     }
-    for name in HOP {
+    for name in HOP_BY_HOP {
         headers.remove(name);
     }
-    // HTTP/2 allows one value of it, and gRPC insists on that one.
+    // HTTP/2 allows only this value, and gRPC requires it.
     if headers.get(header::TE).is_some_and(|it| it != "trailers") {
         headers.remove(header::TE);
     }
 }
 
-const HOP: [HeaderName; 8] = [
+const HOP_BY_HOP: [HeaderName; 8] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),

@@ -1,9 +1,9 @@
-//! The wall clock. It is read here alone.
+//! The only reader of the wall clock in the tunnel.
 
 use std::time::SystemTime;
 
-/// What time it is.
-#[expect(clippy::disallowed_methods, reason = "this is the room of the clock")]
+/// The current time.
+#[expect(clippy::disallowed_methods, reason = "this is the clock module")]
 pub(super) fn now() -> SystemTime {
     SystemTime::now()
 }

@@ -1,8 +1,8 @@
-//! One connection: what was heard on it, whether it still lives, and how wide its windows are.
+//! Health and flow control of one connection.
 //!
-//! A connection is alive while bytes come, whatever they are: a PING that waits behind a large upload on a slow line is no
-//! sign of death. A window begins small and grows while the line carries more in one round trip than the window holds;
-//! the connection as a whole has room for all streams at their widest, so a stream that nobody reads holds up itself alone.
+//! A connection is alive while any bytes arrive: a PING that waits behind a large upload on a slow line is no sign of
+//! death. Stream windows start small and grow while the line carries more than one window per round trip; the
+//! connection window covers all streams at their maximum, so a stream that is not read blocks only itself.
 
 use std::{
     future::poll_fn,
@@ -19,101 +19,101 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-use super::{STREAMS, Times};
+use super::{MAX_CONCURRENT_REQUESTS, TunnelTimeouts};
 
-/// The window of a stream at first.
-pub(super) const WINDOW_FIRST: u32 = 64 * 1024;
-/// The widest window of a stream: 20 MB/s at 50 ms.
-const WINDOW_LAST: u32 = 1024 * 1024;
-/// The window of the connection.
-pub(super) const WINDOW_ALL: u32 = STREAMS * WINDOW_LAST;
-/// What a frame carries at most.
-pub(super) const FRAME: u32 = 64 * 1024;
+/// Initial window of a stream.
+pub(super) const INITIAL_WINDOW: u32 = 64 * 1024;
+/// Maximum window of a stream: 20 MB/s at 50 ms.
+const MAX_WINDOW: u32 = 1024 * 1024;
+/// Window of the connection.
+pub(super) const CONNECTION_WINDOW: u32 = MAX_CONCURRENT_REQUESTS * MAX_WINDOW;
+/// Maximum frame size.
+pub(super) const MAX_FRAME_SIZE: u32 = 64 * 1024;
 
-/// What is known of a connection, by whoever asks.
+/// Health of a connection.
 #[derive(Debug)]
-pub(super) struct Line {
-    born: Instant,
+pub(super) struct ConnectionHealth {
+    started_at: Instant,
     read: AtomicU64,
     written: AtomicU64,
-    /// When something was heard, in milliseconds since `born`.
-    heard: AtomicU64,
-    /// Microseconds; 0 until the first answer.
-    rtt: AtomicU64,
-    /// When somebody began to doubt, in milliseconds since `born`; 0 if nobody does.
-    doubted: AtomicU64,
+    /// Time of the last received data, in milliseconds since `started_at`.
+    last_heard_ms: AtomicU64,
+    /// Microseconds; 0 until the first PONG.
+    rtt_micros: AtomicU64,
+    /// When the connection became suspect, in milliseconds since `started_at`; 0 if it is not.
+    suspected_at_ms: AtomicU64,
     window: AtomicU32,
-    /// How much was read when the last PING was sent.
-    pinged: AtomicU64,
-    is_busy: AtomicBool,
-    /// It is worth measuring now, or necessary.
-    ask: Notify,
-    /// The window shall change.
-    wider: Notify,
+    /// Bytes received when the last PING was sent.
+    read_at_ping: AtomicU64,
+    is_measuring: AtomicBool,
+    /// Requests a measurement now.
+    measure_now: Notify,
+    /// The window has grown.
+    window_grown: Notify,
 }
 
-impl Line {
+impl ConnectionHealth {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
-            born: Instant::now(),
+            started_at: Instant::now(),
             read: AtomicU64::new(0),
             written: AtomicU64::new(0),
-            heard: AtomicU64::new(0),
-            rtt: AtomicU64::new(0),
-            doubted: AtomicU64::new(0),
-            window: AtomicU32::new(WINDOW_FIRST),
-            pinged: AtomicU64::new(0),
-            is_busy: AtomicBool::new(false),
-            ask: Notify::new(),
-            wider: Notify::new(),
+            last_heard_ms: AtomicU64::new(0),
+            rtt_micros: AtomicU64::new(0),
+            suspected_at_ms: AtomicU64::new(0),
+            window: AtomicU32::new(INITIAL_WINDOW),
+            read_at_ping: AtomicU64::new(0),
+            is_measuring: AtomicBool::new(false),
+            measure_now: Notify::new(),
+            window_grown: Notify::new(),
         })
     }
 
-    /// Bytes that came and went.
+    /// Bytes received and sent.
     pub(super) fn bytes(&self) -> (u64, u64) {
         (self.read.load(Ordering::Relaxed), self.written.load(Ordering::Relaxed))
     }
 
-    /// How long the last PING took.
+    /// Round-trip time of the last PING.
     pub(super) fn rtt(&self) -> Option<Duration> {
-        Some(self.rtt.load(Ordering::Relaxed)).filter(|it| *it > 0).map(Duration::from_micros)
+        Some(self.rtt_micros.load(Ordering::Relaxed)).filter(|it| *it > 0).map(Duration::from_micros)
     }
 
-    /// How long ago something was heard.
+    /// Time since data was last received.
     pub(super) fn silent_for(&self) -> Duration {
-        self.at(self.heard.load(Ordering::Relaxed)).elapsed()
+        self.instant_at(self.last_heard_ms.load(Ordering::Relaxed)).elapsed()
     }
 
-    /// Asks for the first round trip, without waiting for the first PING.
-    pub(super) fn measure(&self) {
-        self.ask.notify_one();
+    /// Requests a first measurement without waiting for the PING interval.
+    pub(super) fn request_measurement(&self) {
+        self.measure_now.notify_one();
     }
 
-    /// The machine slept, or its address changed: the connection has to show soon that it lives.
-    pub(super) fn doubt(&self) {
-        self.doubted.store(self.millis().max(1), Ordering::Relaxed);
-        self.ask.notify_one();
+    /// Marks the connection as suspect after a resume or network change: it must prove soon that it is alive.
+    pub(super) fn suspect(&self) {
+        self.suspected_at_ms.store(self.elapsed_ms().max(1), Ordering::Relaxed);
+        self.measure_now.notify_one();
     }
 
-    /// Waits until the windows shall be wider, and says how wide.
-    pub(super) async fn wider(&self) -> u32 {
-        self.wider.notified().await;
+    /// Waits until the windows grow; returns the new size.
+    pub(super) async fn next_window(&self) -> u32 {
+        self.window_grown.notified().await;
         self.window.load(Ordering::Relaxed)
     }
 
-    /// Sends PINGs, and returns when nothing was heard for too long.
-    pub(super) async fn pulse(&self, mut ping: PingPong, times: &Times) {
+    /// Sends PINGs; returns when no data was received for too long.
+    pub(super) async fn run_pings(&self, mut ping: PingPong, times: &TunnelTimeouts) {
         loop {
             tokio::select! {
-                () = sleep(times.ping) => {}
-                () = self.ask.notified() => {}
+                () = sleep(times.ping_interval) => {}
+                () = self.measure_now.notified() => {}
             }
             let (sent, before) = (Instant::now(), self.read.load(Ordering::Relaxed));
-            self.pinged.store(before, Ordering::Relaxed);
-            // One is under way already, or the connection is closing: the answer, or the silence, will tell.
+            self.read_at_ping.store(before, Ordering::Relaxed);
+            // An error means that one is in flight or the connection is closing: the PONG or the timeout decides.
             let _pending = ping.send_ping(Ping::opaque());
             loop {
-                let until = self.dead_at(times);
+                let until = self.dead_deadline(times);
                 tokio::select! {
                     answer = poll_fn(|cx| ping.poll_pong(cx)) => {
                         if answer.is_err() {
@@ -121,56 +121,56 @@ impl Line {
                         }
                         break;
                     }
-                    () = sleep_until(until) => if self.dead_at(times) <= Instant::now() { return },
-                    () = self.ask.notified() => {}
+                    () = sleep_until(until) => if self.dead_deadline(times) <= Instant::now() { return },
+                    () = self.measure_now.notified() => {}
                 }
             }
             let took = u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX);
-            self.rtt.store(took.max(1), Ordering::Relaxed);
-            self.learn(self.read.load(Ordering::Relaxed) - before);
-            self.is_busy.store(false, Ordering::Relaxed);
+            self.rtt_micros.store(took.max(1), Ordering::Relaxed);
+            self.adjust_window(self.read.load(Ordering::Relaxed) - before);
+            self.is_measuring.store(false, Ordering::Relaxed);
         }
     }
 
-    /// When the connection is dead unless something is heard.
-    fn dead_at(&self, times: &Times) -> Instant {
-        let heard = self.heard.load(Ordering::Relaxed);
-        let doubted = self.doubted.load(Ordering::Relaxed);
-        let usual = self.at(heard) + times.dead;
-        if doubted > heard { usual.min(self.at(doubted) + times.doubt) } else { usual }
+    /// When the connection is dead unless data arrives.
+    fn dead_deadline(&self, times: &TunnelTimeouts) -> Instant {
+        let heard = self.last_heard_ms.load(Ordering::Relaxed);
+        let doubted = self.suspected_at_ms.load(Ordering::Relaxed);
+        let usual = self.instant_at(heard) + times.dead_after;
+        if doubted > heard { usual.min(self.instant_at(doubted) + times.suspect_timeout) } else { usual }
     }
 
-    /// So much came within one round trip.
-    fn learn(&self, bytes: u64) {
+    /// Grows the window according to the bytes received within one round trip.
+    fn adjust_window(&self, bytes: u64) {
         let window = self.window.load(Ordering::Relaxed);
-        if bytes >= u64::from(window) * 2 / 3 && window < WINDOW_LAST {
-            self.window.store((window * 2).min(WINDOW_LAST), Ordering::Relaxed);
-            self.wider.notify_one();
+        if bytes >= u64::from(window) * 2 / 3 && window < MAX_WINDOW {
+            self.window.store((window * 2).min(MAX_WINDOW), Ordering::Relaxed);
+            self.window_grown.notify_one();
         }
     }
 
-    /// So much went out.
-    pub(super) fn went(&self, bytes: usize) {
+    /// Records sent bytes.
+    pub(super) fn record_written(&self, bytes: usize) {
         self.written.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// So much came in.
-    pub(super) fn came(&self, bytes: usize) {
+    /// Records received bytes.
+    pub(super) fn record_read(&self, bytes: usize) {
         let read = self.read.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
-        self.heard.store(self.millis(), Ordering::Relaxed);
+        self.last_heard_ms.store(self.elapsed_ms(), Ordering::Relaxed);
         let window = self.window.load(Ordering::Relaxed);
-        let is_much = read - self.pinged.load(Ordering::Relaxed).min(read) > u64::from(window);
-        if window < WINDOW_LAST && is_much && !self.is_busy.swap(true, Ordering::Relaxed) {
-            self.ask.notify_one();
+        let is_much = read - self.read_at_ping.load(Ordering::Relaxed).min(read) > u64::from(window);
+        if window < MAX_WINDOW && is_much && !self.is_measuring.swap(true, Ordering::Relaxed) {
+            self.measure_now.notify_one();
         }
     }
 
-    fn millis(&self) -> u64 {
-        u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX)
+    fn elapsed_ms(&self) -> u64 {
+        u64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    fn at(&self, millis: u64) -> Instant {
-        self.born + Duration::from_millis(millis)
+    fn instant_at(&self, millis: u64) -> Instant {
+        self.started_at + Duration::from_millis(millis)
     }
 }
 
@@ -180,33 +180,33 @@ mod tests {
 
     #[test]
     fn a_window_grows_while_the_line_carries_more_and_stops_at_its_widest() {
-        let line = Line::new();
-        line.learn(1000);
-        assert_eq!(line.window.load(Ordering::Relaxed), WINDOW_FIRST);
+        let line = ConnectionHealth::new();
+        line.adjust_window(1000);
+        assert_eq!(line.window.load(Ordering::Relaxed), INITIAL_WINDOW);
         for _ in 0..10 {
-            line.learn(u64::from(WINDOW_LAST));
+            line.adjust_window(u64::from(MAX_WINDOW));
         }
-        assert_eq!(line.window.load(Ordering::Relaxed), WINDOW_LAST);
+        assert_eq!(line.window.load(Ordering::Relaxed), MAX_WINDOW);
     }
 
     #[test]
     fn all_streams_at_their_widest_fit_into_the_connection() {
-        assert!(u64::from(STREAMS) * u64::from(WINDOW_LAST) <= u64::from(WINDOW_ALL));
-        const { assert!(WINDOW_ALL < (1 << 31), "more than HTTP/2 can say") };
+        assert!(u64::from(MAX_CONCURRENT_REQUESTS) * u64::from(MAX_WINDOW) <= u64::from(CONNECTION_WINDOW));
+        const { assert!(CONNECTION_WINDOW < (1 << 31), "more than HTTP/2 can say") };
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_is_doubted_has_less_time() {
-        let times = Times::default();
-        let line = Line::new();
+        let times = TunnelTimeouts::default();
+        let line = ConnectionHealth::new();
         tokio::time::advance(Duration::from_secs(3)).await;
-        line.came(1);
-        assert_eq!(line.dead_at(&times) - Instant::now(), times.dead);
+        line.record_read(1);
+        assert_eq!(line.dead_deadline(&times) - Instant::now(), times.dead_after);
         tokio::time::advance(Duration::from_millis(10)).await;
-        line.doubt();
-        assert_eq!(line.dead_at(&times) - Instant::now(), times.doubt);
+        line.suspect();
+        assert_eq!(line.dead_deadline(&times) - Instant::now(), times.suspect_timeout);
         tokio::time::advance(Duration::from_millis(10)).await;
-        line.came(1);
-        assert_eq!(line.dead_at(&times) - Instant::now(), times.dead);
+        line.record_read(1);
+        assert_eq!(line.dead_deadline(&times) - Instant::now(), times.dead_after);
     }
 }

@@ -1,4 +1,4 @@
-//! What an agent says of itself when it knocks, and the mappings it is willing to serve. Pure.
+//! The hello of an agent, and its mappings. Pure.
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
@@ -6,20 +6,20 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Request, header, request::Parts};
 use http_body_util::Empty;
 
-use super::{Workload, wire};
+use super::{WorkloadName, wire};
 
-/// What an application on a port speaks.
+/// Protocol of an application port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Protocol {
+pub enum TunnelProtocol {
     /// HTTP/1.1.
     Http,
     /// HTTP/2 without TLS, gRPC included.
     H2c,
-    /// Bytes.
+    /// Opaque bytes.
     Tcp,
 }
 
-impl Protocol {
+impl TunnelProtocol {
     fn as_str(self) -> &'static str {
         match self {
             Self::Http => "http",
@@ -29,7 +29,7 @@ impl Protocol {
     }
 }
 
-impl FromStr for Protocol {
+impl FromStr for TunnelProtocol {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
@@ -42,30 +42,30 @@ impl FromStr for Protocol {
     }
 }
 
-/// A container port of the baseline, and what serves it on this machine.
+/// Maps a container port of the baseline to a target on the developer's machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mapping {
+pub struct LocalMapping {
     /// The container port.
     pub port: u16,
-    /// Host on or from this machine.
+    /// Host name or address, on or reachable from this machine.
     pub host: String,
-    /// Port there.
+    /// Target port.
     pub to: u16,
-    /// What is spoken.
-    pub protocol: Protocol,
+    /// Protocol of the target.
+    pub protocol: TunnelProtocol,
 }
 
-/// A mapping that cannot be read.
+/// An invalid mapping.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no mapping; write PORT=HOST:PORT, as in 8080=localhost:3000, or with /grpc or /tcp at its end"
+    "`{0}` is not a valid mapping; use PORT=HOST:PORT, such as 8080=localhost:3000, optionally with /grpc or /tcp"
 )]
-pub struct BadMapping(String);
+pub struct InvalidMapping(String);
 
-impl Mapping {
-    /// A mapping of a port to `host:port`.
-    pub fn new(port: u16, to_local: &str, protocol: Protocol) -> Result<Self, BadMapping> {
-        let bad = || BadMapping(format!("{port}={to_local}"));
+impl LocalMapping {
+    /// Maps a port to `host:port`.
+    pub fn new(port: u16, to_local: &str, protocol: TunnelProtocol) -> Result<Self, InvalidMapping> {
+        let bad = || InvalidMapping(format!("{port}={to_local}"));
         let (host, to) = to_local.rsplit_once(':').unwrap_or(("localhost", to_local));
         let host = host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(host);
         let to: u16 = to.parse().map_err(|_| bad())?;
@@ -76,7 +76,7 @@ impl Mapping {
         Ok(Self { port, host: host.to_owned(), to, protocol })
     }
 
-    /// `host:port`, as people write it.
+    /// `host:port` for display.
     pub fn to_local(&self) -> String {
         if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.to)
@@ -85,7 +85,7 @@ impl Mapping {
         }
     }
 
-    /// Whether it stays on this machine, whatever a name server says.
+    /// Whether the target is on this machine, independent of DNS.
     pub fn is_loopback(&self) -> bool {
         let name = self.host.to_ascii_lowercase();
         name == "localhost"
@@ -94,17 +94,17 @@ impl Mapping {
     }
 }
 
-impl fmt::Display for Mapping {
+impl fmt::Display for LocalMapping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}/{}", self.port, self.to_local(), self.protocol.as_str())
     }
 }
 
-impl FromStr for Mapping {
-    type Err = BadMapping;
+impl FromStr for LocalMapping {
+    type Err = InvalidMapping;
 
-    fn from_str(text: &str) -> Result<Self, BadMapping> {
-        let bad = || BadMapping(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, InvalidMapping> {
+        let bad = || InvalidMapping(text.to_owned());
         let (port, rest) = text.split_once('=').ok_or_else(bad)?;
         let (to_local, protocol) = rest.split_once('/').unwrap_or((rest, "http"));
         let port = port.parse().map_err(|_| bad())?;
@@ -112,23 +112,23 @@ impl FromStr for Mapping {
     }
 }
 
-/// What an agent says when it knocks.
+/// The hello of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Hello {
-    pub(super) workload: Workload,
+pub(super) struct AgentHello {
+    pub(super) workload: WorkloadName,
     pub(super) token: String,
-    /// Which process this is: the same one may always come back.
+    /// Id of the agent process: the same process may always reconnect.
     pub(super) session: String,
-    /// The epoch it had when it was last connected; 0 if it never was.
+    /// The epoch of its last connection; 0 if there was none.
     pub(super) epoch: u64,
     pub(super) version: String,
     pub(super) takeover: bool,
-    pub(super) mappings: Vec<Mapping>,
+    pub(super) mappings: Vec<LocalMapping>,
 }
 
-impl Hello {
-    /// As the request that asks for the upgrade.
-    pub(super) fn request(&self, host: &str) -> http::Result<Request<Empty<Bytes>>> {
+impl AgentHello {
+    /// The upgrade request with this hello.
+    pub(super) fn to_request(&self, host: &str) -> http::Result<Request<Empty<Bytes>>> {
         let mappings: Vec<String> = self.mappings.iter().map(ToString::to_string).collect();
         let mut token = http::HeaderValue::try_from(format!("Bearer {}", self.token))?;
         token.set_sensitive(true);
@@ -147,38 +147,40 @@ impl Hello {
             .body(Empty::new())
     }
 
-    /// From that request; why not, in words.
-    pub(super) fn read(parts: &Parts) -> Result<Self, String> {
-        let path = parts.uri.path().strip_prefix(wire::PATH).ok_or("there is nothing here but the tunnel")?;
-        let (namespace, name) = path.split_once('/').ok_or("name a workload as namespace/name")?;
+    /// Parses the upgrade request; the error is a message.
+    pub(super) fn parse(parts: &Parts) -> Result<Self, String> {
+        let path =
+            parts.uri.path().strip_prefix(wire::PATH).ok_or("not found; this port serves only the tunnel")?;
+        let (namespace, name) =
+            path.split_once('/').ok_or("the path must name a workload as namespace/name")?;
         let is_name = |it: &str| {
             !it.is_empty()
                 && it.len() <= 253
                 && it.chars().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || "-.".contains(it))
         };
         if !is_name(namespace) || !is_name(name) {
-            return Err("name a workload as namespace/name".to_owned());
+            return Err("the path must name a workload as namespace/name".to_owned());
         }
-        if !text(&parts.headers, &header::UPGRADE).eq_ignore_ascii_case(wire::UPGRADE) {
-            return Err(format!("this gateway speaks {} alone", wire::UPGRADE));
+        if !header_text(&parts.headers, &header::UPGRADE).eq_ignore_ascii_case(wire::UPGRADE) {
+            return Err(format!("this gateway supports only the protocol {}", wire::UPGRADE));
         }
-        let token = text(&parts.headers, &header::AUTHORIZATION);
-        let mappings = text(&parts.headers, &wire::MAPPINGS);
+        let token = header_text(&parts.headers, &header::AUTHORIZATION);
+        let mappings = header_text(&parts.headers, &wire::MAPPINGS);
         let mappings =
             mappings.split(',').filter(|it| !it.is_empty()).map(str::parse).collect::<Result<_, _>>();
         Ok(Self {
-            workload: Workload::new(namespace, name),
+            workload: WorkloadName::new(namespace, name),
             token: token.strip_prefix("Bearer ").unwrap_or_default().to_owned(),
-            session: text(&parts.headers, &wire::SESSION).to_owned(),
-            epoch: text(&parts.headers, &wire::EPOCH).parse().unwrap_or(0),
-            version: text(&parts.headers, &wire::VERSION).to_owned(),
-            takeover: text(&parts.headers, &wire::TAKEOVER) == "true",
-            mappings: mappings.map_err(|error: BadMapping| error.to_string())?,
+            session: header_text(&parts.headers, &wire::SESSION).to_owned(),
+            epoch: header_text(&parts.headers, &wire::EPOCH).parse().unwrap_or(0),
+            version: header_text(&parts.headers, &wire::VERSION).to_owned(),
+            takeover: header_text(&parts.headers, &wire::TAKEOVER) == "true",
+            mappings: mappings.map_err(|error: InvalidMapping| error.to_string())?,
         })
     }
 }
 
-fn text<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> &'a str {
+fn header_text<'a>(headers: &'a HeaderMap, name: &http::HeaderName) -> &'a str {
     headers.get(name).and_then(|it| it.to_str().ok()).unwrap_or_default()
 }
 
@@ -194,9 +196,9 @@ mod tests {
     #[case("50051=127.0.0.1:50051/grpc", "50051=127.0.0.1:50051/h2c")]
     #[case("5432=[::1]:5432/tcp", "5432=[::1]:5432/tcp")]
     fn a_mapping_is_read_as_it_is_written(#[case] text: &str, #[case] said: &str) {
-        let mapping: Mapping = text.parse().unwrap();
+        let mapping: LocalMapping = text.parse().unwrap();
         assert_eq!(mapping.to_string(), said);
-        assert_eq!(said.parse::<Mapping>().unwrap(), mapping);
+        assert_eq!(said.parse::<LocalMapping>().unwrap(), mapping);
     }
 
     #[rstest]
@@ -209,7 +211,7 @@ mod tests {
     #[case("8080=host,x:3000")]
     #[case("8080=localhost:3000/quic")]
     fn what_is_no_mapping_is_refused(#[case] text: &str) {
-        assert_eq!(text.parse::<Mapping>(), Err(BadMapping(text.to_owned())));
+        assert_eq!(text.parse::<LocalMapping>(), Err(InvalidMapping(text.to_owned())));
     }
 
     #[rstest]
@@ -221,13 +223,13 @@ mod tests {
     #[case("1=localhost.example.org:1", false)]
     #[case("1=127.0.0.1.example.org:1", false)]
     fn only_this_machine_is_loopback(#[case] text: &str, #[case] is: bool) {
-        assert_eq!(text.parse::<Mapping>().unwrap().is_loopback(), is);
+        assert_eq!(text.parse::<LocalMapping>().unwrap().is_loopback(), is);
     }
 
     #[test]
     fn what_the_agent_says_is_what_the_gateway_hears() {
-        let hello = Hello {
-            workload: Workload::new("shop", "cart-local"),
+        let hello = AgentHello {
+            workload: WorkloadName::new("shop", "cart-local"),
             token: "secret".to_owned(),
             session: "s-1".to_owned(),
             epoch: 7,
@@ -235,8 +237,8 @@ mod tests {
             takeover: true,
             mappings: vec!["8080=localhost:3000".parse().unwrap(), "9=[::1]:9/tcp".parse().unwrap()],
         };
-        let (parts, _) = hello.request("gateway").unwrap().into_parts();
-        assert_eq!(Hello::read(&parts), Ok(hello));
+        let (parts, _) = hello.to_request("gateway").unwrap().into_parts();
+        assert_eq!(AgentHello::parse(&parts), Ok(hello));
     }
 
     #[rstest]
@@ -248,6 +250,6 @@ mod tests {
     fn what_names_no_workload_is_not_heard(#[case] path: &str) {
         let (parts, ()) =
             Request::get(path).header(header::UPGRADE, wire::UPGRADE).body(()).unwrap().into_parts();
-        assert!(Hello::read(&parts).is_err());
+        assert!(AgentHello::parse(&parts).is_err());
     }
 }

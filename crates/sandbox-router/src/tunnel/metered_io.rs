@@ -1,8 +1,8 @@
-//! What a connection runs over: it writes down what it carries, and never stops listening because it cannot speak.
+//! Metered transport of a connection that keeps reading while a write is blocked.
 //!
-//! HTTP/2 does not read on while an answer to a PING waits to be written. If both sides have more to say than the line
-//! takes, both can come to that point, and each then waits for the other to listen. So whoever cannot write reads ahead
-//! here; how much that can be is bounded by the windows of the streams.
+//! h2 does not read while a PONG waits to be written. If both sides have more to send than the line takes, both can
+//! reach that state and deadlock. So this adapter reads ahead while a write is pending; the stream windows bound the
+//! amount.
 
 use std::{
     io::{self, IoSlice},
@@ -14,74 +14,74 @@ use std::{
 use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::line::Line;
+use super::connection_health::ConnectionHealth;
 
-/// Nobody who keeps to the windows sends as much ahead.
-const AHEAD: usize = 64 * 1024 * 1024;
-/// How much is read ahead at once.
-const PIECE: usize = 64 * 1024;
+/// Bound of the read-ahead buffer; peers that respect the windows stay below it.
+const MAX_READ_AHEAD: usize = 64 * 1024 * 1024;
+/// Read size.
+const READ_CHUNK: usize = 64 * 1024;
 
-/// A connection under observation.
+/// A metered transport.
 #[derive(Debug)]
-pub(super) struct Metered<T> {
+pub(super) struct MeteredIo<T> {
     io: T,
-    line: Arc<Line>,
-    /// What was read while nothing could be written.
-    ahead: BytesMut,
-    /// The end, or an error, was read ahead too.
-    end: Option<io::Result<()>>,
+    health: Arc<ConnectionHealth>,
+    /// Data that was read while a write was pending.
+    read_ahead: BytesMut,
+    /// End of file or error that was read ahead.
+    read_end: Option<io::Result<()>>,
 }
 
-impl<T: AsyncRead + AsyncWrite + Unpin> Metered<T> {
-    pub(super) fn new(io: T, line: Arc<Line>) -> Self {
-        Self { io, line, ahead: BytesMut::new(), end: None }
+impl<T: AsyncRead + AsyncWrite + Unpin> MeteredIo<T> {
+    pub(super) fn new(io: T, health: Arc<ConnectionHealth>) -> Self {
+        Self { io, health, read_ahead: BytesMut::new(), read_end: None }
     }
 
-    /// Notes what was written; if nothing could be, listens meanwhile.
-    fn wrote<R>(&mut self, cx: &mut Context<'_>, done: Poll<R>) -> Poll<R> {
+    /// Reads ahead if the write is pending.
+    fn after_write<R>(&mut self, cx: &mut Context<'_>, done: Poll<R>) -> Poll<R> {
         if done.is_pending() {
-            self.listen(cx);
+            self.fill_read_ahead(cx);
         }
         done
     }
 
-    fn listen(&mut self, cx: &mut Context<'_>) {
-        while self.end.is_none() && self.ahead.len() < AHEAD {
-            let mut piece = vec![0; PIECE];
+    fn fill_read_ahead(&mut self, cx: &mut Context<'_>) {
+        while self.read_end.is_none() && self.read_ahead.len() < MAX_READ_AHEAD {
+            let mut piece = vec![0; READ_CHUNK];
             let mut buffer = ReadBuf::new(&mut piece);
             match Pin::new(&mut self.io).poll_read(cx, &mut buffer) {
                 Poll::Pending => return,
-                Poll::Ready(Err(error)) => self.end = Some(Err(error)),
-                Poll::Ready(Ok(())) if buffer.filled().is_empty() => self.end = Some(Ok(())),
+                Poll::Ready(Err(error)) => self.read_end = Some(Err(error)),
+                Poll::Ready(Ok(())) if buffer.filled().is_empty() => self.read_end = Some(Ok(())),
                 Poll::Ready(Ok(())) => {
-                    self.line.came(buffer.filled().len());
-                    self.ahead.extend_from_slice(buffer.filled());
+                    self.health.record_read(buffer.filled().len());
+                    self.read_ahead.extend_from_slice(buffer.filled());
                 }
             }
         }
     }
 }
 
-impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for Metered<T> {
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for MeteredIo<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if !self.ahead.is_empty() {
-            let taken = self.ahead.len().min(buf.remaining());
-            buf.put_slice(&self.ahead[..taken]);
-            self.ahead.advance(taken);
-            if self.ahead.is_empty() {
-                // What was needed once need not be kept for ever.
-                self.ahead = BytesMut::new();
+        if !self.read_ahead.is_empty() {
+            let taken = self.read_ahead.len().min(buf.remaining());
+            buf.put_slice(&self.read_ahead[..taken]);
+            self.read_ahead.advance(taken);
+            if self.read_ahead.is_empty() {
+                // Releases the memory of the read-ahead buffer.
+                self.read_ahead = BytesMut::new();
             }
             return Poll::Ready(Ok(()));
         }
-        match self.end.take() {
+        match self.read_end.take() {
             None => {}
             Some(Ok(())) => {
-                self.end = Some(Ok(()));
+                self.read_end = Some(Ok(()));
                 return Poll::Ready(Ok(()));
             }
             Some(Err(error)) => return Poll::Ready(Err(error)),
@@ -90,24 +90,24 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncRead for Metered<T> {
         let done = Pin::new(&mut self.io).poll_read(cx, buf);
         let came = buf.filled().len() - before;
         if came > 0 {
-            self.line.came(came);
+            self.health.record_read(came);
         }
         done
     }
 }
 
-impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Metered<T> {
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for MeteredIo<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let done = Pin::new(&mut self.io).poll_write(cx, buf);
         if let Poll::Ready(Ok(bytes)) = done {
-            self.line.went(bytes);
+            self.health.record_written(bytes);
         }
-        self.wrote(cx, done)
+        self.after_write(cx, done)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let done = Pin::new(&mut self.io).poll_flush(cx);
-        self.wrote(cx, done)
+        self.after_write(cx, done)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -121,9 +121,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Metered<T> {
     ) -> Poll<io::Result<usize>> {
         let done = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
         if let Poll::Ready(Ok(bytes)) = done {
-            self.line.went(bytes);
+            self.health.record_written(bytes);
         }
-        self.wrote(cx, done)
+        self.after_write(cx, done)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -141,12 +141,12 @@ mod tests {
     async fn two_who_both_have_much_to_say_before_they_listen_come_to_an_end() {
         let (near, far) = duplex(1024);
         let say_then_listen = |io| async move {
-            let mut io = Metered::new(io, Line::new());
+            let mut io = MeteredIo::new(io, ConnectionHealth::new());
             io.write_all(&vec![1; 1 << 20]).await.unwrap();
             io.flush().await.unwrap();
             let mut heard = vec![0; 1 << 20];
             io.read_exact(&mut heard).await.unwrap();
-            // The other side may still be reading.
+            // The peer may still be reading.
             (io, heard)
         };
         let both = async { tokio::join!(say_then_listen(near), say_then_listen(far)) };
@@ -157,7 +157,7 @@ mod tests {
     #[tokio::test]
     async fn the_end_that_was_read_ahead_comes_after_what_was_said_before_it() {
         let (near, mut far) = duplex(16);
-        let mut near = Metered::new(near, Line::new());
+        let mut near = MeteredIo::new(near, ConnectionHealth::new());
         far.write_all(b"goodbye").await.unwrap();
         let heard = tokio::spawn(async move {
             let mut heard = Vec::new();

@@ -1,92 +1,92 @@
 //! The tunnel between a router and a developer's machine.
 //!
-//! The agent on the machine dials out (no port of it is open), says who it is in one HTTP/1.1 upgrade, and from then on
-//! the roles are reversed: it is the HTTP/2 **server**, and the gateway in the router sends it requests.
+//! The agent on the machine dials out (it opens no port), authenticates with one HTTP/1.1 upgrade request, and then the
+//! roles are reversed: the agent is the HTTP/2 **server**, and the gateway in the router sends it requests.
 //!
 //! | part | is |
 //! |---|---|
-//! | [`gateway`] | accepts agents, knows who holds which workload, sends them requests |
-//! | [`agent`] | dials out, stays connected, hands requests to what its own command line named |
-//! | `hello` | what an agent says of itself, and its mappings |
-//! | `line` | one connection: what it has heard, whether it lives, how wide its windows are |
-//! | `wiretap` | what a connection runs over: counted, and never deaf because it cannot speak |
+//! | [`gateway`] | accepts agents, tracks which agent holds which workload, forwards requests |
+//! | [`agent`] | dials out, stays connected, forwards requests to its configured mappings |
+//! | `hello` | the hello of an agent, and its mappings |
+//! | `connection_health` | liveness, round-trip time and windows of a connection |
+//! | `metered_io` | metered transport that reads ahead while a write is blocked |
 //! | `body`, `stream` | bodies and byte streams over HTTP/2 |
 //!
-//! HTTP ports get ordinary requests, trailers included. Everything else (`tcp` ports, upgrades such as WebSocket) is a
-//! CONNECT, and bytes from there on. Each stream has a window of its own and the connection has room for all of them, so
-//! that one reader who stalls takes nothing away from the others.
+//! HTTP ports get ordinary requests with trailers. Everything else (`tcp` ports, upgrades such as WebSocket) is a
+//! CONNECT followed by raw bytes. Each stream has its own window, and the connection window covers all of them, so that
+//! one stalled reader does not block the others.
 
 pub mod agent;
 mod body;
 mod clock;
+mod connection_health;
 pub mod gateway;
 mod hello;
-mod line;
+mod metered_io;
 mod stream;
-mod times;
+mod timeouts;
 mod wire;
-mod wiretap;
 
 use std::{fmt, sync::Arc};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use self::{
-    body::Incoming,
-    hello::{BadMapping, Mapping, Protocol},
-    stream::Stream,
-    times::Times,
+    body::TunnelBody,
+    hello::{InvalidMapping, LocalMapping, TunnelProtocol},
+    stream::TunnelStream,
+    timeouts::TunnelTimeouts,
     wire::PortReport,
 };
 
-/// Where a router listens for agents, if nobody says otherwise.
-pub const PORT: u16 = 8446;
+/// Default port of a router for agents.
+pub const DEFAULT_PORT: u16 = 8446;
 
-/// How many requests an agent serves at once.
-pub const STREAMS: u32 = 256;
+/// Maximum number of concurrent requests per agent.
+pub const MAX_CONCURRENT_REQUESTS: u32 = 256;
 
 /// The name of a `LocalWorkload`: `namespace/name`.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Workload(Arc<str>);
+pub struct WorkloadName(Arc<str>);
 
-impl Workload {
+impl WorkloadName {
     /// The workload of this name in this namespace.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self(format!("{namespace}/{name}").into())
     }
 
-    /// Where it is.
+    /// Namespace of the workload.
     pub fn namespace(&self) -> &str {
         self.0.split_once('/').map_or("", |(namespace, _)| namespace)
     }
 
-    /// What it is called there.
+    /// Name within its namespace.
     pub fn name(&self) -> &str {
         self.0.split_once('/').map_or("", |(_, name)| name)
     }
 
-    /// Both in one.
+    /// `namespace/name`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-impl fmt::Display for Workload {
+impl fmt::Display for WorkloadName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl fmt::Debug for Workload {
+impl fmt::Debug for WorkloadName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-/// What a tunnel runs over: a socket, TLS on one, or a port-forward.
-pub trait Io: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+/// The transport of a tunnel: a socket, TLS on a socket, or a port-forward.
+pub trait TunnelIo: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> TunnelIo for T {}
 
-/// One of them, whichever it is.
-pub type BoxIo = Box<dyn Io>;
+/// A boxed transport.
+pub type BoxIo = Box<dyn TunnelIo>;

@@ -1,57 +1,58 @@
-//! How long everything takes. All of it can be set, so that tests need not wait as long as people do.
+//! Timeouts and intervals of the tunnel. All are configurable, so that tests can shorten them.
 
 use std::time::Duration;
 
-/// The times of both sides.
+/// Timeouts and intervals of both sides.
 #[derive(Debug, Clone)]
-pub struct Times {
-    /// How often each side asks the other for a sign of life.
-    pub ping: Duration,
-    /// How long nothing may be heard until a connection counts as dead.
-    pub dead: Duration,
-    /// The same after the machine slept: then a connection has to prove itself.
-    pub doubt: Duration,
-    /// How often the gateway asks again whether the user may do this.
-    pub recheck: Duration,
-    /// How long a request waits for an agent that is coming back.
-    pub wait: Duration,
-    /// How long requests of a connection that was taken over may go on.
-    pub drain: Duration,
-    /// How long an agent that was told to end takes at most to tell the gateway.
-    pub goodbye: Duration,
-    /// How long the first words may take, the question to the API server included.
-    pub handshake: Duration,
-    /// How long a connection to the gateway may take.
-    pub dial: Duration,
-    /// After which another attempt begins beside one that did not come to stand.
-    pub redial: Duration,
-    /// The longest first pause before the agent tries again.
-    pub retry_first: Duration,
-    /// The longest pause while nobody answers: trying costs nobody anything, and the path may be back any moment.
-    pub retry_silent: Duration,
-    /// The longest pause while the gateway answers, and answers no.
-    pub retry_last: Duration,
-    /// How often the agent looks whether something listens on this machine.
-    pub probe: Duration,
+pub struct TunnelTimeouts {
+    /// Interval of PINGs.
+    pub ping_interval: Duration,
+    /// Time without received data after which a connection is dead.
+    pub dead_after: Duration,
+    /// The same for a suspect connection after a resume.
+    pub suspect_timeout: Duration,
+    /// Interval at which the gateway rechecks the authorization.
+    pub reauthorize_interval: Duration,
+    /// How long a request waits for a reconnecting agent.
+    pub session_wait: Duration,
+    /// How long requests of a superseded connection may continue.
+    pub drain_timeout: Duration,
+    /// How long a stopping agent may take to tell the gateway.
+    pub goodbye_timeout: Duration,
+    /// Timeout of the handshake, including the request to the API server.
+    pub handshake_timeout: Duration,
+    /// Timeout of connecting to the gateway.
+    pub dial_timeout: Duration,
+    /// Interval after which a parallel connection attempt starts.
+    pub redial_interval: Duration,
+    /// Initial limit of the reconnect delay.
+    pub backoff_initial: Duration,
+    /// Maximum reconnect delay while the gateway is unreachable: attempts are cheap, and the path may be back any
+    /// moment.
+    pub backoff_max_unreachable: Duration,
+    /// Maximum reconnect delay while the gateway refuses.
+    pub backoff_max_refused: Duration,
+    /// Interval at which the agent probes its local targets.
+    pub probe_interval: Duration,
 }
 
-impl Default for Times {
+impl Default for TunnelTimeouts {
     fn default() -> Self {
         Self {
-            ping: Duration::from_secs(5),
-            dead: Duration::from_secs(10),
-            doubt: Duration::from_secs(2),
-            recheck: Duration::from_mins(10),
-            wait: Duration::from_secs(2),
-            drain: Duration::from_secs(5),
-            goodbye: Duration::from_secs(2),
-            handshake: Duration::from_secs(10),
-            dial: Duration::from_secs(5),
-            redial: Duration::from_secs(1),
-            retry_first: Duration::from_millis(200),
-            retry_silent: Duration::from_secs(1),
-            retry_last: Duration::from_secs(5),
-            probe: Duration::from_secs(2),
+            ping_interval: Duration::from_secs(5),
+            dead_after: Duration::from_secs(10),
+            suspect_timeout: Duration::from_secs(2),
+            reauthorize_interval: Duration::from_mins(10),
+            session_wait: Duration::from_secs(2),
+            drain_timeout: Duration::from_secs(5),
+            goodbye_timeout: Duration::from_secs(2),
+            handshake_timeout: Duration::from_secs(10),
+            dial_timeout: Duration::from_secs(5),
+            redial_interval: Duration::from_secs(1),
+            backoff_initial: Duration::from_millis(200),
+            backoff_max_unreachable: Duration::from_secs(1),
+            backoff_max_refused: Duration::from_secs(5),
+            probe_interval: Duration::from_secs(2),
         }
     }
 }

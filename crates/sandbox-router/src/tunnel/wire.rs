@@ -1,65 +1,65 @@
-//! The words of the tunnel: the first request of the agent, and what the gateway asks the agent itself.
+//! Constants of the tunnel protocol: the upgrade request, and the control requests to the agent.
 
 use http::HeaderName;
 use serde::{Deserialize, Serialize};
 
-/// Where an agent knocks: this, a namespace, `/` and a name.
+/// Path prefix of the upgrade request, followed by namespace, `/` and name.
 pub(super) const PATH: &str = "/tunnel/v1/";
-/// What the connection becomes.
+/// Name of the upgraded protocol.
 pub(super) const UPGRADE: &str = "capt-tunnel/1";
 
-/// Which process of the agent this is.
+/// Session id of the agent process.
 pub(super) const SESSION: HeaderName = HeaderName::from_static("capt-tunnel-session");
-/// The epoch it had before, or that it has now.
+/// The previous epoch in the request, the new one in the response.
 pub(super) const EPOCH: HeaderName = HeaderName::from_static("capt-tunnel-epoch");
-/// Its version.
+/// Version of the agent.
 pub(super) const VERSION: HeaderName = HeaderName::from_static("capt-tunnel-agent");
-/// What it is willing to dial.
+/// Mappings of the agent.
 pub(super) const MAPPINGS: HeaderName = HeaderName::from_static("capt-tunnel-mappings");
-/// That it wants what another user has.
+/// Whether to take over the workload from another user.
 pub(super) const TAKEOVER: HeaderName = HeaderName::from_static("capt-tunnel-takeover");
-/// Who it is, by the gateway.
+/// User name, as determined by the gateway.
 pub(super) const USER: HeaderName = HeaderName::from_static("capt-tunnel-user");
 
-/// The container port a request is for. A request without it is for the agent itself.
+/// The container port of a request. Requests without it are control requests.
 pub(super) const PORT: HeaderName = HeaderName::from_static("capt-tunnel-port");
-/// Why the agent, and not the application, gave this answer.
+/// Error of the agent itself, as opposed to a response of the application.
 pub(super) const ERROR: HeaderName = HeaderName::from_static("capt-tunnel-error");
 /// The agent has no such mapping.
 pub(super) const NOT_MAPPED: &str = "not-mapped";
-/// Nothing answers on this machine, or what answers breaks off.
+/// The local target does not respond or closed the connection.
 pub(super) const UNREACHABLE: &str = "unreachable";
 
-/// The agent answers with one line for every change of its ports, without end.
+/// Control request: the agent streams one line per change of its ports.
 pub(super) const REPORTS: &str = "/reports";
-/// The agent answers with the newest token it has.
+/// Control request: the agent returns its newest token.
 pub(super) const TOKEN: &str = "/token";
-/// Somebody else holds the workload now; the body says who. The agent ends.
+/// Control request: another agent holds the workload; the body says which. The agent ends.
 pub(super) const FENCED: &str = "/fenced";
 
-/// The gateway ends. The agent goes to another one at once, and finishes here what is under way.
+/// Control request: the gateway shuts down. The agent connects to another one and drains its requests here.
 pub(super) const MOVE: &str = "/move";
 
-/// One port, as the agent sees it.
+/// Status of one port, as reported by the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PortReport {
     /// The container port of the baseline.
     pub port: u16,
-    /// What the agent dials for it.
+    /// Target of its mapping.
     pub to_local: String,
-    /// Whether somebody listens there.
+    /// Whether the target accepts connections.
     pub reachable: bool,
-    /// Why not.
+    /// The last error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
 }
 
 /// A line of [`REPORTS`].
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Report {
+pub(super) struct AgentReport {
     pub(super) ports: Vec<PortReport>,
-    /// It leaves because its user wants it to, and is not expected back.
+    /// The user stopped the agent; it is not expected to reconnect.
     #[serde(default)]
     pub(super) leaves: bool,
 }

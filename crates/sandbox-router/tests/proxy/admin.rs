@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::support::{Shop, ask, curl, get, proxy, table};
+use super::harness::{ShopFixture, ask, curl, get, proxy, table};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_is_ready_when_it_has_a_table_and_not_before() {
@@ -20,7 +20,7 @@ async fn it_is_ready_when_it_has_a_table_and_not_before() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_it_explains_is_what_it_does() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let admin = format!("http://{}", shop.proxy.admin().unwrap());
     for member in ["sd-routing-key=k1", "sd-routing-key=k2", "other=1"] {
         let question = format!("{admin}/explain?service=shop/cart:80");
@@ -46,10 +46,12 @@ async fn what_it_explains_is_what_it_does() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_name_of_the_route_can_be_left_out() {
-    let settings = sandbox_router::proxy::Settings { show_route: false, ..super::support::settings() };
-    let proxy =
-        sandbox_router::proxy::Proxy::start(settings, std::sync::Arc::new(sandbox_router::locals::NoLocals));
-    let shop = Shop::with(proxy.unwrap()).await;
+    let settings = sandbox_router::proxy::ProxySettings { show_route: false, ..super::harness::settings() };
+    let proxy = sandbox_router::proxy::Proxy::start(
+        settings,
+        std::sync::Arc::new(sandbox_router::local_transport::NoLocalTransport),
+    );
+    let shop = ShopFixture::with(proxy.unwrap()).await;
     let (_, headers, _) = ask(shop.port.address(), get("/", &[])).await;
     assert!(!headers.contains_key("x-sandbox-route"), "{headers:?}");
 }

@@ -15,8 +15,9 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use super::support::{
-    Pod, Reserved, Shop, ask, cart, fork, get, http1, http2, key, loopback, proxy, settings, table, whole,
+use super::harness::{
+    Pod, Reserved, ShopFixture, ask, cart, fork, get, http1, http2, key, loopback, proxy, settings, table,
+    whole,
 };
 
 /// How long there is load. `SOAK_SECONDS` makes it longer.
@@ -118,7 +119,7 @@ async fn finish(on: &Load, callers: Vec<tokio::task::JoinHandle<()>>, least: usi
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f3_tables_are_swapped_under_load_and_nothing_fails() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let on = Arc::<Load>::default();
     let callers = load(&on, shop.port.address(), 6);
     let end = Instant::now() + duration();
@@ -128,7 +129,7 @@ async fn f3_tables_are_swapped_under_load_and_nothing_fails() {
         sandboxes = (sandboxes + 7) % 200;
         let mut route = cart(shop.port.port, &[shop.baseline.address]);
         for at in 0..sandboxes {
-            route.set(key(&format!("k{at}")), fork(&format!("pr-{at}"), shop.fork.address));
+            route.set_override(key(&format!("k{at}")), fork(&format!("pr-{at}"), shop.fork.address));
         }
         assert!(shop.proxy.apply(table([route])).await.failed.is_empty());
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -137,9 +138,12 @@ async fn f3_tables_are_swapped_under_load_and_nothing_fails() {
 }
 
 /// Routes that are gone are served for so long.
-async fn lingering(linger: Duration) -> Shop {
-    let settings = sandbox_router::proxy::Settings { linger, ..settings() };
-    Shop::with(Proxy::start(settings, Arc::new(sandbox_router::locals::NoLocals)).unwrap()).await
+async fn lingering(linger: Duration) -> ShopFixture {
+    let settings = sandbox_router::proxy::ProxySettings { linger, ..settings() };
+    ShopFixture::with(
+        Proxy::start(settings, Arc::new(sandbox_router::local_transport::NoLocalTransport)).unwrap(),
+    )
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -156,7 +160,7 @@ async fn f3_a_route_that_is_gone_is_served_until_callers_know() {
     // And not for ever.
     let shop = lingering(Duration::from_millis(100)).await;
     shop.proxy.apply(table([])).await;
-    super::support::eventually("the listener is closed", || async {
+    super::harness::eventually("the listener is closed", || async {
         TcpStream::connect(shop.port.address()).await.is_err()
     })
     .await;
@@ -164,7 +168,7 @@ async fn f3_a_route_that_is_gone_is_served_until_callers_know() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_port_that_gets_another_service_never_mixes_the_two() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let mut kept = http1(shop.port.address()).await;
     assert_eq!(whole(kept.send_request(get("/", &[])).await.unwrap()).await.1["x-pod"], "baseline");
     let other = Pod::start("other").await;
@@ -172,7 +176,7 @@ async fn a_port_that_gets_another_service_never_mixes_the_two() {
         sandbox_router::table::ServicePort::new("shop", "other", 80),
         sandbox_router::table::Backend::baseline([other.address]),
     );
-    shop.proxy.apply(table([route.listen(shop.port.port)])).await;
+    shop.proxy.apply(table([route.with_listener(shop.port.port)])).await;
     kept.ready().await.unwrap();
     assert_eq!(whole(kept.send_request(get("/", &[])).await.unwrap()).await.1["x-pod"], "baseline");
     assert_eq!(ask(shop.port.address(), get("/", &[])).await.1["x-pod"], "other");
@@ -180,7 +184,7 @@ async fn a_port_that_gets_another_service_never_mixes_the_two() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_port_that_changes_hands_all_the_time_loses_no_caller() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let (other, to) = (Pod::start("other").await, shop.port.address());
     let over = Arc::<AtomicBool>::default();
     let seen = Arc::clone(&over);
@@ -199,7 +203,7 @@ async fn a_port_that_changes_hands_all_the_time_loses_no_caller() {
             sandbox_router::table::ServicePort::new("shop", name, 80),
             sandbox_router::table::Backend::baseline([pod.address]),
         );
-        shop.proxy.apply(table([route.listen(shop.port.port)])).await;
+        shop.proxy.apply(table([route.with_listener(shop.port.port)])).await;
         assert_eq!(ask(to, get("/", &[])).await.1["x-pod"], name);
     }
     over.store(true, Ordering::SeqCst);
@@ -248,7 +252,7 @@ impl Balancer {
     async fn send_to(&self, routers: Vec<SocketAddr>) {
         *self.routers.lock().unwrap() = routers;
         let none = || async { self.under_way.load(Ordering::SeqCst) == 0 };
-        super::support::eventually("nobody is under way to a router", none).await;
+        super::harness::eventually("no request is in flight to a router", none).await;
     }
 }
 
@@ -289,12 +293,12 @@ async fn f3_routers_are_restarted_under_load_and_nothing_fails() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stopping_lets_requests_end() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let to = shop.port.address();
     let slow = tokio::spawn(async move { ask(to, get("/slow?1500", &[])).await });
     let mut idle = http1(to).await;
     assert_eq!(idle.send_request(get("/", &[])).await.unwrap().status(), 200);
-    super::support::eventually("the slow one is under way", || async { shop.baseline.seen() == 2 }).await;
+    super::harness::eventually("the slow one is under way", || async { shop.baseline.seen() == 2 }).await;
     shop.proxy.stop().await;
     assert_eq!(slow.await.unwrap().2, "baseline");
     assert!(TcpStream::connect(to).await.is_err(), "nobody listens any more");

@@ -1,4 +1,4 @@
-//! Callers that hesitate, pods that speak early, and frames that no client library sends.
+//! Slow callers, server-first pods, early responses, and frames that no client library sends.
 
 use std::{
     net::SocketAddr,
@@ -10,20 +10,20 @@ use std::{
 };
 
 use sandbox_router::{
-    locals::NoLocals,
-    proxy::{Limits, Proxy, Settings},
+    local_transport::NoLocalTransport,
+    proxy::{Proxy, ProxyLimits, ProxySettings},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
 };
 
-use super::support::{
-    PATIENCE, Pod, Reserved, Shop, cart, eventually, fork, get, http2, key, proxy, settings, table,
+use super::harness::{
+    PATIENCE, Pod, Reserved, ShopFixture, cart, eventually, fork, get, http2, key, proxy, settings, table,
     unless_idle, whole,
 };
 
-/// Settings, then nothing until somebody asks: what every server of HTTP/2 does. Counts those who come.
+/// Sends SETTINGS and then waits for requests, like every HTTP/2 server. Counts its connections.
 async fn grpc_server(name: &'static str, came: &Arc<AtomicUsize>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, came) = (listener.local_addr().unwrap(), Arc::clone(came));
@@ -48,13 +48,13 @@ async fn f1_a_caller_that_hesitates_before_a_server_of_http2_still_reaches_the_f
     let (proxy, port) = (proxy(), Reserved::new());
     let asked = Arc::<AtomicUsize>::default();
     let mut route = cart(port.port, &[grpc_server("baseline", &asked).await]);
-    route.set(key("k1"), fork("pr-1", grpc_server("fork", &asked).await));
+    route.set_override(key("k1"), fork("pr-1", grpc_server("fork", &asked).await));
     proxy.apply(table([route])).await;
     let stream = TcpStream::connect(port.address()).await.unwrap();
     let is_asked = || async { asked.load(Ordering::SeqCst) > 0 };
     eventually("the router asks the service whether it speaks first", is_asked).await;
     // Nothing tells that the router has heard the answer; on a slow machine it may not have.
-    tokio::time::sleep(settings().limits.silence).await;
+    tokio::time::sleep(settings().limits.server_first_delay).await;
     let (sender, connection) = h2::client::handshake(stream).await.unwrap();
     tokio::spawn(connection);
     let mut sender = sender.ready().await.unwrap();
@@ -91,7 +91,7 @@ async fn f1_the_rest_of_a_body_that_was_answered_early_is_never_taken_for_a_requ
     let ((pod, noted), smuggled) = (hasty().await, Pod::start("fork").await);
     let (proxy, port) = (proxy(), Reserved::new());
     let mut route = cart(port.port, &[pod]);
-    route.set(key("k1"), fork("pr-1", smuggled.address));
+    route.set_override(key("k1"), fork("pr-1", smuggled.address));
     proxy.apply(table([route])).await;
     let rest = "GET /smuggled HTTP/1.1\r\nhost: a\r\nbaggage: sd-routing-key=k1\r\n\r\n";
     let mut caller = TcpStream::connect(port.address()).await.unwrap();
@@ -117,9 +117,9 @@ async fn f1_the_rest_of_a_body_that_was_answered_early_is_never_taken_for_a_requ
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_of_http2_that_asks_nothing_is_sent_away() {
     let idle = Duration::from_millis(300);
-    let limits = Limits { idle, ..settings().limits };
-    let settings = Settings { limits, ..settings() };
-    let shop = Shop::with(Proxy::start(settings, Arc::new(NoLocals)).unwrap()).await;
+    let limits = ProxyLimits { idle_timeout: idle, ..settings().limits };
+    let settings = ProxySettings { limits, ..settings() };
+    let shop = ShopFixture::with(Proxy::start(settings, Arc::new(NoLocalTransport)).unwrap()).await;
     let stream = TcpStream::connect(shop.port.address()).await.unwrap();
     let (sender, connection) = h2::client::handshake(stream).await.unwrap();
     let mut sender = sender.ready().await.unwrap();
@@ -163,7 +163,7 @@ async fn next_frame(stream: &mut TcpStream) -> (u8, Vec<u8>) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_of_http2_that_names_its_host_in_a_header_is_answered() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let mut caller = TcpStream::connect(shop.port.address()).await.unwrap();
     // GET, http, /, and `host: cart.shop`, whose name is the 38th of the static table.
     let block = [&[0x82, 0x86, 0x84, 0x66, 9][..], b"cart.shop"].concat();
@@ -183,7 +183,7 @@ async fn a_request_of_http2_that_names_its_host_in_a_header_is_answered() {
     eventually("the baseline was asked", || async { shop.baseline.seen() == 1 }).await;
 }
 
-/// A pod that goes away as soon as somebody asks, and has looked at nothing.
+/// A pod that sends GOAWAY on the first request without processing it.
 async fn leaving() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

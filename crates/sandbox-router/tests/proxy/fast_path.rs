@@ -1,4 +1,4 @@
-//! Plain requests go a short way. Nobody may notice: what comes back is what the long way brings, byte for byte.
+//! The fast path returns the same responses as general HTTP handling, byte for byte.
 
 use std::{
     collections::BTreeSet,
@@ -12,8 +12,8 @@ use std::{
 
 use rstest::rstest;
 use sandbox_router::{
-    locals::NoLocals,
-    proxy::{Limits, Proxy, Settings},
+    local_transport::NoLocalTransport,
+    proxy::{Proxy, ProxyLimits, ProxySettings},
 };
 use socket2::SockRef;
 use tokio::{
@@ -21,8 +21,9 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use super::support::{
-    PATIENCE, Reserved, Shop, ask, cart, eventually, get, http1, proxy, settings, table, unless_idle, whole,
+use super::harness::{
+    PATIENCE, Reserved, ShopFixture, ask, cart, eventually, get, http1, proxy, settings, table, unless_idle,
+    whole,
 };
 
 /// A pod that answers every request with these pieces, and closes where they do not tell the end themselves. `RST` is no piece: the
@@ -60,7 +61,7 @@ async fn scripted(pieces: &'static [&'static str], closes: bool) -> (SocketAddr,
     (address, opened)
 }
 
-/// A request that goes the short way, and the same with a header that sends it the long way.
+/// A request that takes the fast path, and the same with a header that excludes it.
 fn ways(method: &str) -> [String; 2] {
     let head = format!("{method} / HTTP/1.1\r\nhost: a\r\n");
     [format!("{head}\r\n"), format!("{head}te: trailers\r\n\r\n")]
@@ -152,7 +153,7 @@ async fn what_is_no_answer_is_refused_on_both_ways(#[case] pieces: &'static [&'s
         let (status, headers, body) = told(port.address(), &request, false).await;
         assert_eq!(status, "HTTP/1.1 502 Bad Gateway", "{body}");
         assert!(headers.contains("x-sandbox-error: upstream"), "{headers:?}");
-        assert!(body.contains("broke off"), "{body}");
+        assert!(body.contains("failed before it responded"), "{body}");
     }
 }
 
@@ -174,7 +175,7 @@ async fn an_answer_that_breaks_off_is_never_taken_for_a_whole_one(#[case] pieces
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_that_come_together_are_answered_in_their_order_on_whichever_way() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let plain = |path: &str| format!("GET /big?{path} HTTP/1.1\r\nhost: a\r\n\r\n");
     let with_body = "POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\nfour";
     let last = "GET /big?6 HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
@@ -191,7 +192,7 @@ async fn requests_that_come_together_are_answered_in_their_order_on_whichever_wa
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_to_pods_are_used_again_and_large_answers_arrive() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let mut sender = http1(shop.port.address()).await;
     for size in [0, 1, 16 * 1024, 5_000_000, 3] {
         sender.ready().await.unwrap();
@@ -258,8 +259,8 @@ async fn pooled(listener: &TcpListener, to: SocketAddr, count: usize) -> Vec<Tcp
 #[tokio::test(flavor = "multi_thread")]
 async fn none_of_many_idle_connections_that_pods_are_done_with_is_used(#[case] last: Option<&str>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let settings = Settings { workers: 1, ..settings() };
-    let proxy = Proxy::start(settings, Arc::new(NoLocals)).unwrap();
+    let settings = ProxySettings { workers: 1, ..settings() };
+    let proxy = Proxy::start(settings, Arc::new(NoLocalTransport)).unwrap();
     let port = Reserved::new();
     proxy.apply(table([cart(port.port, &[listener.local_addr().unwrap()])])).await;
     // More than the runtime looks at before it makes others wait their turn.
@@ -290,10 +291,10 @@ async fn a_request_that_fills_a_buffer_leaves_a_connection_that_can_be_closed(
     #[case] later: bool,
 ) {
     let idle = Duration::from_millis(800);
-    let limits = Limits { idle, ..settings().limits };
-    let settings = Settings { limits, ..settings() };
-    let proxy = Proxy::start(settings, Arc::new(NoLocals)).unwrap();
-    let shop = Shop::with(proxy).await;
+    let limits = ProxyLimits { idle_timeout: idle, ..settings().limits };
+    let settings = ProxySettings { limits, ..settings() };
+    let proxy = Proxy::start(settings, Arc::new(NoLocalTransport)).unwrap();
+    let shop = ShopFixture::with(proxy).await;
     let head = |size: usize| {
         let begin = "GET /big?2 HTTP/1.1\r\nhost: a\r\nx-a: ";
         format!("{begin}{}\r\n\r\n", "a".repeat(size - begin.len() - 4))
@@ -321,10 +322,10 @@ async fn a_request_that_fills_a_buffer_leaves_a_connection_that_can_be_closed(
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_time_begins_when_an_answer_ends() {
     let idle = Duration::from_secs(1);
-    let limits = Limits { idle, ..settings().limits };
-    let settings = Settings { limits, ..settings() };
-    let proxy = Proxy::start(settings, Arc::new(NoLocals)).unwrap();
-    let shop = Shop::with(proxy).await;
+    let limits = ProxyLimits { idle_timeout: idle, ..settings().limits };
+    let settings = ProxySettings { limits, ..settings() };
+    let proxy = Proxy::start(settings, Arc::new(NoLocalTransport)).unwrap();
+    let shop = ShopFixture::with(proxy).await;
     unless_idle(idle, async || {
         let mut sender = http1(shop.port.address()).await;
         let answered = Instant::now() + Duration::from_millis(1500);
@@ -371,7 +372,7 @@ async fn pieces_of_an_answer_arrive_as_they_come() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_router_that_stops_lets_a_plain_request_end_and_says_goodbye() {
-    let shop = Arc::new(Shop::open().await);
+    let shop = Arc::new(ShopFixture::open().await);
     let (to, seen) = (shop.port.address(), Arc::clone(&shop));
     let slow = tokio::spawn(async move { ask(to, get("/slow?700", &[])).await });
     eventually("it is under way", || async { seen.baseline.seen() == 1 }).await;

@@ -1,4 +1,4 @@
-//! gRPC by tonic on both sides: a service, and everything that is to be held of calls to it, wherever they go.
+//! gRPC with tonic on both sides: a service, and the checks that all calls to it must pass.
 
 use std::{
     net::SocketAddr,
@@ -23,7 +23,7 @@ use tonic::{
     transport::Channel,
 };
 
-use super::support::eventually;
+use super::harness::eventually;
 
 /// Messages are bytes: what they mean is no matter here.
 #[derive(Default, Clone)]
@@ -77,9 +77,9 @@ struct Echo {
 type Messages = Pin<Box<dyn Stream<Item = Result<Bytes, Status>> + Send>>;
 
 /// Notes when a call's stream is dropped.
-struct Noted(Messages, Ended, &'static str);
+struct EndRecorder(Messages, Ended, &'static str);
 
-impl Stream for Noted {
+impl Stream for EndRecorder {
     type Item = Result<Bytes, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -87,7 +87,7 @@ impl Stream for Noted {
     }
 }
 
-impl Drop for Noted {
+impl Drop for EndRecorder {
     fn drop(&mut self) {
         self.1.lock().unwrap().push(self.2);
     }
@@ -95,8 +95,8 @@ impl Drop for Noted {
 
 impl tonic::server::StreamingService<Bytes> for Echo {
     type Response = Bytes;
-    type ResponseStream = Noted;
-    type Future = BoxFuture<'static, Result<Response<Noted>, Status>>;
+    type ResponseStream = EndRecorder;
+    type Future = BoxFuture<'static, Result<Response<EndRecorder>, Status>>;
 
     fn call(&mut self, request: Request<Streaming<Bytes>>) -> Self::Future {
         let Self { name, ended } = self.clone();
@@ -134,7 +134,7 @@ impl tonic::server::StreamingService<Bytes> for Echo {
                     Box::pin(head.chain(input).map(move |message| Ok(named(&message?))))
                 }
             };
-            Ok(Response::new(Noted(output, ended, name)))
+            Ok(Response::new(EndRecorder(output, ended, name)))
         })
     }
 }
@@ -169,7 +169,7 @@ pub(crate) async fn pod(name: &'static str) -> (SocketAddr, Ended) {
 }
 
 /// Calls to one server through a router.
-pub(crate) struct Calls {
+pub(crate) struct GrpcCalls {
     pub(crate) channel: Channel,
     /// What leads there.
     pub(crate) baggage: &'static str,
@@ -194,7 +194,7 @@ pub(crate) async fn channel(port: u16) -> Channel {
     Channel::from_shared(format!("http://127.0.0.1:{port}")).unwrap().connect().await.unwrap()
 }
 
-impl Calls {
+impl GrpcCalls {
     async fn grpc(&self) -> Grpc<Channel> {
         let mut grpc = Grpc::new(self.channel.clone());
         grpc.ready().await.unwrap();
@@ -244,13 +244,13 @@ impl Calls {
         assert_eq!((status.code(), status.message()), (Code::DataLoss, "in the middle"));
     }
 
-    /// A deadline is told, and a call that is given up ends at the server.
+    /// Deadlines are propagated, and a cancelled call ends at the server.
     pub(crate) async fn give_up(&self) {
         let mut request = keyed(Bytes::from("deadline"), self.baggage);
         request.set_timeout(Duration::from_mins(5));
         let told = self.grpc().await.unary(request, path(), Raw).await.unwrap();
         assert!(!told.get_ref().is_empty(), "grpc-timeout did not arrive");
-        // What ended before is told a moment later.
+        // Ends are recorded slightly later.
         eventually("the calls before have ended", || async { self.has_ended() }).await;
         self.ended.lock().unwrap().clear();
         let mut ticks = self.many("forever").await.unwrap();

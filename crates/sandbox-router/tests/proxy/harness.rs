@@ -1,4 +1,4 @@
-//! Pods, a proxy before them, and clients.
+//! Test harness: pods, a proxy in front of them, and clients.
 
 use std::{
     convert::Infallible,
@@ -20,18 +20,18 @@ use hyper_util::{
     server::conn::auto,
 };
 use sandbox_router::{
-    locals::{Locals, NoLocals},
-    proxy::{Limits, Proxy, Settings},
-    table::{Backend, Key, Route, ServicePort, Table, Target},
+    local_transport::{LocalTransport, NoLocalTransport},
+    proxy::{Proxy, ProxyLimits, ProxySettings},
+    table::{Backend, Route, RouteTable, RoutingKey, ServicePort, Target},
 };
 use serde_json::{Value, json};
 use socket2::{Domain, Socket, Type};
 use tokio::{net::TcpListener, task::JoinHandle};
 
-/// Bounds a hang, and nothing else: longer than anything here takes, even on a machine that is busy with other things.
+/// Bounds a hang: longer than anything here takes, even on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
-/// Waits until something is so.
+/// Waits for a condition.
 pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) {
     let limit = Instant::now() + PATIENCE;
     while !is_so().await {
@@ -149,7 +149,7 @@ async fn told(name: &str, request: Request<Incoming>) -> Result<Value, hyper::Er
     }))
 }
 
-/// A port that nobody else gets as long as this lives: bound, but nobody listens.
+/// A reserved port: bound, but not listening.
 pub(crate) struct Reserved {
     pub(crate) port: u16,
     _socket: Socket,
@@ -174,42 +174,42 @@ pub(crate) fn loopback() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 0).into()
 }
 
-pub(crate) fn settings() -> Settings {
-    Settings {
+pub(crate) fn settings() -> ProxySettings {
+    ProxySettings {
         address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-        front: Some(loopback()),
+        host_listener: Some(loopback()),
         admin: Some(loopback()),
         workers: 2,
         drain: PATIENCE,
-        limits: Limits { silence: Duration::from_millis(100), ..Limits::default() },
-        ..Settings::default()
+        limits: ProxyLimits { server_first_delay: Duration::from_millis(100), ..ProxyLimits::default() },
+        ..ProxySettings::default()
     }
 }
 
 pub(crate) fn proxy() -> Proxy {
-    proxy_with(Arc::new(NoLocals))
+    proxy_with(Arc::new(NoLocalTransport))
 }
 
-pub(crate) fn proxy_with(locals: Arc<dyn Locals>) -> Proxy {
+pub(crate) fn proxy_with(locals: Arc<dyn LocalTransport>) -> Proxy {
     Proxy::start(settings(), locals).unwrap()
 }
 
-pub(crate) fn key(text: &str) -> Key {
-    Key::parse(text).unwrap()
+pub(crate) fn key(text: &str) -> RoutingKey {
+    RoutingKey::parse(text).unwrap()
 }
 
 /// `shop/cart:80` at a port of the router.
 pub(crate) fn cart(listen: u16, baseline: &[SocketAddr]) -> Route {
     Route::new(ServicePort::new("shop", "cart", 80), Backend::baseline(baseline.iter().copied()))
-        .listen(listen)
+        .with_listener(listen)
 }
 
 pub(crate) fn fork(sandbox: &str, at: SocketAddr) -> Target {
     Target::Backend(Backend::fork("shop", sandbox, [at]))
 }
 
-pub(crate) fn table(routes: impl IntoIterator<Item = Route>) -> Table {
-    let mut builder = Table::builder();
+pub(crate) fn table(routes: impl IntoIterator<Item = Route>) -> RouteTable {
+    let mut builder = RouteTable::builder();
     for route in routes {
         builder.add(route);
     }
@@ -217,14 +217,14 @@ pub(crate) fn table(routes: impl IntoIterator<Item = Route>) -> Table {
 }
 
 /// A baseline and a fork with the key `k1`, behind a proxy.
-pub(crate) struct Shop {
+pub(crate) struct ShopFixture {
     pub(crate) proxy: Proxy,
     pub(crate) port: Reserved,
     pub(crate) baseline: Pod,
     pub(crate) fork: Pod,
 }
 
-impl Shop {
+impl ShopFixture {
     pub(crate) async fn open() -> Self {
         Self::with(proxy()).await
     }
@@ -233,7 +233,7 @@ impl Shop {
         let (baseline, fork_pod) = (Pod::start("baseline").await, Pod::start("fork").await);
         let port = Reserved::new();
         let mut route = cart(port.port, &[baseline.address]);
-        route.set(key("k1"), fork("pr-1", fork_pod.address));
+        route.set_override(key("k1"), fork("pr-1", fork_pod.address));
         let applied = proxy.apply(table([route])).await;
         assert!(applied.failed.is_empty(), "{applied:?}");
         Self { proxy, port, baseline, fork: fork_pod }
@@ -246,18 +246,18 @@ impl Shop {
 
 /// What a command said.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     #[expect(dead_code, reason = "shown where a test fails")]
     pub(crate) err: String,
 }
 
-/// Runs a command, without standing in the way of the servers.
-pub(crate) async fn run(program: &str, arguments: &[&str]) -> Said {
+/// Runs a command without blocking the servers.
+pub(crate) async fn run(program: &str, arguments: &[&str]) -> CommandOutput {
     let output = tokio::process::Command::new(program).args(arguments).kill_on_drop(true).output();
     let output = tokio::time::timeout(PATIENCE, output).await.expect("in time").expect(program);
-    Said {
+    CommandOutput {
         code: output.status.code(),
         out: String::from_utf8_lossy(&output.stdout).into_owned(),
         err: String::from_utf8_lossy(&output.stderr).into_owned(),

@@ -6,13 +6,13 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::support::{Shop, ask, curl, get};
+use super::harness::{ShopFixture, ask, curl, get};
 
 const KEY: &str = "baggage: sd-routing-key=k1";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f11_a_key_leads_to_the_fork_and_nothing_else_does() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let plain: Value = serde_json::from_str(&curl(&[&shop.url("/a?b=c")]).await).unwrap();
     assert_eq!((&plain["pod"], &plain["uri"]), (&"baseline".into(), &"/a?b=c".into()));
     let keyed: Value = serde_json::from_str(&curl(&["-H", KEY, &shop.url("/a")]).await).unwrap();
@@ -24,7 +24,7 @@ async fn f11_a_key_leads_to_the_fork_and_nothing_else_does() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_answer_says_who_gave_it_and_the_pod_learns_who_asked() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let head = curl(&["-D-", "-o/dev/null", "-H", KEY, &shop.url("/")]).await;
     assert!(head.contains("x-sandbox-route: fork/shop/pr-1"), "{head}");
     let head = curl(&["-D-", "-o/dev/null", &shop.url("/")]).await;
@@ -35,7 +35,7 @@ async fn the_answer_says_who_gave_it_and_the_pod_learns_who_asked() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f11_bodies_of_every_framing_arrive_unchanged() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("body");
     let body = (0..3_000_000_u32).map(|at| b'a' + (at % 23) as u8).collect::<Vec<_>>();
@@ -51,7 +51,7 @@ async fn f11_bodies_of_every_framing_arrive_unchanged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f11_100_continue_is_said_before_the_body_is_sent() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let mut stream = TcpStream::connect(shop.port.address()).await.unwrap();
     let head = "POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\nexpect: 100-continue\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
@@ -69,7 +69,7 @@ async fn f11_100_continue_is_said_before_the_body_is_sent() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f11_one_connection_carries_many_requests_to_different_places() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let url = shop.url("/nothing");
     let both = ["-w", "connects %{num_connects}\\n", "-D-", "-o/dev/null"];
     let said = curl(&[&both[..], &["-H", KEY, &url, "--next", "-sS"], &both, &[&url]].concat()).await;
@@ -81,7 +81,7 @@ async fn f11_one_connection_carries_many_requests_to_different_places() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pipelined_requests_are_answered_in_order() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let mut stream = TcpStream::connect(shop.port.address()).await.unwrap();
     let one = format!("GET /status?201 HTTP/1.1\r\nhost: a\r\n{KEY}\r\n\r\n");
     let two = "GET /status?202 HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
@@ -94,7 +94,7 @@ async fn pipelined_requests_are_answered_in_order() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn http_1_0_without_a_host_is_served() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let mut stream = TcpStream::connect(shop.port.address()).await.unwrap();
     stream.write_all(b"GET /a HTTP/1.0\r\n\r\n").await.unwrap();
     let mut said = String::new();
@@ -104,7 +104,7 @@ async fn http_1_0_without_a_host_is_served() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_that_is_done_with_sending_still_gets_its_answer() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let mut stream = TcpStream::connect(shop.port.address()).await.unwrap();
     stream.write_all(b"GET /slow?300 HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
     stream.shutdown().await.unwrap();
@@ -115,7 +115,7 @@ async fn a_caller_that_is_done_with_sending_still_gets_its_answer() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_connection_is_parked_and_serves_again() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let mut stream = TcpStream::connect(shop.port.address()).await.unwrap();
     let mut buffer = vec![0; 4096];
     for pause in [0, 2500, 10, 2500] {
@@ -133,7 +133,7 @@ async fn an_idle_connection_is_parked_and_serves_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn connect_is_refused_clearly() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let mut stream = TcpStream::connect(shop.port.address()).await.unwrap();
     stream.write_all(b"CONNECT a:1 HTTP/1.1\r\nhost: a:1\r\nconnection: close\r\n\r\n").await.unwrap();
     let mut said = String::new();
@@ -144,7 +144,7 @@ async fn connect_is_refused_clearly() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_to_h2c_is_not_followed() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     // Later requests on such a connection would all go where the first one went.
     let said = curl(&["--http2", "-D-", &shop.url("/a")]).await;
     assert!(said.starts_with("HTTP/1.1 200 OK"), "{said}");
@@ -153,7 +153,7 @@ async fn an_upgrade_to_h2c_is_not_followed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_head_answer_keeps_its_length_and_has_no_body() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let said = curl(&["-I", &shop.url("/big?12345")]).await;
     assert!(said.contains("content-length: 12345"), "{said}");
     // The connection to the pod is still in order afterwards.

@@ -11,8 +11,8 @@ use tokio::{
     sync::{Barrier, Notify},
 };
 
-use super::support::{
-    PATIENCE, Pod, Reserved, Shop, cart, curl, eventually, get, http2, proxy, table, whole,
+use super::harness::{
+    PATIENCE, Pod, Reserved, ShopFixture, cart, curl, eventually, get, http2, proxy, table, whole,
 };
 
 const KEY: (&str, &str) = ("baggage", "sd-routing-key=k1");
@@ -23,7 +23,7 @@ fn h2_get(path: &str, headers: &[(&'static str, &str)]) -> http::Request<Full<By
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f11_curl_with_prior_knowledge_reaches_baseline_and_fork() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let url = shop.url("/a");
     let plain = curl(&["--http2-prior-knowledge", "-D-", &url]).await;
     assert!(plain.starts_with("HTTP/2 200"), "{plain}");
@@ -35,7 +35,7 @@ async fn f11_curl_with_prior_knowledge_reaches_baseline_and_fork() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f11_one_connection_has_many_requests_at_once_each_with_its_own_route() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let sender = http2(shop.port.address()).await;
     let asked = (0..100).map(|at| {
         let mut sender = sender.clone();
@@ -55,7 +55,7 @@ async fn f11_one_connection_has_many_requests_at_once_each_with_its_own_route() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_body_goes_both_ways() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let body = Bytes::from((0..5_000_000_u32).map(|at| (at % 251) as u8).collect::<Vec<_>>());
     let mut request = h2_get("/echo", &[KEY]);
     *request.method_mut() = http::Method::POST;
@@ -248,7 +248,7 @@ async fn f11_trailers_go_both_ways() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn extended_connect_is_not_offered() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let stream = TcpStream::connect(shop.port.address()).await.unwrap();
     let (mut sender, connection) = h2::client::handshake(stream).await.unwrap();
     tokio::spawn(connection);

@@ -7,7 +7,7 @@ use http::Request;
 use http_body_util::Full;
 use sandbox_router::table::{Backend, Route, ServicePort, Target};
 
-use super::support::{Pod, Reserved, http1, http2, key, proxy, table, whole};
+use super::harness::{Pod, Reserved, http1, http2, key, proxy, table, whole};
 
 const KEYS: u64 = 50;
 
@@ -38,7 +38,7 @@ fn headers(numbers: &mut fastrand::Rng) -> (Vec<(&'static str, String)>, Option<
     }
 }
 
-struct World {
+struct IsolationFixture {
     _pods: Vec<Pod>,
     ports: Vec<Reserved>,
 }
@@ -48,18 +48,18 @@ fn has(service: u64, key: u64) -> bool {
     !(key + service).is_multiple_of(3)
 }
 
-async fn world(proxy: &sandbox_router::proxy::Proxy) -> World {
+async fn isolation_fixture(proxy: &sandbox_router::proxy::Proxy) -> IsolationFixture {
     let (mut pods, mut ports, mut routes) = (vec![], vec![], vec![]);
     for service in 0..3 {
         let baseline = Pod::start(&format!("s{service}-baseline")).await;
         let port = Reserved::new();
         let name = ServicePort::new("shop", &format!("s{service}"), 80);
-        let mut route = Route::new(name, Backend::baseline([baseline.address])).listen(port.port);
-        route.add_header(http::HeaderName::from_static("x-tenant"));
+        let mut route = Route::new(name, Backend::baseline([baseline.address])).with_listener(port.port);
+        route.add_key_header(http::HeaderName::from_static("x-tenant"));
         for at in (0..KEYS).filter(|at| has(service, *at)) {
             let fork = Pod::start(&format!("s{service}-key-{at}")).await;
             let target = Target::Backend(Backend::fork("shop", &format!("pr-{at}"), [fork.address]));
-            route.set(key(&format!("key-{at}")), target);
+            route.set_override(key(&format!("key-{at}")), target);
             pods.push(fork);
         }
         pods.push(baseline);
@@ -68,7 +68,7 @@ async fn world(proxy: &sandbox_router::proxy::Proxy) -> World {
     }
     let applied = proxy.apply(table(routes)).await;
     assert!(applied.failed.is_empty(), "{applied:?}");
-    World { _pods: pods, ports }
+    IsolationFixture { _pods: pods, ports }
 }
 
 fn request(headers: Vec<(&'static str, String)>) -> Request<Full<Bytes>> {
@@ -118,7 +118,7 @@ async fn caller(seed: u64, count: usize, ports: Vec<SocketAddr>) -> usize {
 async fn f1_no_request_reaches_a_wrong_backend() {
     let count = std::env::var("F1_REQUESTS").map_or(20_000, |count| count.parse::<usize>().unwrap());
     let proxy = proxy();
-    let world = world(&proxy).await;
+    let world = isolation_fixture(&proxy).await;
     let ports = world.ports.iter().map(Reserved::address).collect::<Vec<_>>();
     let callers = (0..8).map(|seed| tokio::spawn(caller(seed, count.div_ceil(8), ports.clone())));
     let wrong = futures::future::join_all(callers).await.into_iter().map(Result::unwrap).sum::<usize>();

@@ -1,25 +1,25 @@
-//! What nobody may exceed.
+//! Limits and timeouts.
 
 use std::{sync::Arc, time::Duration};
 
 use sandbox_router::{
-    locals::NoLocals,
-    proxy::{Limits, Proxy},
+    local_transport::NoLocalTransport,
+    proxy::{Proxy, ProxyLimits},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
 
-use super::support::{Shop, ask, get, settings};
+use super::harness::{ShopFixture, ask, get, settings};
 
-async fn shop(limits: Limits) -> Shop {
-    let settings = sandbox_router::proxy::Settings { limits, workers: 1, ..settings() };
-    Shop::with(Proxy::start(settings, Arc::new(NoLocals)).unwrap()).await
+async fn shop(limits: ProxyLimits) -> ShopFixture {
+    let settings = sandbox_router::proxy::ProxySettings { limits, workers: 1, ..settings() };
+    ShopFixture::with(Proxy::start(settings, Arc::new(NoLocalTransport)).unwrap()).await
 }
 
 /// Sends a byte now and then until the other side has enough; says how many it took.
-async fn drip(shop: &Shop, bytes: &[u8]) -> usize {
+async fn drip(shop: &ShopFixture, bytes: &[u8]) -> usize {
     let mut stream = TcpStream::connect(shop.port.address()).await.unwrap();
     let mut end = [0; 1024];
     for (at, byte) in bytes.iter().enumerate() {
@@ -37,7 +37,7 @@ async fn drip(shop: &Shop, bytes: &[u8]) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_head_that_drips_in_is_cut_off_and_others_are_served_meanwhile() {
-    let limits = Limits { head_time: Duration::from_secs(2), ..settings().limits };
+    let limits = ProxyLimits { head_timeout: Duration::from_secs(2), ..settings().limits };
     let shop = shop(limits).await;
     let head = format!("GET / HTTP/1.1\r\nhost: a\r\nx-long: {}", "a".repeat(1000));
     let (to, served) = (shop.port.address(), Arc::<std::sync::atomic::AtomicBool>::default());
@@ -59,7 +59,7 @@ async fn a_head_that_drips_in_is_cut_off_and_others_are_served_meanwhile() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_head_that_is_too_large_is_refused_and_never_reaches_a_pod() {
-    let shop = shop(Limits { head_bytes: 16 * 1024, ..settings().limits }).await;
+    let shop = shop(ProxyLimits { max_head_bytes: 16 * 1024, ..settings().limits }).await;
     let small = "a".repeat(4000);
     assert_eq!(ask(shop.port.address(), get("/", &[("x-a", &small)])).await.0.as_u16(), 200);
     let mut stream = TcpStream::connect(shop.port.address()).await.unwrap();
@@ -75,10 +75,10 @@ async fn a_head_that_is_too_large_is_refused_and_never_reaches_a_pod() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn further_connections_wait_until_there_is_room() {
-    let shop = shop(Limits { connections: 3, ..settings().limits }).await;
+    let shop = shop(ProxyLimits { max_connections: 3, ..settings().limits }).await;
     let mut open = Vec::new();
     for _ in 0..3 {
-        let mut sender = super::support::http1(shop.port.address()).await;
+        let mut sender = super::harness::http1(shop.port.address()).await;
         assert_eq!(sender.send_request(get("/", &[])).await.unwrap().status(), 200);
         open.push(sender);
     }
@@ -88,5 +88,5 @@ async fn further_connections_wait_until_there_is_room() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(!waiting.is_finished(), "a fourth connection was served");
     open.pop();
-    assert_eq!(tokio::time::timeout(super::support::PATIENCE, waiting).await.unwrap().unwrap(), 200);
+    assert_eq!(tokio::time::timeout(super::harness::PATIENCE, waiting).await.unwrap().unwrap(), 200);
 }

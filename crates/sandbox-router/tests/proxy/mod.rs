@@ -9,19 +9,19 @@
 )]
 
 mod admin;
-pub(crate) mod calls;
 mod changes;
 mod early;
+mod fast_path;
 mod grpc;
+pub(crate) mod grpc_calls;
+pub(crate) mod harness;
 mod http1;
 mod http2;
 mod isolation;
 mod limits;
 mod local;
 mod passthrough;
-mod plain;
 mod pool;
 mod previews;
-pub(crate) mod support;
 mod virtuals;
 mod websocket;

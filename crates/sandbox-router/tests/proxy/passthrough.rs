@@ -1,4 +1,4 @@
-//! What is not HTTP goes to the baseline as it is.
+//! Connections that are not HTTP are passed through to the baseline.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -8,7 +8,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use super::support::{Reserved, Shop, cart, proxy, run, table};
+use super::harness::{Reserved, ShopFixture, cart, proxy, run, table};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f11_tls_reaches_the_baseline_unopened() {
@@ -42,7 +42,7 @@ async fn f11_tls_reaches_the_baseline_unopened() {
         .kill_on_drop(true)
         .spawn()
         .unwrap();
-    super::support::eventually("openssl listens", || async {
+    super::harness::eventually("openssl listens", || async {
         TcpStream::connect(pod.address()).await.is_ok()
     })
     .await;
@@ -54,7 +54,7 @@ async fn f11_tls_reaches_the_baseline_unopened() {
     assert!(said.out.contains("Verify return code: 0 (ok)"), "{said:?}");
     let url = format!("https://cart.shop:{}/", port.port);
     let resolve = format!("cart.shop:{}:127.0.0.1", port.port);
-    let page = super::support::curl(&["--cacert", cert, "--resolve", &resolve, &url]).await;
+    let page = super::harness::curl(&["--cacert", cert, "--resolve", &resolve, &url]).await;
     assert!(page.contains("s_server"), "{page}");
     server.kill().await.unwrap();
 }
@@ -100,10 +100,10 @@ async fn f11_a_service_that_speaks_first_is_heard() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_port_that_says_it_is_tcp_is_not_looked_at() {
     let (proxy, port) = (proxy(), Reserved::new());
-    let route = cart(port.port, &[greeter().await]).speaks(AppProtocol::Tcp);
+    let route = cart(port.port, &[greeter().await]).with_protocol(AppProtocol::Tcp);
     proxy.apply(table([route])).await;
     assert_eq!(talk(TcpStream::connect(port.address()).await.unwrap()).await, "EHLO me\r\n");
-    let metrics = super::support::curl(&[&format!("http://{}/metrics", proxy.admin().unwrap())]).await;
+    let metrics = super::harness::curl(&[&format!("http://{}/metrics", proxy.admin().unwrap())]).await;
     assert!(metrics.contains("router_passed_through_total{service=\"shop/cart:80\"} 1"), "{metrics}");
 }
 
@@ -127,9 +127,9 @@ async fn a_protocol_that_nobody_knows_reaches_the_baseline() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_of_http_that_hesitates_is_still_served_by_its_key() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let mut stream = TcpStream::connect(shop.port.address()).await.unwrap();
-    super::support::eventually("the pod is asked whether it speaks first", || async {
+    super::harness::eventually("the pod is asked whether it speaks first", || async {
         shop.baseline.connections.load(Ordering::SeqCst) > 0
     })
     .await;

@@ -15,11 +15,11 @@ use tokio::{
     sync::watch,
 };
 
-use super::support::{
-    Pod, Reserved, Shop, ask, cart, eventually, fork, get, http1, key, proxy, table, whole,
+use super::harness::{
+    Pod, Reserved, ShopFixture, ask, cart, eventually, fork, get, http1, key, proxy, table, whole,
 };
 
-/// A pod that closes its connections when it is told to, as Node does after five seconds.
+/// A pod that closes its connections on request, as Node does after five seconds.
 struct Closing {
     address: SocketAddr,
     served: Arc<AtomicUsize>,
@@ -138,12 +138,12 @@ async fn nobody_answers_is_said_with_a_word() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_connections_to_a_route_that_vanished_are_dropped() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let keyed = [("baggage", "sd-routing-key=k1")];
     assert_eq!(ask(shop.port.address(), get("/", &keyed)).await.1["x-pod"], "fork");
     let replacement = Pod::start("second").await;
     let mut route = cart(shop.port.port, &[shop.baseline.address]);
-    route.set(key("k1"), fork("pr-1", replacement.address));
+    route.set_override(key("k1"), fork("pr-1", replacement.address));
     shop.proxy.apply(table([route])).await;
     assert_eq!(ask(shop.port.address(), get("/", &keyed)).await.1["x-pod"], "second");
     shop.proxy.apply(table([cart(shop.port.port, &[shop.baseline.address])])).await;
@@ -158,7 +158,7 @@ async fn idle_connections_to_a_route_that_vanished_are_dropped() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_connections_are_closed_before_pods_close_them() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let begin = std::time::Instant::now();
     ask(shop.port.address(), get("/", &[])).await;
     let admin = shop.proxy.admin().unwrap();

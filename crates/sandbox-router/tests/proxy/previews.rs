@@ -1,21 +1,21 @@
-//! The listener that goes by `Host`.
+//! The listener that routes by `Host`.
 
-use sandbox_router::table::{Preview, ServicePort, Table};
+use sandbox_router::table::{Preview, RouteTable, ServicePort};
 use serde_json::Value;
 
-use super::support::{Pod, Reserved, ask, cart, fork, get, key, proxy};
+use super::harness::{Pod, Reserved, ask, cart, fork, get, key, proxy};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_preview_leads_to_the_fork_and_gives_the_request_its_key() {
     let (baseline, fork_pod) = (Pod::start("baseline").await, Pod::start("fork").await);
     let (proxy, port) = (proxy(), Reserved::new());
-    let mut builder = Table::builder();
+    let mut builder = RouteTable::builder();
     let route = builder.add(cart(port.port, &[baseline.address]));
-    route.set(key("k1"), fork("pr-1", fork_pod.address));
+    route.set_override(key("k1"), fork("pr-1", fork_pod.address));
     let preview = Preview::new(ServicePort::new("shop", "cart", 80), key("k1"));
     builder.preview("web--pr-1--shop.preview.example.com", preview);
     proxy.apply(builder.build()).await;
-    let front = proxy.front().unwrap();
+    let front = proxy.host_listener().unwrap();
     let hosted = |host: &str| {
         let mut request = get("/", &[("baggage", "user=7")]);
         request.headers_mut().insert("host", host.parse().unwrap());

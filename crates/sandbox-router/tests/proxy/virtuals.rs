@@ -1,9 +1,9 @@
-//! Requests that a sandbox only wants to be told apart: the baseline answers them, as it answers all others.
+//! Virtual targets: the baseline answers, labelled with the name of a sandbox.
 
 use sandbox_router::table::Target;
 use serde_json::{Value, json};
 
-use super::support::{Pod, Reserved, ask, cart, curl, get, key, proxy, table};
+use super::harness::{Pod, Reserved, ask, cart, curl, get, key, proxy, table};
 
 const KEY: (&str, &str) = ("baggage", "sd-routing-key=k1");
 
@@ -11,7 +11,7 @@ const KEY: (&str, &str) = ("baggage", "sd-routing-key=k1");
 async fn the_baseline_answers_and_the_request_is_counted_as_the_sandboxes() {
     let (proxy, pod, port) = (proxy(), Pod::start("baseline").await, Reserved::new());
     let mut route = cart(port.port, &[pod.address]);
-    route.set(key("k1"), Target::virtual_of("shop", "pr-1"));
+    route.set_override(key("k1"), Target::new_virtual("shop", "pr-1"));
     proxy.apply(table([route])).await;
     for (headers, expected) in [(&[KEY][..], "virtual/shop/pr-1"), (&[], "baseline")] {
         let (status, answer, body) = ask(port.address(), get("/", headers)).await;
@@ -34,7 +34,7 @@ async fn the_baseline_answers_and_the_request_is_counted_as_the_sandboxes() {
 async fn it_is_told_who_answers_and_why() {
     let (proxy, pod, port) = (proxy(), Pod::start("baseline").await, Reserved::new());
     let mut route = cart(port.port, &[pod.address]);
-    route.set(key("k1"), Target::virtual_of("shop", "pr-1"));
+    route.set_override(key("k1"), Target::new_virtual("shop", "pr-1"));
     proxy.apply(table([route])).await;
     let admin = format!("http://{}", proxy.admin().unwrap());
     let question = format!("{admin}/explain?service=shop/cart:80&baggage=sd-routing-key%3Dk1");
@@ -51,7 +51,7 @@ async fn a_pod_that_takes_no_connection_is_passed_over_as_it_is_without_a_key() 
     let (proxy, pod, port) = (proxy(), Pod::start("baseline").await, Reserved::new());
     let nobody = Reserved::new();
     let mut route = cart(port.port, &[pod.address, nobody.address()]);
-    route.set(key("k1"), Target::virtual_of("shop", "pr-1"));
+    route.set_override(key("k1"), Target::new_virtual("shop", "pr-1"));
     proxy.apply(table([route])).await;
     for _ in 0..6 {
         assert_eq!(ask(port.address(), get("/", &[KEY])).await.0.as_u16(), 200);

@@ -13,7 +13,7 @@ use tokio_tungstenite::{
     tungstenite::{Message, client::IntoClientRequest},
 };
 
-use super::support::{Reserved, Shop, cart, key, proxy, table};
+use super::harness::{Reserved, ShopFixture, cart, key, proxy, table};
 
 /// A pod that answers every message with its name and the message.
 async fn echo(name: &'static str) -> std::net::SocketAddr {
@@ -41,7 +41,7 @@ async fn f11_a_websocket_stays_with_the_pod_of_its_key() {
     let (proxy, port) = (proxy(), Reserved::new());
     let mut route = cart(port.port, &[echo("baseline").await]);
     let fork = Backend::fork("shop", "pr-1", [echo("fork").await]);
-    route.set(key("k1"), Target::Backend(fork));
+    route.set_override(key("k1"), Target::Backend(fork));
     proxy.apply(table([route])).await;
     let seconds = std::env::var("WEBSOCKET_SECONDS").map_or(2, |it| it.parse::<u64>().unwrap());
     for (member, pod) in [("sd-routing-key=k1", "fork"), ("other=1", "baseline")] {
@@ -71,7 +71,7 @@ async fn f11_a_websocket_stays_with_the_pod_of_its_key() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_that_is_declined_is_an_answer_like_others() {
-    let shop = Shop::open().await;
+    let shop = ShopFixture::open().await;
     let request = format!("ws://cart.shop:{}/status?404", shop.port.port).into_client_request().unwrap();
     let stream = TcpStream::connect(shop.port.address()).await.unwrap();
     let error = client_async(request, stream).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Who is let in, who is not, and who has to leave.
+//! Authentication, authorization, admission and takeover.
 
 use std::{
     net::SocketAddr,
@@ -7,9 +7,9 @@ use std::{
 
 use rstest::rstest;
 use sandbox_router::tunnel::{
-    Workload,
-    agent::{End, State},
-    gateway::{Failure, Gateway, Holder, Phase, Refused},
+    WorkloadName,
+    agent::{AgentError, AgentState},
+    gateway::{AuthorizeError, Gateway, SessionHolder, SessionPhase, TunnelError},
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -19,8 +19,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     app::App,
+    harness::eventually,
     rig::{PATIENCE, PORT, People, Rig, Running, cart, quick},
-    support::eventually,
 };
 
 #[rstest]
@@ -31,21 +31,21 @@ use super::{
 #[tokio::test(flavor = "multi_thread")]
 async fn f14_is_refused_at_once_and_in_words(#[case] token: &str, #[case] words: &str) {
     let rig = Rig::start().await;
-    rig.people.refuse("bob", Refused::Forbidden("bob may not connect to it".to_owned()));
-    rig.people.refuse("eve", Refused::Unauthenticated("it expired an hour ago".to_owned()));
+    rig.people.refuse("bob", AuthorizeError::Forbidden("bob may not connect to it".to_owned()));
+    rig.people.refuse("eve", AuthorizeError::Unauthenticated("it expired an hour ago".to_owned()));
     let mut agent = Running::start(rig.config("x", &[format!("{PORT}=1")]), token, rig.address);
-    let End::Refused(why) = agent.end().await else { panic!("it was let in once") };
+    let AgentError::Refused(why) = agent.end().await else { panic!("it was let in once") };
     assert!(why.contains(words), "{why}");
-    assert_eq!(rig.get("/").await.unwrap_err(), Failure::Disconnected);
+    assert_eq!(rig.get("/").await.unwrap_err(), TunnelError::Disconnected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f14_who_may_serve_one_workload_may_not_serve_another() {
     let rig = Rig::start().await;
     let mut config = rig.config("x", &[format!("{PORT}=1")]);
-    config.workload = Workload::new("shop", "payments-local");
+    config.workload = WorkloadName::new("shop", "payments-local");
     let mut agent = Running::start(config, "ann", rig.address);
-    assert!(matches!(agent.end().await, End::Refused(why) if why.contains("may not connect")));
+    assert!(matches!(agent.end().await, AgentError::Refused(why) if why.contains("may not connect")));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -55,15 +55,15 @@ async fn f14_another_user_is_told_who_is_connected_and_may_insist() {
     let mut ann = rig.ann(&[format!("{PORT}={}", mine.to_local())]).await;
     let mappings = [format!("{PORT}={}", yours.to_local())];
     let mut bob = Running::start(rig.config("bob-1", &mappings), "bob", rig.address);
-    let End::Fenced(why) = bob.end().await else { panic!("he was let in") };
+    let AgentError::Fenced(why) = bob.end().await else { panic!("he was let in") };
     assert!(why.contains("ann is connected"), "{why}");
     assert!(rig.text("/hello/x").await.starts_with("ann's"));
 
     let mut config = rig.config("bob-2", &mappings);
     config.takeover = true;
     let _bob = Running::start(config, "bob", rig.address);
-    rig.until(|it| it.user == "bob" && it.phase == Phase::Connected).await;
-    let End::Fenced(why) = ann.end().await else { panic!("she goes on") };
+    rig.until(|it| it.user == "bob" && it.phase == SessionPhase::Connected).await;
+    let AgentError::Fenced(why) = ann.end().await else { panic!("she goes on") };
     assert!(why.contains("bob took it over"), "{why}");
     assert!(rig.text("/hello/x").await.starts_with("bob's"));
 }
@@ -71,12 +71,12 @@ async fn f14_another_user_is_told_who_is_connected_and_may_insist() {
 #[tokio::test(flavor = "multi_thread")]
 async fn f14_who_is_connected_to_another_gateway_is_not_thrown_out_by_who_knocks_at_this_one() {
     let rig = Rig::start().await;
-    let there = |session: &str| Holder { session: session.to_owned(), user: "ann".to_owned() };
+    let there = |session: &str| SessionHolder { session: session.to_owned(), user: "ann".to_owned() };
     *rig.people.told.lock().unwrap() = (5, Some(there("desktop")));
     rig.people.allow("ann");
     rig.people.allow("bob");
     let mut bob = Running::start(rig.config("bob-1", &[format!("{PORT}=1")]), "bob", rig.address);
-    let End::Fenced(why) = bob.end().await else { panic!("he was let in") };
+    let AgentError::Fenced(why) = bob.end().await else { panic!("he was let in") };
     assert!(why.contains("ann is connected"), "{why}");
 
     // A laptop that slept while its user went on at the desktop.
@@ -109,13 +109,13 @@ async fn f14_the_newer_agent_of_a_user_has_the_place_and_the_older_one_ends() {
     let mut first = rig.ann(&[format!("{PORT}={}", old.to_local())]).await;
     let second =
         Running::start(rig.config("ann-2", &[format!("{PORT}={}", new.to_local())]), "ann", rig.address);
-    rig.until(|it| it.session == "ann-2" && it.phase == Phase::Connected).await;
-    assert!(matches!(first.end().await, End::Fenced(_)));
+    rig.until(|it| it.session == "ann-2" && it.phase == SessionPhase::Connected).await;
+    assert!(matches!(first.end().await, AgentError::Fenced(_)));
     for _ in 0..50 {
         assert!(rig.text("/hello/x").await.starts_with("new"), "the old epoch got a request");
     }
     assert_eq!(rig.gateway.session(&cart()).unwrap().epoch, 2);
-    assert_eq!(second.view.borrow().state, State::Connected);
+    assert_eq!(second.view.borrow().state, AgentState::Connected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -125,7 +125,7 @@ async fn what_an_older_agent_is_doing_may_be_finished() {
     let under_way = rig.get("/big/8").await.unwrap();
     let _second =
         Running::start(rig.config("ann-2", &[format!("{PORT}={}", new.to_local())]), "ann", rig.address);
-    rig.until(|it| it.session == "ann-2" && it.phase == Phase::Connected).await;
+    rig.until(|it| it.session == "ann-2" && it.phase == SessionPhase::Connected).await;
     assert_eq!(super::app::count(under_way.into_body()).await, 8 * super::app::MIB);
 }
 
@@ -133,11 +133,13 @@ async fn what_an_older_agent_is_doing_may_be_finished() {
 async fn who_may_no_longer_is_thrown_out_and_let_in_again_when_they_may() {
     let (rig, app) = (Rig::start().await, App::start("cart").await);
     let mut agent = rig.ann(&[format!("{PORT}={}", app.to_local())]).await;
-    rig.people.refuse("ann", Refused::Forbidden("ann has left the team".to_owned()));
-    let view = rig.until(|it| it.phase == Phase::Disconnected).await;
+    rig.people.refuse("ann", AuthorizeError::Forbidden("ann has left the team".to_owned()));
+    let view = rig.until(|it| it.phase == SessionPhase::Disconnected).await;
     assert_eq!(view.why.as_deref(), Some("ann has left the team"));
-    assert_eq!(rig.get("/hello/x").await.unwrap_err(), Failure::Disconnected, "there is no grace");
-    agent.until(|it| matches!(&it.state, State::Waiting { why, .. } if why.contains("left the team"))).await;
+    assert_eq!(rig.get("/hello/x").await.unwrap_err(), TunnelError::Disconnected, "there is no grace");
+    agent
+        .until(|it| matches!(&it.state, AgentState::Waiting { why, .. } if why.contains("left the team")))
+        .await;
     rig.people.allow("ann");
     rig.until_connected().await;
     assert!(rig.text("/hello/x").await.starts_with("cart"));
@@ -147,31 +149,31 @@ async fn who_may_no_longer_is_thrown_out_and_let_in_again_when_they_may() {
 async fn nobody_is_thrown_out_because_nobody_can_be_asked() {
     let (rig, app) = (Rig::start().await, App::start("cart").await);
     let _agent = rig.ann(&[format!("{PORT}={}", app.to_local())]).await;
-    rig.people.refuse("ann", Refused::Unknown("the API server is away".to_owned()));
+    rig.people.refuse("ann", AuthorizeError::Unavailable("the API server is away".to_owned()));
     let before = rig.people.asked.load(Ordering::Relaxed);
     let asked = || async { rig.people.asked.load(Ordering::Relaxed) > before + 3 };
     eventually("somebody is asked again and again", asked).await;
     let view = rig.gateway.session(&cart()).unwrap();
-    assert_eq!((view.phase, view.epoch), (Phase::Connected, 1));
+    assert_eq!((view.phase, view.epoch), (SessionPhase::Connected, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_session_that_is_meant_is_given_up() {
     let (rig, app) = (Rig::start().await, App::start("cart").await);
     let mut agent = rig.ann(&[format!("{PORT}={}", app.to_local())]).await;
-    rig.gateway.give_up(&cart(), 7, "somebody else has it");
+    rig.gateway.fence_session(&cart(), 7, "somebody else has it");
     assert!(rig.text("/hello/x").await.starts_with("cart"));
-    rig.gateway.give_up(&cart(), 1, "somebody else has it");
-    assert_eq!(agent.end().await, End::Fenced("somebody else has it".to_owned()));
+    rig.gateway.fence_session(&cart(), 1, "somebody else has it");
+    assert_eq!(agent.end().await, AgentError::Fenced("somebody else has it".to_owned()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_workload_that_is_gone_ends_its_agent() {
     let (rig, app) = (Rig::start().await, App::start("cart").await);
     let mut agent = rig.ann(&[format!("{PORT}={}", app.to_local())]).await;
-    rig.gateway.forget(&cart(), "the LocalWorkload was deleted");
-    assert_eq!(agent.end().await, End::Fenced("the LocalWorkload was deleted".to_owned()));
-    assert_eq!(rig.get("/hello/x").await.unwrap_err(), Failure::Disconnected);
+    rig.gateway.remove_workload(&cart(), "the LocalWorkload was deleted");
+    assert_eq!(agent.end().await, AgentError::Fenced("the LocalWorkload was deleted".to_owned()));
+    assert_eq!(rig.get("/hello/x").await.unwrap_err(), TunnelError::Disconnected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -192,7 +194,7 @@ async fn what_is_no_agent_gets_an_answer_and_nothing_else() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn with_tls_the_gateway_is_known_by_its_certificate() {
-    use sandbox_router::tunnel::agent::{Agent, Tls};
+    use sandbox_router::tunnel::agent::{Agent, TlsDialer};
     use tokio_rustls::rustls::{
         ClientConfig, RootCertStore, ServerConfig,
         pki_types::{PrivatePkcs8KeyDer, ServerName},
@@ -220,7 +222,12 @@ async fn with_tls_the_gateway_is_known_by_its_certificate() {
     let dial = |name: &'static str| {
         let server = ServerName::try_from(name).unwrap();
         let authority = "a file".to_owned();
-        Arc::new(Tls { address: address.clone(), server, config: Arc::new(config.clone()), authority })
+        Arc::new(TlsDialer {
+            address: address.clone(),
+            server_name: server,
+            config: Arc::new(config.clone()),
+            authority,
+        })
     };
     let mappings = [format!("{PORT}={}", app.to_local())];
     let agent = |name: &'static str| {
@@ -229,14 +236,14 @@ async fn with_tls_the_gateway_is_known_by_its_certificate() {
     };
     let wrong = agent("other.test");
     let refused = wrong.run(CancellationToken::new()).await.unwrap_err().to_string();
-    assert!(refused.contains(&format!("{address} is not to be trusted")), "{refused}");
+    assert!(refused.contains(&format!("{address} is not trusted")), "{refused}");
     assert!(refused.contains("other.test by the authority in a file"), "{refused}");
     assert!(gateway.session(&cart()).is_none());
 
     let right = agent("gateway.test");
     let mut view = right.watch();
     tokio::spawn(async move { right.run(CancellationToken::new()).await });
-    view.wait_for(|it| it.state == State::Connected).await.unwrap();
+    view.wait_for(|it| it.state == AgentState::Connected).await.unwrap();
     let answer = gateway.request(&cart(), PORT, super::rig::get("/big/4")).await.unwrap();
     assert_eq!(super::app::count(answer.into_body()).await, 4 * super::app::MIB);
     stop.cancel();

@@ -1,4 +1,4 @@
-//! What a developer runs on their machine.
+//! The application on a developer's machine.
 
 use std::{
     convert::Infallible,
@@ -47,7 +47,7 @@ impl App {
         Self::on(name, listener)
     }
 
-    /// On a listener that somebody chose.
+    /// On the given listener.
     pub(crate) fn on(name: &'static str, listener: TcpListener) -> Self {
         let address = listener.local_addr().unwrap();
         let state = Arc::new(Counts::default());

@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use sandbox_router::{
     proxy::Proxy,
-    table::{Local, Target},
+    table::{LocalTarget, Target},
 };
 
 use super::{
-    calls::{Calls, channel, pod},
+    grpc_calls::{GrpcCalls, channel, pod},
+    harness::{Pod, Reserved, cart, curl, http1, key, proxy_with, table},
     rig::{PORT, Rig, Running},
-    support::{Pod, Reserved, cart, curl, http1, key, proxy_with, table},
 };
 
 const KEY: &str = "baggage: sd-routing-key=k1";
 
 /// A router whose key `k1` leads to an agent.
-struct Desk {
+struct ClientsFixture {
     port: Reserved,
     baseline: Pod,
     _proxy: Proxy,
@@ -24,12 +24,12 @@ struct Desk {
     _agent: Running,
 }
 
-impl Desk {
+impl ClientsFixture {
     async fn with(mapping: String) -> Self {
         let (rig, baseline, port) = (Rig::start().await, Pod::start("baseline").await, Reserved::new());
         let proxy = proxy_with(Arc::new(Arc::clone(&rig.gateway)));
         let mut route = cart(port.port, &[baseline.address]);
-        route.set(key("k1"), Target::Local(Arc::new(Local::new("shop", "cart-local", PORT))));
+        route.set_override(key("k1"), Target::Local(Arc::new(LocalTarget::new("shop", "cart-local", PORT))));
         let applied = proxy.apply(table([route])).await;
         assert!(applied.failed.is_empty(), "{applied:?}");
         let agent = rig.ann(&[mapping]).await;
@@ -44,7 +44,7 @@ impl Desk {
 #[tokio::test(flavor = "multi_thread")]
 async fn f11_bodies_of_every_framing_reach_the_machine_unchanged() {
     let mine = Pod::start("mine").await;
-    let desk = Desk::with(format!("{PORT}={}", mine.address)).await;
+    let desk = ClientsFixture::with(format!("{PORT}={}", mine.address)).await;
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("body");
     let body = (0..3_000_000_u32).map(|at| b'a' + (at % 23) as u8).collect::<Vec<_>>();
@@ -61,13 +61,13 @@ async fn f11_bodies_of_every_framing_reach_the_machine_unchanged() {
 #[tokio::test(flavor = "multi_thread")]
 async fn f11_one_connection_carries_requests_to_the_machine_and_to_the_baseline() {
     let mine = Pod::start("mine").await;
-    let desk = Desk::with(format!("{PORT}={}", mine.address)).await;
+    let desk = ClientsFixture::with(format!("{PORT}={}", mine.address)).await;
     let mut connection = http1(desk.port.address()).await;
     for (baggage, pod) in [("sd-routing-key=k1", "mine"), ("a=b", "baseline"), ("sd-routing-key=k1", "mine")]
     {
         connection.ready().await.unwrap();
-        let request = super::support::get("/", &[("baggage", baggage)]);
-        let (_, headers, _) = super::support::whole(connection.send_request(request).await.unwrap()).await;
+        let request = super::harness::get("/", &[("baggage", baggage)]);
+        let (_, headers, _) = super::harness::whole(connection.send_request(request).await.unwrap()).await;
         assert_eq!(headers["x-pod"], pod);
     }
 }
@@ -75,9 +75,9 @@ async fn f11_one_connection_carries_requests_to_the_machine_and_to_the_baseline(
 #[tokio::test(flavor = "multi_thread")]
 async fn f11_all_kinds_of_grpc_calls_reach_the_machine() {
     let (mine, ended) = pod("mine").await;
-    let desk = Desk::with(format!("{PORT}={mine}/grpc")).await;
+    let desk = ClientsFixture::with(format!("{PORT}={mine}/grpc")).await;
     let channel = channel(desk.port.port).await;
-    let calls = Calls { channel, baggage: "sd-routing-key=k1", name: "mine", ended };
+    let calls = GrpcCalls { channel, baggage: "sd-routing-key=k1", name: "mine", ended };
     let answer = calls.unary("hi").await.unwrap();
     assert_eq!(answer.get_ref(), "mine hi");
     assert_eq!(answer.metadata().get("x-sandbox-route").unwrap(), "local/shop/cart-local");

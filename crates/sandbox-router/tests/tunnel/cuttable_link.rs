@@ -1,4 +1,4 @@
-//! The network between an agent and its gateway, which can be cut: bytes then wait, as packets do that nobody acknowledges.
+//! A link between an agent and its gateway that can be cut: bytes then stall like unacknowledged packets.
 
 use std::net::SocketAddr;
 
@@ -11,13 +11,13 @@ use tokio::{
     sync::watch,
 };
 
-pub(crate) struct Cable {
+pub(crate) struct CuttableLink {
     pub(crate) address: SocketAddr,
     is_whole: watch::Sender<bool>,
     hung_up: watch::Sender<u64>,
 }
 
-impl Cable {
+impl CuttableLink {
     pub(crate) async fn to(gateway: SocketAddr) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! One reader who stalls, and one who takes everything, leave enough to the others.
+//! Fairness: a stalled reader and a large transfer do not starve other requests.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -10,7 +10,7 @@ use futures::stream;
 use http::Request;
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
-use sandbox_router::tunnel::{Times, gateway::Failure};
+use sandbox_router::tunnel::{TunnelTimeouts, gateway::TunnelError};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     task::JoinSet,
@@ -18,8 +18,8 @@ use tokio::{
 
 use super::{
     app::{App, MIB, count, tcp_echo},
+    harness::eventually,
     rig::{PORT, Rig, cart, get, quick},
-    support::eventually,
 };
 
 /// How much is sent; a gibibyte is `TUNNEL_TRANSFER_MIB=1024` (`make soak-sandbox`).
@@ -145,7 +145,7 @@ async fn more_requests_than_an_agent_serves_at_once_wait_their_turn() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn more_requests_than_a_machine_takes_are_told_to_come_again_and_not_kept_for_ever() {
-    let times = Times { wait: Duration::from_millis(300), ..quick() };
+    let times = TunnelTimeouts { session_wait: Duration::from_millis(300), ..quick() };
     let (rig, app) = (Rig::with(times).await, App::start("cart").await);
     let _agent = rig.ann(&[format!("{PORT}={}", app.to_local())]).await;
     let mut hanging = JoinSet::new();
@@ -156,7 +156,7 @@ async fn more_requests_than_a_machine_takes_are_told_to_come_again_and_not_kept_
     }
     eventually("all hang", || async { app.state.hanging.load(Ordering::SeqCst) == 250 }).await;
     let failure = rig.get("/hello/x").await.unwrap_err();
-    assert_eq!((failure.clone(), failure.status().as_u16()), (Failure::Busy, 503));
+    assert_eq!((failure.clone(), failure.status().as_u16()), (TunnelError::Busy, 503));
     assert!(failure.retry_after().is_some());
     drop(hanging);
     eventually("there is room again", || async { rig.get("/hello/x").await.is_ok() }).await;

@@ -1,21 +1,21 @@
-//! Whenever an agent is told to end, the gateway hears it: nobody waits for who does not come back.
+//! A stopping agent always notifies its gateway, so that requests do not wait for a reconnect.
 
 use std::{net::SocketAddr, sync::atomic::Ordering, time::Duration};
 
 use sandbox_router::tunnel::{
-    Times,
-    agent::State,
-    gateway::{Failure, Phase},
+    TunnelTimeouts,
+    agent::AgentState,
+    gateway::{SessionPhase, TunnelError},
 };
 
 use super::{
     app::App,
-    cable::Cable,
+    cuttable_link::CuttableLink,
+    harness::eventually,
     rig::{PATIENCE, PORT, Rig, Running, cart, quick},
-    support::eventually,
 };
 
-/// An application that nobody asks.
+/// An unused application.
 fn nothing() -> [String; 1] {
     [format!("{PORT}=1")]
 }
@@ -39,7 +39,7 @@ async fn nobody_waits_for_an_agent_whose_user_ended_it() {
     let (rig, app) = (Rig::start().await, App::start("cart").await);
     let agent = rig.ann(&[format!("{PORT}={}", app.to_local())]).await;
     end(agent).await;
-    let view = rig.until(|it| it.phase == Phase::Disconnected).await;
+    let view = rig.until(|it| it.phase == SessionPhase::Disconnected).await;
     assert_eq!(view.why.as_deref(), Some("ann left"));
 }
 
@@ -51,23 +51,23 @@ async fn nobody_waits_for_an_agent_that_was_ended_during_its_hello() {
     rig.people.thinks.send_replace(false);
     end(agent).await;
     let view = rig.gateway.session(&cart()).unwrap();
-    assert_eq!((view.phase, view.why.as_deref()), (Phase::Disconnected, Some("ann left")));
-    assert_eq!(rig.get("/").await.unwrap_err(), Failure::Disconnected);
+    assert_eq!((view.phase, view.why.as_deref()), (SessionPhase::Disconnected, Some("ann left")));
+    assert_eq!(rig.get("/").await.unwrap_err(), TunnelError::Disconnected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_waits_for_an_agent_that_was_killed_before_its_first_word() {
     let rig = Rig::start().await;
-    let cable = Cable::to(rig.address).await;
+    let cable = CuttableLink::to(rig.address).await;
     let agent = knocking(&rig, cable.address).await;
     // The gateway has heard the hello, and hears nothing after it.
     cable.cut();
     rig.people.thinks.send_replace(false);
-    rig.until(|it| it.phase == Phase::Connected).await;
+    rig.until(|it| it.phase == SessionPhase::Connected).await;
     drop(agent);
     cable.hang_up();
-    rig.until(|it| it.phase == Phase::Disconnected).await;
-    assert_eq!(rig.get("/").await.unwrap_err(), Failure::Disconnected);
+    rig.until(|it| it.phase == SessionPhase::Disconnected).await;
+    assert_eq!(rig.get("/").await.unwrap_err(), TunnelError::Disconnected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -79,38 +79,43 @@ async fn nobody_waits_for_an_agent_that_was_ended_at_any_moment_of_its_first_mil
         tokio::time::sleep(Duration::from_micros(moment * 100)).await;
         end(agent).await;
         if rig.gateway.session(&cart()).is_some() {
-            rig.until(|it| it.phase == Phase::Disconnected).await;
+            rig.until(|it| it.phase == SessionPhase::Disconnected).await;
         }
-        assert_eq!(rig.get("/").await.unwrap_err(), Failure::Disconnected, "after {moment} × 100 µs");
+        assert_eq!(rig.get("/").await.unwrap_err(), TunnelError::Disconnected, "after {moment} × 100 µs");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_waits_for_an_agent_that_was_ended_while_it_came_back() {
     // Once its connection is lost it waits for hours, so that it is ended while it does.
-    let patient = Times { retry_first: Duration::from_hours(1000), ..quick() };
+    let patient = TunnelTimeouts { backoff_initial: Duration::from_hours(1000), ..quick() };
     let rig = Rig::with(patient).await;
-    let cable = Cable::to(rig.address).await;
+    let cable = CuttableLink::to(rig.address).await;
     let mut agent = Running::start(rig.config("ann-1", &nothing()), "ann", cable.address);
-    agent.until(|it| it.state == State::Connected).await;
+    agent.until(|it| it.state == AgentState::Connected).await;
     rig.until_connected().await;
     cable.hang_up();
-    rig.until(|it| it.phase == Phase::Reconnecting).await;
-    agent.until(|it| matches!(it.state, State::Waiting { .. })).await;
+    rig.until(|it| it.phase == SessionPhase::Reconnecting).await;
+    agent.until(|it| matches!(it.state, AgentState::Waiting { .. })).await;
     end(agent).await;
     let view = rig.gateway.session(&cart()).unwrap();
-    assert_eq!((view.phase, view.why.as_deref()), (Phase::Disconnected, Some("ann left")));
+    assert_eq!((view.phase, view.why.as_deref()), (SessionPhase::Disconnected, Some("ann left")));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_cannot_say_that_it_leaves_ends_all_the_same() {
     // Nothing else would end it today.
     let day = Duration::from_hours(24);
-    let short = Times { goodbye: Duration::from_millis(300), dead: day, doubt: day, ..quick() };
+    let short = TunnelTimeouts {
+        goodbye_timeout: Duration::from_millis(300),
+        dead_after: day,
+        suspect_timeout: day,
+        ..quick()
+    };
     let rig = Rig::with(short).await;
-    let cable = Cable::to(rig.address).await;
+    let cable = CuttableLink::to(rig.address).await;
     let mut agent = Running::start(rig.config("ann-1", &nothing()), "ann", cable.address);
-    agent.until(|it| it.state == State::Connected).await;
+    agent.until(|it| it.state == AgentState::Connected).await;
     cable.cut();
     tokio::time::timeout(PATIENCE, end(agent)).await.expect("it goes on");
 }

@@ -9,9 +9,9 @@
 
 mod admission;
 mod app;
-mod cable;
 mod clients;
 mod confinement;
+mod cuttable_link;
 mod fairness;
 mod handover;
 mod leaving;
@@ -22,4 +22,4 @@ mod proxied;
 mod recovery;
 mod rig;
 
-use crate::proxy::{calls, support};
+use crate::proxy::{grpc_calls, harness};

@@ -1,4 +1,4 @@
-//! A line that holds next to nothing, as a port-forward may: both sides are nearly always in the middle of a write.
+//! A transport with tiny buffers, as a port-forward may have: both sides are nearly always blocked in a write.
 
 use std::{
     future::Future,
@@ -14,9 +14,9 @@ use http::Request;
 use http_body_util::StreamBody;
 use hyper::body::Frame;
 use sandbox_router::tunnel::{
-    BoxIo, Times,
-    agent::{Agent, Dial},
-    gateway::{Gateway, Phase},
+    BoxIo, TunnelTimeouts,
+    agent::{Agent, GatewayDialer},
+    gateway::{Gateway, SessionPhase},
 };
 use tokio::{io::DuplexStream, task::JoinSet};
 use tokio_util::sync::CancellationToken;
@@ -29,7 +29,7 @@ use super::{
 /// Hands out one end of a pipe, once.
 struct Pipe(Mutex<Option<DuplexStream>>);
 
-impl Dial for Pipe {
+impl GatewayDialer for Pipe {
     fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<BoxIo>> + Send + '_>> {
         let end = self.0.lock().unwrap().take();
         Box::pin(async move {
@@ -48,7 +48,7 @@ async fn f15_as_much_both_ways_comes_to_its_end_over_a_line_that_holds_a_kilobyt
     let people = Arc::new(People::default());
     people.allow("ann");
     // Signs of life cross the traffic all the time.
-    let times = Times { ping: Duration::from_millis(1), ..quick() };
+    let times = TunnelTimeouts { ping_interval: Duration::from_millis(1), ..quick() };
     let gateway = Gateway::new(people, times.clone());
     let (near, far) = tokio::io::duplex(1024);
     tokio::spawn(Arc::clone(&gateway).accept(far, CancellationToken::new()));
@@ -57,7 +57,7 @@ async fn f15_as_much_both_ways_comes_to_its_end_over_a_line_that_holds_a_kilobyt
     let agent = Agent::new(config, dial, Arc::new(Name("ann".to_owned())));
     tokio::spawn(async move { agent.run(CancellationToken::new()).await });
     let mut changes = gateway.changes();
-    while gateway.session(&cart()).is_none_or(|it| it.phase != Phase::Connected) {
+    while gateway.session(&cart()).is_none_or(|it| it.phase != SessionPhase::Connected) {
         changes.changed().await.unwrap();
     }
     let mut both = JoinSet::new();

@@ -1,4 +1,4 @@
-//! An agent as a process of its own: this very test binary, which is told by its environment to be one.
+//! An agent in its own process: this test binary, switched by environment variables.
 
 use std::{
     net::SocketAddr,

@@ -1,4 +1,4 @@
-//! What goes through a tunnel comes out as it went in.
+//! Requests, responses and byte streams pass through the tunnel unchanged.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -8,7 +8,7 @@ use http::{HeaderMap, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::Frame;
 use rstest::rstest;
-use sandbox_router::tunnel::gateway::Failure;
+use sandbox_router::tunnel::gateway::TunnelError;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpListener,
@@ -163,7 +163,7 @@ async fn an_application_that_is_down_is_said_to_be_down_and_found_again() {
     assert_eq!(view.ports[0].last_error.as_deref(), Some("connection refused"));
     assert_eq!(view.ports[0].to_local, app.to_local());
     let failure = rig.get("/hello/again").await.unwrap_err();
-    assert_eq!(failure, Failure::Unreachable("connection refused".to_owned()));
+    assert_eq!(failure, TunnelError::Unreachable("connection refused".to_owned()));
     let _app = App::on("cart", TcpListener::bind(address).await.unwrap());
     rig.until(|it| it.ports.iter().all(|port| port.reachable)).await;
     assert!(rig.text("/hello/again").await.starts_with("cart "));

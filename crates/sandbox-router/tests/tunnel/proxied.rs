@@ -1,4 +1,4 @@
-//! The proxy before the tunnel: requests with a key reach the developer's machine, and what happens when it is away.
+//! The proxy with a real tunnel: requests with a key reach the developer's machine; fallbacks apply while it is disconnected.
 
 use std::{
     sync::Arc,
@@ -13,21 +13,21 @@ use hyper::body::Frame;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use sandbox_router::{
     proxy::Proxy,
-    table::{Backend, Before, Local, Otherwise, Target, When},
-    tunnel::{Times, gateway::Phase},
+    table::{Backend, DisconnectedPolicy, FallThrough, LocalTarget, ResponseCondition, Target},
+    tunnel::{TunnelTimeouts, gateway::SessionPhase},
 };
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::{Message, client::IntoClientRequest as _};
 
 use super::{
     app::{App, websocket_echo},
-    cable::Cable,
+    cuttable_link::CuttableLink,
+    harness::{Pod, Reserved, ask, cart, get, key, proxy_with, table},
     rig::{PORT, Rig, Running, quick},
-    support::{Pod, Reserved, ask, cart, get, key, proxy_with, table},
 };
 
 /// A proxy whose key `k1` leads through a tunnel.
-struct Desk {
+struct ProxiedFixture {
     rig: Rig,
     port: Reserved,
     fork: Pod,
@@ -35,14 +35,14 @@ struct Desk {
     proxy: Proxy,
 }
 
-impl Desk {
-    async fn new(change: impl FnOnce(Local, &Pod) -> Local) -> Self {
-        let rig = Rig::with(Times { wait: Duration::from_millis(500), ..quick() }).await;
+impl ProxiedFixture {
+    async fn new(change: impl FnOnce(LocalTarget, &Pod) -> LocalTarget) -> Self {
+        let rig = Rig::with(TunnelTimeouts { session_wait: Duration::from_millis(500), ..quick() }).await;
         let (baseline, fork) = (Pod::start("baseline").await, Pod::start("fork").await);
         let (proxy, port) = (proxy_with(Arc::new(Arc::clone(&rig.gateway))), Reserved::new());
         let mut route = cart(port.port, &[baseline.address]);
-        let target = change(Local::new("shop", "cart-local", PORT), &fork);
-        route.set(key("k1"), Target::Local(Arc::new(target)));
+        let target = change(LocalTarget::new("shop", "cart-local", PORT), &fork);
+        route.set_override(key("k1"), Target::Local(Arc::new(target)));
         let applied = proxy.apply(table([route])).await;
         assert!(applied.failed.is_empty(), "{applied:?}");
         Self { rig, port, fork, _baseline: baseline, proxy }
@@ -71,7 +71,7 @@ fn said(status: u16, route: &str, who: &str) -> (u16, String, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f11_a_request_with_the_key_reaches_the_machine_and_others_do_not() {
-    let (desk, local) = (Desk::new(|local, _| local).await, Pod::start("mine").await);
+    let (desk, local) = (ProxiedFixture::new(|local, _| local).await, Pod::start("mine").await);
     let _agent = desk.rig.ann(&[format!("{PORT}={}", local.address)]).await;
     assert_eq!(desk.ask("/").await, said(200, "local/shop/cart-local", "mine"));
     let without = ask(desk.port.address(), get("/", &[])).await;
@@ -84,7 +84,7 @@ async fn f11_a_request_with_the_key_reaches_the_machine_and_others_do_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_router_counts_who_is_connected_and_who_came_back() {
-    let (desk, local) = (Desk::new(|local, _| local).await, Pod::start("mine").await);
+    let (desk, local) = (ProxiedFixture::new(|local, _| local).await, Pod::start("mine").await);
     let figures = async || {
         (
             desk.figure("tunnel_connected").await.unwrap(),
@@ -94,27 +94,28 @@ async fn the_router_counts_who_is_connected_and_who_came_back() {
     assert_eq!(figures().await, (0.0, 0.0));
     assert_eq!(desk.figure("tunnel_rtt_seconds").await, None);
     let mappings = [format!("{PORT}={}", local.address)];
-    let cable = Cable::to(desk.rig.address).await;
+    let cable = CuttableLink::to(desk.rig.address).await;
     let mut agent = Running::start(desk.rig.config("ann-1", &mappings), "ann", cable.address);
     let view = desk.rig.until(|it| it.rtt.is_some()).await;
     assert_eq!(figures().await, (1.0, 0.0));
     assert!(desk.figure("tunnel_rtt_seconds").await.unwrap() > 0.0, "{view:?}");
     cable.hang_up();
-    desk.rig.until(|it| it.epoch > view.epoch && it.phase == Phase::Connected).await;
+    desk.rig.until(|it| it.epoch > view.epoch && it.phase == SessionPhase::Connected).await;
     assert_eq!(figures().await, (1.0, 1.0));
     agent.stop.cancel();
     (&mut agent.task).await.unwrap().unwrap();
-    desk.rig.until(|it| it.phase == Phase::Disconnected).await;
+    desk.rig.until(|it| it.phase == SessionPhase::Disconnected).await;
     assert_eq!(figures().await, (0.0, 1.0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_is_gone_for_good_fails_unless_somebody_stands_in() {
-    let fails = Desk::new(|local, _| local).await;
-    let baseline = Desk::new(|local, _| local.otherwise(Otherwise::Baseline)).await;
-    let fork = Desk::new(|local, fork| {
-        let fork = Before::Fork(Backend::fork("shop", "pr-1", [fork.address]));
-        local.before(fork).otherwise(Otherwise::Before)
+    let fails = ProxiedFixture::new(|local, _| local).await;
+    let baseline =
+        ProxiedFixture::new(|local, _| local.with_disconnected_policy(DisconnectedPolicy::Baseline)).await;
+    let fork = ProxiedFixture::new(|local, fork| {
+        let fork = FallThrough::Fork(Backend::fork("shop", "pr-1", [fork.address]));
+        local.with_fall_through(fork).with_disconnected_policy(DisconnectedPolicy::Before)
     })
     .await;
     for desk in [&fails, &baseline, &fork] {
@@ -122,7 +123,7 @@ async fn who_is_gone_for_good_fails_unless_somebody_stands_in() {
         let agent = desk.rig.ann(&[format!("{PORT}={}", local.address)]).await;
         assert_eq!(desk.ask("/").await.2, "mine");
         agent.stop.cancel();
-        desk.rig.until(|it| it.phase == Phase::Disconnected).await;
+        desk.rig.until(|it| it.phase == SessionPhase::Disconnected).await;
     }
     assert_eq!(fails.ask("/").await, said(503, "local/shop/cart-local", "disconnected"));
     assert_eq!(baseline.ask("/").await, said(200, "baseline", "baseline"));
@@ -132,11 +133,12 @@ async fn who_is_gone_for_good_fails_unless_somebody_stands_in() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_is_expected_back_is_not_replaced_by_the_baseline() {
-    let desk = Desk::new(|local, _| local.otherwise(Otherwise::Baseline)).await;
+    let desk =
+        ProxiedFixture::new(|local, _| local.with_disconnected_policy(DisconnectedPolicy::Baseline)).await;
     let local = Pod::start("mine").await;
     let agent = desk.rig.ann(&[format!("{PORT}={}", local.address)]).await;
     drop(agent);
-    desk.rig.until(|it| it.phase == Phase::Reconnecting).await;
+    desk.rig.until(|it| it.phase == SessionPhase::Reconnecting).await;
     let (status, headers, _) = ask(desk.port.address(), get("/", &[("baggage", "sd-routing-key=k1")])).await;
     assert_eq!(
         (status, headers["x-sandbox-error"].as_bytes()),
@@ -151,9 +153,11 @@ async fn who_is_expected_back_is_not_replaced_by_the_baseline() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_machine_does_not_want_falls_through() {
-    let desk = Desk::new(|local, fork| {
-        let fork = Before::Fork(Backend::fork("shop", "pr-1", [fork.address]));
-        local.when(When::ExceptStatus(vec![StatusCode::NOT_FOUND])).before(fork)
+    let desk = ProxiedFixture::new(|local, fork| {
+        let fork = FallThrough::Fork(Backend::fork("shop", "pr-1", [fork.address]));
+        local
+            .with_condition(ResponseCondition::ExceptStatus(vec![StatusCode::NOT_FOUND]))
+            .with_fall_through(fork)
     })
     .await;
     let local = Pod::start("mine").await;
@@ -162,21 +166,24 @@ async fn what_the_machine_does_not_want_falls_through() {
     assert_eq!(desk.ask("/status?404").await, said(404, "fork/shop/pr-1", "fork"));
 
     let header = ("x-pod".parse().unwrap(), "somebody else".parse().unwrap());
-    let desk = Desk::new(|local, _| local.when(When::Header(header.0, header.1))).await;
+    let desk =
+        ProxiedFixture::new(|local, _| local.with_condition(ResponseCondition::Header(header.0, header.1)))
+            .await;
     let _agent = desk.rig.ann(&[format!("{PORT}={}", local.address)]).await;
     assert_eq!(desk.ask("/").await, said(200, "baseline", "baseline"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_machine_whose_application_is_down_is_not_replaced_silently() {
-    let desk = Desk::new(|local, _| local.otherwise(Otherwise::Baseline)).await;
+    let desk =
+        ProxiedFixture::new(|local, _| local.with_disconnected_policy(DisconnectedPolicy::Baseline)).await;
     let _agent = desk.rig.ann(&[format!("{PORT}=localhost:1")]).await;
     assert_eq!(desk.ask("/").await, said(502, "local/shop/cart-local", "local-unreachable"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f11_grpc_goes_through_both_with_its_trailers() {
-    let (desk, app) = (Desk::new(|local, _| local).await, App::start("mine").await);
+    let (desk, app) = (ProxiedFixture::new(|local, _| local).await, App::start("mine").await);
     let _agent = desk.rig.ann(&[format!("{PORT}={}/grpc", app.to_local())]).await;
     let stream = TcpStream::connect(desk.port.address()).await.unwrap();
     let (mut send, connection) =
@@ -205,7 +212,7 @@ fn websocket_seconds() -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f11_a_websocket_goes_through_both() {
-    let desk = Desk::new(|local, _| local).await;
+    let desk = ProxiedFixture::new(|local, _| local).await;
     let address = websocket_echo().await;
     let _agent = desk.rig.ann(&[format!("{PORT}={address}")]).await;
     let mut request = "ws://cart.shop/feed".into_client_request().unwrap();

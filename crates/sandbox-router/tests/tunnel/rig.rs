@@ -1,4 +1,4 @@
-//! A gateway, people who may use it, and agents.
+//! Test harness: a gateway, its users, and agents.
 
 use std::{
     collections::HashMap,
@@ -16,9 +16,9 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Empty};
 use sandbox_router::tunnel::{
-    Incoming, Mapping, Times, Workload,
-    agent::{Agent, Config, Dial, End, Tcp, Tokens, View},
-    gateway::{Authority, Failure, Gateway, Grant, Holder, Phase, Refused},
+    LocalMapping, TunnelBody, TunnelTimeouts, WorkloadName,
+    agent::{Agent, AgentConfig, AgentError, AgentStatus, GatewayDialer, TcpDialer, TokenSource},
+    gateway::{AuthorizeError, Authorizer, Gateway, SessionGrant, SessionHolder, SessionPhase, TunnelError},
 };
 use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -30,43 +30,43 @@ pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 pub(crate) const PORT: u16 = 8080;
 
 /// Everything quicker than for people, and slow enough for a busy machine.
-pub(crate) fn quick() -> Times {
-    Times {
-        ping: Duration::from_millis(250),
-        // Nobody is taken for dead because the machine is busy; who has to be found dead is tested with `alert`.
-        dead: Duration::from_secs(30),
-        doubt: Duration::from_secs(30),
-        goodbye: Duration::from_secs(30),
-        recheck: Duration::from_millis(200),
+pub(crate) fn quick() -> TunnelTimeouts {
+    TunnelTimeouts {
+        ping_interval: Duration::from_millis(250),
+        // Long enough for a busy machine; dead connections are tested with `alert`.
+        dead_after: Duration::from_secs(30),
+        suspect_timeout: Duration::from_secs(30),
+        goodbye_timeout: Duration::from_secs(30),
+        reauthorize_interval: Duration::from_millis(200),
         // A request that should wait waits until a busy machine is done.
-        wait: PATIENCE,
-        retry_first: Duration::from_millis(20),
-        retry_silent: Duration::from_millis(100),
-        retry_last: Duration::from_millis(200),
-        probe: Duration::from_millis(50),
-        ..Times::default()
+        session_wait: PATIENCE,
+        backoff_initial: Duration::from_millis(20),
+        backoff_max_unreachable: Duration::from_millis(100),
+        backoff_max_refused: Duration::from_millis(200),
+        probe_interval: Duration::from_millis(50),
+        ..TunnelTimeouts::default()
     }
 }
 
-/// The same, and quick to find somebody dead.
-pub(crate) fn alert() -> Times {
-    Times { dead: Duration::from_secs(2), doubt: Duration::from_secs(1), ..quick() }
+/// The same with short liveness timeouts.
+pub(crate) fn alert() -> TunnelTimeouts {
+    TunnelTimeouts { dead_after: Duration::from_secs(2), suspect_timeout: Duration::from_secs(1), ..quick() }
 }
 
-pub(crate) fn cart() -> Workload {
-    Workload::new("shop", "cart-local")
+pub(crate) fn cart() -> WorkloadName {
+    WorkloadName::new("shop", "cart-local")
 }
 
 /// Who may do what: by token and workload.
 #[derive(Default)]
 pub(crate) struct People {
-    known: Mutex<HashMap<(String, Workload), Result<Grant, Refused>>>,
+    known: Mutex<HashMap<(String, WorkloadName), Result<SessionGrant, AuthorizeError>>>,
     grace: Mutex<Option<Duration>>,
     /// What the other gateways have told.
-    pub(crate) told: Mutex<(u64, Option<Holder>)>,
+    pub(crate) told: Mutex<(u64, Option<SessionHolder>)>,
     /// Whether no answer comes yet.
     pub(crate) thinks: watch::Sender<bool>,
-    /// How often somebody was asked about.
+    /// Number of authorization checks.
     pub(crate) asked: AtomicUsize,
 }
 
@@ -76,14 +76,14 @@ impl People {
         self.allow_to(user, cart());
     }
 
-    pub(crate) fn allow_to(&self, user: &str, workload: Workload) {
+    pub(crate) fn allow_to(&self, user: &str, workload: WorkloadName) {
         let grace = self.grace.lock().unwrap().unwrap_or(Duration::from_mins(1));
         let (epoch, holder) = self.told.lock().unwrap().clone();
-        let grant = Grant { user: user.to_owned(), grace, epoch, holder };
+        let grant = SessionGrant { user: user.to_owned(), grace, epoch, holder };
         self.known.lock().unwrap().insert((user.to_owned(), workload), Ok(grant));
     }
 
-    pub(crate) fn refuse(&self, user: &str, refused: Refused) {
+    pub(crate) fn refuse(&self, user: &str, refused: AuthorizeError) {
         self.known.lock().unwrap().insert((user.to_owned(), cart()), Err(refused));
     }
 
@@ -93,20 +93,20 @@ impl People {
     }
 }
 
-impl Authority for People {
-    fn check(
+impl Authorizer for People {
+    fn authorize(
         &self,
         token: String,
-        workload: Workload,
-    ) -> Pin<Box<dyn Future<Output = Result<Grant, Refused>> + Send>> {
+        workload: WorkloadName,
+    ) -> Pin<Box<dyn Future<Output = Result<SessionGrant, AuthorizeError>> + Send>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let (known, mut thinks) = (self.known.lock().unwrap(), self.thinks.subscribe());
         let is_somebody = known.keys().any(|it| it.0 == token);
         let found = known.get(&(token, workload)).cloned();
         let unknown = if is_somebody {
-            Refused::Forbidden("may not connect to this workload".to_owned())
+            AuthorizeError::Forbidden("may not connect to this workload".to_owned())
         } else {
-            Refused::Unauthenticated("unknown or expired".to_owned())
+            AuthorizeError::Unauthenticated("unknown or expired".to_owned())
         };
         Box::pin(async move {
             let _done = thinks.wait_for(|thinks| !thinks).await;
@@ -120,7 +120,7 @@ pub(crate) struct Rig {
     pub(crate) gateway: Arc<Gateway>,
     pub(crate) address: SocketAddr,
     pub(crate) people: Arc<People>,
-    pub(crate) times: Times,
+    pub(crate) times: TunnelTimeouts,
     _stop: DropGuard,
 }
 
@@ -129,7 +129,7 @@ impl Rig {
         Self::with(quick()).await
     }
 
-    pub(crate) async fn with(times: Times) -> Self {
+    pub(crate) async fn with(times: TunnelTimeouts) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let people = Arc::new(People::default());
         people.allow("ann");
@@ -147,19 +147,19 @@ impl Rig {
         agent
     }
 
-    pub(crate) fn config(&self, session: &str, mappings: &[String]) -> Config {
+    pub(crate) fn config(&self, session: &str, mappings: &[String]) -> AgentConfig {
         config(&self.times, session, mappings)
     }
 
     /// It is connected, and has said a word of its own.
     pub(crate) async fn until_connected(&self) {
-        self.until(|it| it.phase == Phase::Connected && !it.ports.is_empty()).await;
+        self.until(|it| it.phase == SessionPhase::Connected && !it.ports.is_empty()).await;
     }
 
     pub(crate) async fn until(
         &self,
-        is_so: impl Fn(&sandbox_router::tunnel::gateway::View) -> bool,
-    ) -> sandbox_router::tunnel::gateway::View {
+        is_so: impl Fn(&sandbox_router::tunnel::gateway::SessionStatus) -> bool,
+    ) -> sandbox_router::tunnel::gateway::SessionStatus {
         let mut changes = self.gateway.changes();
         let so = async {
             loop {
@@ -175,7 +175,7 @@ impl Rig {
             .unwrap_or_else(|_| panic!("it did not become so: {:?}", self.gateway.session(&cart())))
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Result<Response<Incoming>, Failure> {
+    pub(crate) async fn get(&self, path: &str) -> Result<Response<TunnelBody>, TunnelError> {
         self.gateway.request(&cart(), PORT, get(path)).await
     }
 
@@ -186,13 +186,13 @@ impl Rig {
     }
 }
 
-pub(crate) fn config(times: &Times, session: &str, mappings: &[String]) -> Config {
-    Config {
+pub(crate) fn config(times: &TunnelTimeouts, session: &str, mappings: &[String]) -> AgentConfig {
+    AgentConfig {
         workload: cart(),
         version: "test".to_owned(),
         session: session.to_owned(),
         takeover: false,
-        mappings: mappings.iter().map(|it| it.parse::<Mapping>().unwrap()).collect(),
+        mappings: mappings.iter().map(|it| it.parse::<LocalMapping>().unwrap()).collect(),
         times: times.clone(),
     }
 }
@@ -204,7 +204,7 @@ pub(crate) fn get(path: &str) -> Request<Empty<Bytes>> {
 /// A token that is the name of a user.
 pub(crate) struct Name(pub(crate) String);
 
-impl Tokens for Name {
+impl TokenSource for Name {
     fn token(&self) -> Pin<Box<dyn Future<Output = Result<String, String>> + Send>> {
         let token = self.0.clone();
         Box::pin(async move { Ok(token) })
@@ -213,18 +213,18 @@ impl Tokens for Name {
 
 /// An agent in this process.
 pub(crate) struct Running {
-    pub(crate) view: watch::Receiver<View>,
-    pub(crate) task: JoinHandle<Result<(), End>>,
+    pub(crate) view: watch::Receiver<AgentStatus>,
+    pub(crate) task: JoinHandle<Result<(), AgentError>>,
     pub(crate) stop: CancellationToken,
 }
 
 impl Running {
-    pub(crate) fn start(config: Config, token: &str, gateway: SocketAddr) -> Self {
-        Self::over(config, token, Arc::new(Tcp { address: gateway.to_string() }))
+    pub(crate) fn start(config: AgentConfig, token: &str, gateway: SocketAddr) -> Self {
+        Self::over(config, token, Arc::new(TcpDialer { address: gateway.to_string() }))
     }
 
     /// Which goes to gateways in its own way.
-    pub(crate) fn over(config: Config, token: &str, dial: Arc<dyn Dial>) -> Self {
+    pub(crate) fn over(config: AgentConfig, token: &str, dial: Arc<dyn GatewayDialer>) -> Self {
         let agent = Agent::new(config, dial, Arc::new(Name(token.to_owned())));
         let (view, stop) = (agent.watch(), CancellationToken::new());
         let task = tokio::spawn({
@@ -235,12 +235,12 @@ impl Running {
     }
 
     /// Why it ended by itself.
-    pub(crate) async fn end(&mut self) -> End {
+    pub(crate) async fn end(&mut self) -> AgentError {
         let ended = tokio::time::timeout(PATIENCE, &mut self.task).await;
         ended.expect("it goes on").unwrap().unwrap_err()
     }
 
-    pub(crate) async fn until(&mut self, is_so: impl Fn(&View) -> bool) -> View {
+    pub(crate) async fn until(&mut self, is_so: impl Fn(&AgentStatus) -> bool) -> AgentStatus {
         let mut view = self.view.clone();
         let so = tokio::time::timeout(PATIENCE, view.wait_for(|it| is_so(it))).await;
         so.unwrap_or_else(|_| panic!("it did not become so: {:?}", self.view.borrow())).unwrap().clone()

@@ -1,4 +1,4 @@
-//! Shapes that several kinds use.
+//! Types shared by several kinds.
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
@@ -30,7 +30,7 @@ pub enum WorkloadKind {
     Deployment,
 }
 
-/// An address for people, whose requests get the key.
+/// A preview address; requests to it get the key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Endpoint {
@@ -85,7 +85,7 @@ pub enum LocalProtocol {
     Tcp,
 }
 
-/// What happens to requests while nobody is connected.
+/// What happens to requests while no agent is connected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum DisconnectPolicy {
     /// They are answered with 503.

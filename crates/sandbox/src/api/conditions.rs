@@ -1,50 +1,50 @@
-//! Types and reasons of conditions, and nothing else. Every condition is built from these.
+//! Types and reasons of all conditions.
 
 /// Types of conditions.
 pub mod types {
-    /// The spec can be followed.
+    /// The spec is valid and supported.
     pub const ACCEPTED: &str = "Accepted";
     /// All baselines exist.
     pub const BASELINE_RESOLVED: &str = "BaselineResolved";
-    /// The forks' pods have a place to run.
+    /// The forks' pods can be scheduled.
     pub const COMPUTE_READY: &str = "ComputeReady";
     /// The forks' pods are ready.
     pub const FORKS_READY: &str = "ForksReady";
-    /// Somebody is connected for each local workload.
+    /// An agent is connected for each local workload.
     pub const LOCALS_CONNECTED: &str = "LocalsConnected";
     /// All ready routers send requests with the key to the forks.
     pub const ROUTES_PROGRAMMED: &str = "RoutesProgrammed";
-    /// Everything asked for is there.
+    /// All other conditions are True.
     pub const READY: &str = "Ready";
     /// Each baseline of a group is overridden by one sandbox at most.
     pub const RESOLVED: &str = "Resolved";
-    /// Somebody is connected for this local workload.
+    /// An agent is connected for this local workload.
     pub const CONNECTED: &str = "Connected";
-    /// The process on the developer's machine answers.
+    /// The process on the developer's machine accepts connections.
     pub const LOCAL_REACHABLE: &str = "LocalReachable";
 
-    /// The conditions of a Sandbox, all of them always there.
+    /// The conditions of a Sandbox, all always present.
     pub const OF_SANDBOX: [&str; 7] =
         [ACCEPTED, BASELINE_RESOLVED, COMPUTE_READY, FORKS_READY, LOCALS_CONNECTED, ROUTES_PROGRAMMED, READY];
-    /// The conditions of a `RouteGroup`, all of them always there.
+    /// The conditions of a `RouteGroup`, all always present.
     pub const OF_ROUTE_GROUP: [&str; 4] = [ACCEPTED, RESOLVED, ROUTES_PROGRAMMED, READY];
-    /// The conditions of a `LocalWorkload`, all of them always there.
+    /// The conditions of a `LocalWorkload`, all always present.
     pub const OF_LOCAL_WORKLOAD: [&str; 5] = [ACCEPTED, CONNECTED, LOCAL_REACHABLE, ROUTES_PROGRAMMED, READY];
 }
 
 /// Reasons of conditions.
 pub mod reasons {
-    /// Nobody has looked yet.
+    /// Not determined yet.
     pub const PENDING: &str = "Pending";
-    /// The spec can be followed.
+    /// The spec is valid and supported.
     pub const ACCEPTED: &str = "Accepted";
-    /// Everything asked for is there.
+    /// All other conditions are True.
     pub const READY: &str = "Ready";
-    /// The spec asks for no such thing.
+    /// The spec has no such items.
     pub const NONE: &str = "None";
     /// The object is being deleted.
     pub const TERMINATING: &str = "Terminating";
-    /// The object's time is over.
+    /// The object's TTL has expired.
     pub const EXPIRED: &str = "Expired";
 
     /// The spec breaks a rule of its schema.
@@ -53,31 +53,31 @@ pub mod reasons {
     pub const CROSS_NAMESPACE_FORK: &str = "CrossNamespaceFork";
     /// A fork of a fork.
     pub const BASELINE_IS_FORK: &str = "BaselineIsFork";
-    /// Several containers, and none was named.
+    /// The baseline has several containers, and none was named.
     pub const CONTAINER_REQUIRED: &str = "ContainerRequired";
     /// No container of that name.
     pub const CONTAINER_NOT_FOUND: &str = "ContainerNotFound";
-    /// The patch cannot be applied, or touches what it must not.
+    /// The patch cannot be applied, or changes protected fields.
     pub const INVALID_PATCH: &str = "InvalidPatch";
-    /// A value of a variable cannot be made.
+    /// The value of a variable cannot be expanded.
     pub const INVALID_EXPRESSION: &str = "InvalidExpression";
-    /// The baseline mounts a volume that only one pod may have.
+    /// The baseline mounts a volume that only one pod can use.
     pub const SHARED_VOLUME: &str = "SharedVolume";
-    /// The baseline takes a port of its host.
+    /// The baseline uses a host port.
     pub const HOST_PORT: &str = "HostPort";
-    /// Fargate would refuse the pods.
+    /// Fargate does not support the pods.
     pub const NOT_SUPPORTED_ON_FARGATE: &str = "NotSupportedOnFargate";
-    /// A kept label would bring the baseline's traffic to the fork.
+    /// A preserved label would let a Service send the baseline's traffic to the fork.
     pub const WOULD_RECEIVE_BASELINE_TRAFFIC: &str = "WouldReceiveBaselineTraffic";
-    /// An older object has the key.
+    /// An older object holds the routing key.
     pub const ROUTING_KEY_CONFLICT: &str = "RoutingKeyConflict";
-    /// The address is not one of a Service.
+    /// The target is not the address of a Service.
     pub const INVALID_TARGET: &str = "InvalidTarget";
-    /// The name of a fork or of its Service is another object's.
+    /// Another object has the name of a fork or of its Service.
     pub const NAME_TAKEN: &str = "NameTaken";
-    /// The API server finds the fork, or something else that is made, invalid.
+    /// The API server rejects the fork or another owned object as invalid.
     pub const REFUSED_BY_SERVER: &str = "RefusedByServer";
-    /// A quota, a policy or a permission is in the way of what is to be made.
+    /// A quota, a policy or a missing permission prevents the apply.
     pub const FORBIDDEN: &str = "Forbidden";
 
     /// The Service behind an endpoint does not exist yet.
@@ -86,18 +86,18 @@ pub mod reasons {
     pub const BASELINE_FOUND: &str = "BaselineFound";
     /// A baseline does not exist yet.
     pub const BASELINE_NOT_FOUND: &str = "BaselineNotFound";
-    /// A baseline does not exist any more.
+    /// A baseline was deleted.
     pub const BASELINE_DELETED: &str = "BaselineDeleted";
     /// The workload cluster cannot be reached yet.
     pub const CLUSTER_NOT_READY: &str = "ClusterNotReady";
 
-    /// A Fargate profile takes the pods.
+    /// A Fargate profile selects the pods.
     pub const FARGATE_PROFILE: &str = "FargateProfile";
     /// The pods run on nodes.
     pub const NODES: &str = "Nodes";
-    /// No Fargate profile takes the pods.
+    /// No Fargate profile selects the pods.
     pub const NO_FARGATE_PROFILE: &str = "NoFargateProfile";
-    /// The pods wait for Fargate, which takes a minute.
+    /// The pods wait to be scheduled on Fargate, which takes a minute.
     pub const WAITING_FOR_FARGATE: &str = "WaitingForFargate";
 
     /// The pods of a fork are being started.
@@ -107,19 +107,19 @@ pub mod reasons {
     /// The pods of a fork did not become ready in time.
     pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
 
-    /// Somebody is connected.
+    /// An agent is connected.
     pub const CONNECTED: &str = "Connected";
-    /// Nobody is connected.
+    /// No agent is connected.
     pub const NOT_CONNECTED: &str = "NotConnected";
-    /// The connection was lost a moment ago.
+    /// The connection was lost; the grace period is running.
     pub const RECONNECTING: &str = "Reconnecting";
-    /// The process on the developer's machine answers.
+    /// The process on the developer's machine accepts connections.
     pub const REACHABLE: &str = "Reachable";
-    /// The process on the developer's machine does not answer.
+    /// The process on the developer's machine does not accept connections.
     pub const UNREACHABLE: &str = "Unreachable";
-    /// An older local workload of the sandbox stands for the same baseline.
+    /// An older local workload of the Sandbox replaces the same baseline.
     pub const BASELINE_TAKEN: &str = "BaselineTaken";
-    /// The sandbox lives in another cluster, and so must this object.
+    /// The Sandbox runs in another cluster, where this object has to be created.
     pub const OTHER_CLUSTER: &str = "OtherCluster";
     /// The sandbox does not exist.
     pub const SANDBOX_NOT_FOUND: &str = "SandboxNotFound";
@@ -130,26 +130,26 @@ pub mod reasons {
     pub const ROUTERS_BEHIND: &str = "RoutersBehind";
     /// No router is ready.
     pub const NO_ROUTERS: &str = "NoRouters";
-    /// Somebody else changed a Service back.
+    /// Another client reverted the takeover of a Service.
     pub const SERVICE_REVERTED: &str = "ServiceReverted";
-    /// Traffic goes past the routers, because none was ready.
+    /// Traffic bypasses the routers, because none is ready.
     pub const ROUTER_BYPASSED: &str = "RouterBypassed";
-    /// Nobody asked for the traffic of a Service to go to the routers, or it cannot.
+    /// Routing is not enabled for a Service, or not possible.
     pub const NOT_ROUTED: &str = "NotRouted";
-    /// Nothing is looked into at a Service's ports, and so no key is found there.
+    /// The ports of a Service are not inspected, so that no key is found there.
     pub const L7_UNAVAILABLE: &str = "L7Unavailable";
-    /// A foreign `HTTPRoute` is there already.
+    /// The Service already has an unmanaged `HTTPRoute`.
     pub const ROUTE_CONFLICT: &str = "RouteConflict";
     /// The Gateway API is not installed.
     pub const GATEWAY_API_NOT_SERVED: &str = "GatewayAPINotServed";
-    /// No mesh has taken the routes yet.
+    /// No mesh has accepted the routes yet.
     pub const ROUTES_NOT_ACCEPTED: &str = "RoutesNotAccepted";
 
     /// Each baseline is overridden by one sandbox at most.
     pub const RESOLVED: &str = "Resolved";
     /// Sandboxes of the group override the same baseline.
     pub const CONFLICT: &str = "Conflict";
-    /// No sandbox belongs to the group.
+    /// No Sandbox matches the group.
     pub const NO_MATCHED_SANDBOXES: &str = "NoMatchedSandboxes";
     /// Some sandboxes of the group are not ready.
     pub const SANDBOXES_NOT_READY: &str = "SandboxesNotReady";

@@ -1,4 +1,4 @@
-//! The CRDs as they are installed. kube's derive makes the schema; a null is dropped by the API server, not stored.
+//! The CRDs as installed: kube's derived schema without `nullable`, so that the API server drops nulls instead of storing them.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
@@ -7,7 +7,7 @@ use kube::CustomResourceExt as _;
 
 use super::{LocalWorkload, RouteGroup, Sandbox};
 
-/// All CRDs of sandboxes, in the order in which they are installed.
+/// All sandbox CRDs, in installation order.
 pub fn crds() -> Vec<CustomResourceDefinition> {
     [Sandbox::crd(), RouteGroup::crd(), LocalWorkload::crd()].into_iter().map(finish).collect()
 }
@@ -22,7 +22,7 @@ fn finish(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     crd
 }
 
-/// Takes `nullable` off a schema, everywhere in it: kube says it of every optional field, and then a null would be stored.
+/// Removes `nullable` from a schema, recursively. kube sets it on every optional field, and a null would be stored then.
 pub fn drop_nullable(schema: &mut JSONSchemaProps) {
     schema.nullable = None;
     for property in schema.properties.iter_mut().flatten() {

@@ -1,4 +1,4 @@
-//! `LocalWorkload`: a process on a developer's machine that stands in for a workload of the cluster.
+//! `LocalWorkload`: a process on a developer's machine that replaces a workload of the cluster.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
@@ -11,7 +11,7 @@ use super::{
     schema,
 };
 
-/// A process on a developer's machine that stands in for a workload of the cluster.
+/// A process on a developer's machine that replaces a workload of the cluster.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "sandbox.capt.x-k8s.io",
@@ -45,13 +45,13 @@ pub struct LocalWorkloadSpec {
     /// The sandbox, of the same namespace.
     #[x_kube(validation = Rule::new("self == oldSelf").message("sandboxRef cannot be changed: make another local workload"))]
     pub sandbox_ref: SandboxRef,
-    /// The baseline that it stands in for.
+    /// The baseline that it replaces.
     pub from: WorkloadRef,
     /// Which ports are answered by whom.
     #[schemars(length(min = 1, max = schema::MAX_MAPPINGS))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["port".into()]))]
     pub mappings: Vec<Mapping>,
-    /// What happens to requests while nobody is connected.
+    /// What happens to requests while no agent is connected.
     #[serde(default)]
     pub disconnect_policy: DisconnectPolicy,
     /// For how long a lost connection may come back.
@@ -97,7 +97,7 @@ pub struct LocalWorkloadStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["service".into()]))]
     pub services: Vec<BaselineService>,
-    /// Conditions. Each type is always there.
+    /// Conditions. Every type is always present.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
@@ -106,15 +106,15 @@ pub struct LocalWorkloadStatus {
 /// Where a local workload is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum LocalPhase {
-    /// Nobody has connected yet.
+    /// No agent has connected yet.
     Pending,
-    /// Somebody is connected.
+    /// An agent is connected.
     Connected,
-    /// The connection was lost a moment ago and may come back.
+    /// The connection was lost; the grace period is running.
     Reconnecting,
-    /// The connection was lost.
+    /// The connection was lost, and the grace period is over.
     Disconnected,
-    /// Needs another spec.
+    /// Needs a change of its spec.
     Failed,
 }
 

@@ -1,13 +1,13 @@
-//! The kinds of `sandbox.capt.x-k8s.io/v1alpha1`: their fields, their schema, their rules, and the words of their status.
+//! The kinds of `sandbox.capt.x-k8s.io/v1alpha1`: fields, schema, CEL rules, condition types and reasons.
 //!
-//! Everything here is data. Rules about a single object are in the schema or in CEL, and the validator gives the same
-//! verdict without an API server: an object may be older than a rule.
+//! Data only. Rules about a single object are in the schema or in CEL; [`crate::validate`] repeats them without an API server,
+//! because an object may be older than a rule.
 
 #![expect(
     unreachable_pub,
     reason = "KubeSchema copies every struct, with its visibility, into a function body"
 )]
-#![allow(dead_code, reason = "the fields of those copies are read by nobody; `expect` does not see them")]
+#![allow(dead_code, reason = "the fields of those copies are never read; `expect` does not see them")]
 
 mod common;
 pub mod conditions;

@@ -68,7 +68,7 @@ pub struct RouteGroupSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63), regex(pattern = schema::ROUTING_KEY))]
     pub routing_key: Option<String>,
-    /// Addresses for people, whose requests get the key.
+    /// Preview addresses; requests to them get the key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_ENDPOINTS))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
@@ -224,7 +224,7 @@ pub struct GroupTtl {
     /// How long it lives: a number and one of m, h, d, w.
     #[schemars(length(max = 11), regex(pattern = schema::TTL))]
     pub duration: String,
-    /// From when on that counts.
+    /// Start of the duration.
     #[serde(default)]
     pub offset_from: GroupTtlOffset,
 }
@@ -233,12 +233,12 @@ pub struct GroupTtl {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum GroupTtlOffset {
-    /// From its making.
+    /// From its creation.
     #[default]
     CreatedAt,
     /// From the last change of its spec.
     UpdatedAt,
-    /// From when its last sandbox went.
+    /// From when no sandbox matches any more.
     NoMatchedSandboxes,
 }
 
@@ -282,7 +282,7 @@ pub struct RouteGroupStatus {
     /// How many of the ready routers have that table, as `2/2`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub programmed_routers: Option<String>,
-    /// The addresses for people.
+    /// The preview addresses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub endpoints: Vec<EndpointStatus>,
@@ -295,7 +295,7 @@ pub struct RouteGroupStatus {
     /// Since when no sandbox belongs to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unmatched_since: Option<Time>,
-    /// Conditions. Each type is always there.
+    /// Conditions. Every type is always present.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,

@@ -94,7 +94,7 @@ pub struct SandboxSpec {
     #[schemars(length(max = schema::MAX_FORKS))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub virtuals: Vec<VirtualSpec>,
-    /// Addresses for people, whose requests get the key.
+    /// Preview addresses; requests to them get the key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = schema::MAX_ENDPOINTS))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
@@ -117,7 +117,7 @@ pub struct Ttl {
     /// How long it lives: a number and one of m, h, d, w.
     #[schemars(length(max = 11), regex(pattern = schema::TTL))]
     pub duration: String,
-    /// From when on that counts.
+    /// Start of the duration.
     #[serde(default)]
     pub offset_from: TtlOffset,
 }
@@ -126,7 +126,7 @@ pub struct Ttl {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum TtlOffset {
-    /// From its making.
+    /// From its creation.
     #[default]
     CreatedAt,
     /// From the last change of its spec.
@@ -152,7 +152,7 @@ pub struct ForkSpec {
 }
 
 impl ForkSpec {
-    /// Its name, said or not.
+    /// Its name, which defaults to that of the baseline.
     pub fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.fork_of.name)
     }
@@ -161,10 +161,10 @@ impl ForkSpec {
 /// What happens to a fork when its baseline changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum BaselineUpdatePolicy {
-    /// The fork is made anew from it.
+    /// The fork is rebuilt from it.
     #[default]
     Follow,
-    /// The fork stays as it is, and its status tells.
+    /// The fork stays unchanged, and its status reports it as outdated.
     Pin,
 }
 
@@ -175,13 +175,13 @@ pub struct LocalSpec {
     /// Its name, unique in the sandbox.
     #[schemars(length(min = 1, max = 30), regex(pattern = schema::DNS_LABEL))]
     pub name: String,
-    /// The baseline that it stands in for.
+    /// The baseline that it replaces.
     pub from: WorkloadRef,
     /// Which ports are answered by whom.
     #[schemars(length(min = 1, max = schema::MAX_MAPPINGS))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["port".into()]))]
     pub mappings: Vec<Mapping>,
-    /// What happens to requests while nobody is connected.
+    /// What happens to requests while no agent is connected.
     #[serde(default)]
     pub disconnect_policy: DisconnectPolicy,
     /// For how long a lost connection may come back.

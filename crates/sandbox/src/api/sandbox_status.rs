@@ -1,4 +1,4 @@
-//! What was observed of a sandbox.
+//! The status of a Sandbox.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::KubeSchema;
@@ -44,14 +44,14 @@ pub struct SandboxStatus {
     #[serde(rename = "virtual", default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub virtuals: Vec<VirtualStatus>,
-    /// The addresses for people.
+    /// The preview addresses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub endpoints: Vec<EndpointStatus>,
     /// Digest of the sandbox's own routes, when all routers had them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub programmed_routes: Option<String>,
-    /// Conditions. Each type is always there.
+    /// Conditions. Every type is always present.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
@@ -60,17 +60,17 @@ pub struct SandboxStatus {
 /// Where a sandbox or a route group is in its life. One word for people; programs read the conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Phase {
-    /// Waits for something outside: a baseline, a cluster, a place to run.
+    /// Waits for an external object: a baseline, a cluster, compute capacity.
     Pending,
-    /// Is being made.
+    /// Is being created.
     Progressing,
     /// Everything asked for is there.
     Ready,
     /// Was ready, and something is down now. Routes are kept.
     Degraded,
-    /// Needs another spec or another baseline.
+    /// Needs a change of its spec or baseline.
     Failed,
-    /// Its time is over.
+    /// Its TTL has expired.
     Expired,
     /// Is being deleted.
     Terminating,
@@ -101,7 +101,7 @@ pub struct ForkStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["from".into()]))]
     pub services: Vec<ForkServiceStatus>,
-    /// Services of the baseline that no router can stand before.
+    /// Services of the baseline that cannot be routed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["service".into()]))]
     pub unroutable: Vec<Unroutable>,
@@ -123,7 +123,7 @@ pub struct BaselineStatus {
     pub observed_hash: String,
 }
 
-/// A Service of the baseline, and the fork's Service that stands for it.
+/// A Service of the baseline, and the fork's Service that replaces it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ForkServiceStatus {
@@ -149,7 +149,7 @@ pub struct ServicePortStatus {
     pub target_port: i32,
 }
 
-/// A Service that no router can stand before.
+/// A Service that cannot be routed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Unroutable {
@@ -165,7 +165,7 @@ pub struct Unroutable {
 pub struct LocalStatus {
     /// Its name in the spec.
     pub name: String,
-    /// Whether somebody is connected for it.
+    /// Whether an agent is connected for it.
     #[serde(default)]
     pub connected: bool,
 }

@@ -1,51 +1,51 @@
-//! Patterns and bounds of fields. `crate::validate` reads the same words, so both give the same verdict.
+//! Patterns and bounds of fields, shared by the CRD schema and `crate::validate`.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 
-/// A label of a host name: names of sandboxes, forks, endpoints.
+/// A DNS label: names of sandboxes, forks, endpoints.
 pub const DNS_LABEL: &str = "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$";
-/// A name that may stand in `metadata.name`.
+/// A DNS subdomain, as in `metadata.name`.
 pub const DNS_SUBDOMAIN: &str = "^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$";
-/// A routing key, or nothing.
+/// A routing key, or empty.
 pub const ROUTING_KEY: &str = "^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)?$";
-/// A span of time until deletion.
+/// A TTL.
 pub const TTL: &str = "^[1-9][0-9]{0,9}[mhdw]$";
 /// Zero to ten minutes, in seconds or minutes.
 pub const GRACE: &str = "^(0|[0-9]{1,2}s|[1-5][0-9]{2}s|600s|[0-9]m|10m)$";
-/// `host:port`; an IPv6 address stands in brackets.
+/// `host:port`; an IPv6 address is in brackets.
 pub const HOST_PORT: &str = "^([A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|\\[[0-9A-Fa-f:.]{2,45}\\]):([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$";
-/// The name of a variable of a container, as Kubernetes takes it.
+/// The name of an environment variable, as in Kubernetes.
 pub const ENV_NAME: &str = "^[-._A-Za-z][-._A-Za-z0-9]*$";
-/// The name of a header, in the lower case that HTTP/2 wants.
+/// The name of a header in lower case, as in HTTP/2.
 pub const HEADER_NAME: &str = "^[a-z0-9!#$%&'*+.^_`|~-]{1,64}$";
 /// A header and its value: `sd-override: true`.
 pub const HEADER_LINE: &str = "^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}:[ \\t]*[!-~]([ -~]{0,254}[!-~])?$";
-/// The name of a parameter of a query, or nothing.
+/// The name of a query parameter, or empty.
 pub const QUERY_PARAM: &str = "^[A-Za-z0-9._~-]{0,64}$";
 /// The key of a label, with or without a prefix.
 pub const LABEL_KEY: &str =
     "^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$";
-/// The value of a label in which `*` and `?` may stand anywhere.
+/// A label value with the wildcards `*` and `?`.
 pub const LABEL_GLOB: &str = "^[A-Za-z0-9*?._-]{0,63}$";
 /// A quantity as Kubernetes writes it.
 pub const QUANTITY: &str = "^(\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\\+|-)?(([0-9]+(\\.[0-9]*)?)|(\\.[0-9]+))))?$";
 
-/// Longest name of a sandbox and of a route group: it is a part of host names and of the names of forks.
+/// Maximum name length of a sandbox and a route group, which is part of host names and of the names of forks.
 pub const MAX_NAME: usize = 30;
-/// Most forks, locals and virtual workloads of a sandbox, each.
+/// Maximum forks, local workloads and virtual workloads of a sandbox, each.
 pub const MAX_FORKS: usize = 16;
-/// Most endpoints of an object.
+/// Maximum endpoints of an object.
 pub const MAX_ENDPOINTS: usize = 16;
-/// Most clauses of a match, and most labels of a clause.
+/// Maximum clauses of a match, and labels of a clause.
 pub const MAX_CLAUSES: usize = 16;
-/// Most ports of a local workload.
+/// Maximum ports of a local workload.
 pub const MAX_MAPPINGS: usize = 16;
-/// Longest patch.
+/// Maximum length of a patch.
 pub const MAX_PATCH: usize = 65_536;
-/// Longest value of a variable.
+/// Maximum length of a variable's value.
 pub const MAX_VALUE: usize = 32_768;
 
-/// Amounts of resources: numbers, or text such as `250m`.
+/// Resource quantities: numbers, or strings such as `250m`.
 pub(super) fn quantities(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",

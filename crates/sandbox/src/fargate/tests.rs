@@ -64,11 +64,11 @@ struct Scene {
 }
 
 impl Scene {
-    fn place(&self) -> Place {
+    fn place(&self) -> Placement {
         let fork = ours();
-        let pods = Candidate { namespace: "shop", baseline: &self.baseline, fork: &fork };
-        let compute = Compute { profiles: &self.profiles, nodes: self.nodes };
-        place(pods, compute, |all| crate::labels::has_all(&self.service, all))
+        let pods = ForkPods { namespace: "shop", baseline: &self.baseline, fork: &fork };
+        let compute = ClusterCompute { profiles: &self.profiles, has_nodes: self.nodes };
+        choose_placement(pods, compute, |all| crate::labels::has_all(&self.service, all))
     }
 }
 
@@ -84,14 +84,14 @@ fn scene(profiles: &[Profile]) -> Scene {
 #[test]
 fn one_profile_that_takes_all_forks_is_enough() {
     let all = scene(&[profile("sandboxes", &[selector("*", &[(names::FORK_LABEL, "*")])])]);
-    assert_eq!(all.place(), Place::Fargate { profile: "sandboxes".into(), labels: Labels::new() });
+    assert_eq!(all.place(), Placement::Fargate { profile: "sandboxes".into(), labels: Labels::new() });
 }
 
 #[test]
 fn of_several_profiles_the_first_by_name_is_said_aloud() {
     let both = scene(&[profile("b", &[selector("shop", &[])]), profile("a", &[selector("*", &[])])]);
     let expected =
-        Place::Fargate { profile: "a".into(), labels: labels(&[(names::FARGATE_PROFILE_LABEL, "a")]) };
+        Placement::Fargate { profile: "a".into(), labels: labels(&[(names::FARGATE_PROFILE_LABEL, "a")]) };
     assert_eq!(both.place(), expected);
 }
 
@@ -100,21 +100,22 @@ fn the_profile_that_the_baseline_asks_for_is_kept_if_it_takes_the_fork() {
     let mut both = scene(&[profile("b", &[selector("shop", &[])]), profile("a", &[selector("*", &[])])]);
     both.baseline.insert(names::FARGATE_PROFILE_LABEL.into(), "b".into());
     let expected =
-        Place::Fargate { profile: "b".into(), labels: labels(&[(names::FARGATE_PROFILE_LABEL, "b")]) };
+        Placement::Fargate { profile: "b".into(), labels: labels(&[(names::FARGATE_PROFILE_LABEL, "b")]) };
     assert_eq!(both.place(), expected);
 }
 
 #[test]
 fn labels_that_a_profile_wants_are_kept_if_no_service_follows_them() {
     let by_label = scene(&[profile("on-fargate", &[selector("shop", &[("compute", "fargate")])])]);
-    let expected = Place::Fargate { profile: "on-fargate".into(), labels: labels(&[("compute", "fargate")]) };
+    let expected =
+        Placement::Fargate { profile: "on-fargate".into(), labels: labels(&[("compute", "fargate")]) };
     assert_eq!(by_label.place(), expected);
 }
 
 #[test]
 fn f16_a_fork_that_no_profile_selects_has_no_place_and_hears_which_selector_to_add() {
     let only_by_app = scene(&[profile("carts", &[selector("shop", &[("app", "cart")])])]);
-    let Place::Nowhere(why) = only_by_app.place() else { panic!("{:?}", only_by_app.place()) };
+    let Placement::Unschedulable(why) = only_by_app.place() else { panic!("{:?}", only_by_app.place()) };
     assert!(why.contains("\"shop\"") && why.contains(names::FORK_LABEL), "{why}");
     let elsewhere = scene(&[profile("system", &[selector("kube-system", &[])])]);
     assert_eq!(elsewhere.place().reason(), "NoFargateProfile");
@@ -124,7 +125,7 @@ fn f16_a_fork_that_no_profile_selects_has_no_place_and_hears_which_selector_to_a
 fn where_there_are_nodes_a_fork_may_run_on_them() {
     for profiles in [vec![], vec![profile("carts", &[selector("shop", &[("app", "cart")])])]] {
         let with_nodes = Scene { nodes: true, ..scene(&profiles) };
-        assert_eq!(with_nodes.place(), Place::Nodes);
+        assert_eq!(with_nodes.place(), Placement::Nodes);
     }
     assert_eq!(scene(&[]).place().reason(), "NoFargateProfile");
 }
@@ -133,7 +134,7 @@ fn where_there_are_nodes_a_fork_may_run_on_them() {
 fn a_second_selector_is_tried_when_the_first_would_mislead() {
     let two =
         scene(&[profile("p", &[selector("shop", &[("app", "*")]), selector("shop", &[("compute", "*")])])]);
-    let expected = Place::Fargate { profile: "p".into(), labels: labels(&[("compute", "fargate")]) };
+    let expected = Placement::Fargate { profile: "p".into(), labels: labels(&[("compute", "fargate")]) };
     assert_eq!(two.place(), expected);
 }
 
@@ -141,7 +142,7 @@ fn a_second_selector_is_tried_when_the_first_would_mislead() {
 fn a_fork_waits_as_long_as_fargate_takes() {
     let of = |spec: serde_json::Value| {
         let mut fork = serde_json::json!({ "spec": spec });
-        give_time(&mut fork);
+        extend_progress_deadline(&mut fork);
         fork["spec"].clone()
     };
     assert_eq!(of(serde_json::json!({"progressDeadlineSeconds": 60}))["progressDeadlineSeconds"], 600);

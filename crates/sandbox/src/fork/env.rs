@@ -1,25 +1,25 @@
-//! Variables of a fork's containers.
+//! Environment variables of a fork's containers.
 
 use kube::ResourceExt as _;
 use serde_json::{Map, Value, json};
 
-use super::Order;
+use super::ForkRequest;
 use crate::{
     api::{EnvFrom, EnvOperation, EnvVar, ForkValue, conditions::reasons},
-    refusal::Refusal,
+    rejection::Rejection,
 };
 
-/// Where a fork is reached.
+/// Address of a fork's Service.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address {
+pub struct ForkAddress {
     /// Name of its Service, with its namespace.
     pub host: String,
     /// The first port of its Service.
     pub port: i32,
 }
 
-/// What a fork is told about itself. Signadot's names too, so that code written for it runs unchanged.
-pub(super) fn downward(order: &Order<'_>) -> Vec<Value> {
+/// The variables that describe the Sandbox, also under Signadot's names, so that code written for Signadot runs unchanged.
+pub(super) fn sandbox_variables(order: &ForkRequest<'_>) -> Vec<Value> {
     let (sandbox, baseline) = (order.sandbox.name_any(), &order.fork.fork_of);
     let namespace = order.sandbox.namespace().unwrap_or_default();
     let mut all = vec![
@@ -35,15 +35,15 @@ pub(super) fn downward(order: &Order<'_>) -> Vec<Value> {
     all.into_iter().map(|(name, value)| json!({"name": name, "value": value})).collect()
 }
 
-/// Puts variables before all others, in place of those with the same names: others may refer to them.
-pub(super) fn put_first(container: &mut Map<String, Value>, variables: &[Value]) {
-    change(container, |list| {
+/// Prepends variables, replacing those of the same names: `$(NAME)` references resolve only to earlier variables.
+pub(super) fn prepend(container: &mut Map<String, Value>, variables: &[Value]) {
+    edit_env(container, |list| {
         list.retain(|it| !variables.iter().any(|ours| ours["name"] == it["name"]));
         list.splice(0..0, variables.iter().cloned());
     });
 }
 
-/// Of several variables with one name the last one counts in Kubernetes, and an apply takes only one.
+/// Removes duplicate names. The last one wins, as in Kubernetes; an apply rejects duplicates.
 pub(super) fn deduplicate(container: &mut Map<String, Value>) {
     let Some(list) = container.get_mut("env").and_then(Value::as_array_mut) else { return };
     let names: Vec<Value> = list.iter().map(|it| it["name"].clone()).collect();
@@ -55,36 +55,36 @@ pub(super) fn deduplicate(container: &mut Map<String, Value>) {
 }
 
 /// Sets or removes one variable.
-pub(super) fn apply(
+pub(super) fn apply_variable(
     container: &mut Map<String, Value>,
     variable: &EnvVar,
-    (order, place): (&Order<'_>, &str),
+    (order, place): (&ForkRequest<'_>, &str),
     notes: &mut Vec<String>,
-) -> Result<(), Refusal> {
+) -> Result<(), Rejection> {
     let position = |list: &[Value]| list.iter().position(|it| it["name"].as_str() == Some(&variable.name));
     if variable.operation == EnvOperation::Delete {
-        match change(container, |list| position(list).map(|at| list.remove(at))) {
+        match edit_env(container, |list| position(list).map(|at| list.remove(at))) {
             Some(_) => {}
             None => notes
                 .push(format!("customizations.{place}: there is no variable {} to delete", variable.name)),
         }
         return Ok(());
     }
-    let entry = entry(variable, order, place)?;
-    change(container, |list| match position(list) {
+    let entry = env_entry(variable, order, place)?;
+    edit_env(container, |list| match position(list) {
         Some(at) => list[at] = entry,
         None => list.push(entry),
     });
     Ok(())
 }
 
-fn entry(variable: &EnvVar, order: &Order<'_>, place: &str) -> Result<Value, Refusal> {
+fn env_entry(variable: &EnvVar, order: &ForkRequest<'_>, place: &str) -> Result<Value, Rejection> {
     let name = &variable.name;
     let Some(EnvFrom { secret, config_map, fork }) = &variable.value_from else {
         return Ok(json!({"name": name, "value": variable.value.clone().unwrap_or_default()}));
     };
     if let Some(fork) = fork {
-        return Ok(json!({"name": name, "value": expanded(fork, order, place)?}));
+        return Ok(json!({"name": name, "value": expand_expression(fork, order, place)?}));
     }
     if let Some(key) = secret {
         return Ok(json!({"name": name, "valueFrom": {"secretKeyRef": {"name": key.name, "key": key.key}}}));
@@ -94,22 +94,22 @@ fn entry(variable: &EnvVar, order: &Order<'_>, place: &str) -> Result<Value, Ref
             json!({"name": name, "valueFrom": {"configMapKeyRef": {"name": key.name, "key": key.key}}}),
         );
     }
-    Err(Refusal::new(
+    Err(Rejection::new(
         reasons::INVALID_SPEC,
         format!("customizations.{place}.valueFrom needs exactly one of secret, configMap and fork"),
     ))
 }
 
-/// The text with the address of a fork in it.
-fn expanded(value: &ForkValue, order: &Order<'_>, place: &str) -> Result<String, Refusal> {
+/// Expands the expression with the address of a fork.
+fn expand_expression(value: &ForkValue, order: &ForkRequest<'_>, place: &str) -> Result<String, Rejection> {
     let refuse = |what: String| {
-        Refusal::new(reasons::INVALID_EXPRESSION, format!("customizations.{place}.valueFrom.fork: {what}"))
+        Rejection::new(reasons::INVALID_EXPRESSION, format!("customizations.{place}.valueFrom.fork: {what}"))
     };
     let of = &value.fork_of.name;
     let address = order
         .addresses
         .get(of)
-        .ok_or_else(|| refuse(format!("{of} has no Service that leads to its fork in this sandbox")))?;
+        .ok_or_else(|| refuse(format!("{of} has no Service for a fork in this sandbox")))?;
     let mut text = String::new();
     let mut rest = value.expression.as_str();
     while let Some((before, after)) = rest.split_once("{{") {
@@ -131,8 +131,8 @@ fn expanded(value: &ForkValue, order: &Order<'_>, place: &str) -> Result<String,
     Ok(text)
 }
 
-/// Changes the variables of a container. What is no list counts as none.
-fn change<T>(container: &mut Map<String, Value>, with: impl FnOnce(&mut Vec<Value>) -> T) -> T {
+/// Edits the `env` list of a container. Anything but a list counts as empty.
+fn edit_env<T>(container: &mut Map<String, Value>, with: impl FnOnce(&mut Vec<Value>) -> T) -> T {
     let mut list =
         container.get_mut("env").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default();
     let done = with(&mut list);

@@ -1,22 +1,22 @@
-//! From a baseline to its fork.
+//! Builds the fork of a baseline.
 //!
 //! Contract: the fork is the baseline with these differences and no others, and the same input gives the same bytes.
 //!
 //! | where | difference |
 //! |---|---|
-//! | `metadata` | a name of its own; labels and annotations without the marks of `GitOps` tools, with ours; owned by the sandbox; nothing that the server wrote |
-//! | `spec` | `replicas` of the customizations, `strategy` Recreate, `revisionHistoryLimit` 1, the selector is the fork's, not paused |
-//! | `template.metadata` | only our labels, those that are preserved, and annotations without marks |
-//! | containers | images, env, resources of the customizations; the sandbox's own variables first |
-//! | `env`, `ports` | of several entries with one name (env) or one number (ports) the one that counts: an apply takes no others |
+//! | `metadata` | own name; labels and annotations without those of `GitOps` tools, plus ours; owned by the Sandbox |
+//! | `spec` | `replicas` of the customizations, `strategy` Recreate, `revisionHistoryLimit` 1, own selector, not paused |
+//! | `template.metadata` | only our labels and the preserved ones; annotations without those of tools |
+//! | containers | images, env, resources of the customizations; the Sandbox's own variables first |
+//! | `env`, `ports` | deduplicated by name (env) or number (ports), because an apply rejects duplicates |
 //!
 //! The user's patch is not applied here: the API server does that, and its answer is the baseline given to [`fork`].
 
 mod containers;
 mod env;
-mod marks;
 #[cfg(test)]
 mod tests;
+mod tool_metadata;
 
 use std::collections::BTreeMap;
 
@@ -26,66 +26,66 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     api::{ForkSpec, Sandbox, conditions::reasons, names},
-    digest::{canonical, joined_name, sha256},
+    digest::{canonical_json, hashed_name, sha256},
     labels::{self, Labels},
-    refusal::Refusal,
-    service::LONGEST_NAME,
-    template::{self, Template, own_labels, texts},
+    rejection::Rejection,
+    service::MAX_NAME_LENGTH,
+    template::{self, PodTemplate, own_labels, string_map},
 };
 
-pub use self::{env::Address, marks::without as without_marks};
+pub use self::{env::ForkAddress, tool_metadata::without_tool_metadata};
 
-/// What is to be forked, and for whom.
+/// The inputs of a fork.
 #[derive(Debug, Clone, Copy)]
-pub struct Order<'a> {
-    /// For whom.
+pub struct ForkRequest<'a> {
+    /// The Sandbox.
     pub sandbox: &'a Sandbox,
-    /// What, of the sandbox's spec.
+    /// The fork in the Sandbox's spec.
     pub fork: &'a ForkSpec,
     /// The sandbox's routing key.
     pub key: &'a str,
-    /// Where routes can be asked for, for `SIGNADOT_ROUTESERVER`; nothing if nobody answers.
+    /// Value of `SIGNADOT_ROUTESERVER`; unset if `None`.
     pub route_server: Option<&'a str>,
     /// The addresses of the sandbox's forks, by the names of their baselines.
-    pub addresses: &'a BTreeMap<String, Address>,
-    /// Labels that the pods get beside ours and the preserved ones: what a Fargate profile wants.
-    pub labels: &'a Labels,
-    /// What [`source_hash`] says of the baseline before the patch.
+    pub addresses: &'a BTreeMap<String, ForkAddress>,
+    /// Additional pod labels, required by a Fargate profile.
+    pub extra_labels: &'a Labels,
+    /// [`source_hash`] of the baseline before the patch.
     pub source_hash: &'a str,
 }
 
 /// A fork.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Forked {
+pub struct ForkedDeployment {
     /// Its name, which is also its id.
     pub name: String,
     /// The Deployment, to be applied.
     pub object: Value,
     /// The labels of its pods.
     pub pod_labels: Labels,
-    /// What people should know.
+    /// Notes for an event.
     pub notes: Vec<String>,
 }
 
 /// The name of a fork, which is also the value of its label.
 pub fn fork_name(namespace: &str, baseline: &str, sandbox: &str) -> String {
-    joined_name(["Deployment", namespace, baseline], sandbox, LONGEST_NAME)
+    hashed_name(["Deployment", namespace, baseline], sandbox, MAX_NAME_LENGTH)
 }
 
-/// A digest of what a fork takes from its baseline. An autoscaler or a rollout's progress does not change it.
+/// Hash of the fields that a fork inherits from its baseline. Scaling or rollout progress does not change it.
 pub fn template_hash(baseline: &Value) -> String {
-    sha256(&canonical(&taken(baseline)))
+    sha256(&canonical_json(&inherited_spec(baseline)))
 }
 
-/// A digest of what a fork is made from: the baseline, how the fork differs, and for whom.
+/// Hash of all inputs of a fork: baseline, customizations, Sandbox name and routing key.
 pub fn source_hash(baseline: &Value, sandbox: &Sandbox, fork: &ForkSpec, key: &str) -> String {
     let customizations = serde_json::to_value(&fork.customizations).unwrap_or_default();
-    let parts = json!([taken(baseline), customizations, sandbox.name_any(), key]);
-    sha256(&canonical(&parts))
+    let parts = json!([inherited_spec(baseline), customizations, sandbox.name_any(), key]);
+    sha256(&canonical_json(&parts))
 }
 
-/// The parts of a baseline's spec that are in its fork too.
-fn taken(baseline: &Value) -> Value {
+/// The fields of a baseline's spec that its fork inherits.
+fn inherited_spec(baseline: &Value) -> Value {
     let mut spec = baseline["spec"].clone();
     if let Some(fields) = spec.as_object_mut() {
         for own in ["replicas", "strategy", "revisionHistoryLimit", "selector", "paused"] {
@@ -95,17 +95,20 @@ fn taken(baseline: &Value) -> Value {
     spec
 }
 
-/// Makes the fork of a baseline, after the user's patch was applied to it.
-pub fn fork(baseline: &Value, order: &Order<'_>) -> Result<Forked, Refusal> {
-    let baseline_name = template::name(baseline);
+/// Builds the fork of a baseline to which the user's patch was already applied.
+pub fn build_fork(baseline: &Value, order: &ForkRequest<'_>) -> Result<ForkedDeployment, Rejection> {
+    let baseline_name = template::object_name(baseline);
     let namespace = order.sandbox.namespace().unwrap_or_default();
-    refuse_fork_of_fork(baseline)?;
+    reject_fork_of_fork(baseline)?;
     let name = fork_name(&namespace, baseline_name, &order.sandbox.name_any());
     let own = own_labels(&name, order.sandbox, baseline_name);
-    let kept = preserved(&Template::of(baseline).labels(), &order.fork.customizations.preserved_labels)?;
-    let pod_labels: Labels = kept.into_iter().chain(order.labels.clone()).chain(own.clone()).collect();
+    let kept = preserved_labels(
+        &PodTemplate::from_workload(baseline).labels(),
+        &order.fork.customizations.preserved_labels,
+    )?;
+    let pod_labels: Labels = kept.into_iter().chain(order.extra_labels.clone()).chain(own.clone()).collect();
     let mut notes = Vec::new();
-    let mut spec = object(&baseline["spec"]);
+    let mut spec = object_fields(&baseline["spec"]);
     spec.remove("paused");
     spec.insert("replicas".into(), order.fork.customizations.replicas.into());
     spec.insert("strategy".into(), json!({"type": "Recreate"}));
@@ -119,26 +122,28 @@ pub fn fork(baseline: &Value, order: &Order<'_>) -> Result<Forked, Refusal> {
         "metadata": metadata(baseline, (&name, &namespace), &own, order),
         "spec": spec,
     });
-    Ok(Forked { name, object, pod_labels, notes })
+    Ok(ForkedDeployment { name, object, pod_labels, notes })
 }
 
-fn refuse_fork_of_fork(baseline: &Value) -> Result<(), Refusal> {
-    let labels = texts(&baseline["metadata"]["labels"]);
-    let of_pods = Template::of(baseline).labels();
+fn reject_fork_of_fork(baseline: &Value) -> Result<(), Rejection> {
+    let labels = string_map(&baseline["metadata"]["labels"]);
+    let of_pods = PodTemplate::from_workload(baseline).labels();
     match labels.get(names::FORK_LABEL).or_else(|| of_pods.get(names::FORK_LABEL)) {
-        Some(_) => Err(Refusal::new(
+        Some(_) => Err(Rejection::new(
             reasons::BASELINE_IS_FORK,
-            format!("{} is itself a fork; name its baseline in forkOf", template::name(baseline)),
+            format!("{} is itself a fork; name its baseline in forkOf", template::object_name(baseline)),
         )),
         None => Ok(()),
     }
 }
 
-/// The labels whose keys match one of the expressions, but for the marks of tools and ours.
-fn preserved(labels: &Labels, expressions: &[String]) -> Result<Labels, Refusal> {
-    let expressions = expressions.iter().map(|text| expression(text)).collect::<Result<Vec<_>, _>>()?;
-    let is_kept =
-        |key: &str| expressions.iter().any(|it| it.is_match(key.as_bytes())) && !marks::is_ours(key);
+/// The labels whose keys match one of the expressions, except our own.
+fn preserved_labels(labels: &Labels, expressions: &[String]) -> Result<Labels, Rejection> {
+    let expressions =
+        expressions.iter().map(|text| compile_expression(text)).collect::<Result<Vec<_>, _>>()?;
+    let is_kept = |key: &str| {
+        expressions.iter().any(|it| it.is_match(key.as_bytes())) && !tool_metadata::is_own_key(key)
+    };
     Ok(labels
         .iter()
         .filter(|(key, _)| is_kept(key))
@@ -146,24 +151,30 @@ fn preserved(labels: &Labels, expressions: &[String]) -> Result<Labels, Refusal>
         .collect())
 }
 
-fn expression(text: &str) -> Result<Regex, Refusal> {
-    labels::expression(text).map_err(|error| {
-        Refusal::new(
+fn compile_expression(text: &str) -> Result<Regex, Rejection> {
+    labels::compile_key_regex(text).map_err(|error| {
+        Rejection::new(
             reasons::INVALID_SPEC,
-            format!("preservedLabels: {text:?} is no regular expression: {error}"),
+            format!("preservedLabels: {text:?} is not a valid regular expression: {error}"),
         )
     })
 }
 
-fn metadata(baseline: &Value, (name, namespace): (&str, &str), own: &Labels, order: &Order<'_>) -> Value {
-    let labels = marks::without(texts(&baseline["metadata"]["labels"]));
+fn metadata(
+    baseline: &Value,
+    (name, namespace): (&str, &str),
+    own: &Labels,
+    order: &ForkRequest<'_>,
+) -> Value {
+    let labels = tool_metadata::without_tool_metadata(string_map(&baseline["metadata"]["labels"]));
     let labels: Labels = labels.into_iter().chain(own.clone()).collect();
-    let mut annotations = marks::without(texts(&baseline["metadata"]["annotations"]));
+    let mut annotations =
+        tool_metadata::without_tool_metadata(string_map(&baseline["metadata"]["annotations"]));
     annotations.insert(names::SOURCE_HASH_ANNOTATION.to_owned(), order.source_hash.to_owned());
     let mut metadata = json!({
         "name": name, "namespace": namespace, "labels": labels, "annotations": annotations,
     });
-    if let Some(owner) = template::owner(order.sandbox) {
+    if let Some(owner) = template::owner_reference(order.sandbox) {
         metadata["ownerReferences"] = json!([owner]);
     }
     metadata
@@ -172,13 +183,13 @@ fn metadata(baseline: &Value, (name, namespace): (&str, &str), own: &Labels, ord
 fn pod_template(
     template: &Value,
     labels: &Labels,
-    order: &Order<'_>,
+    order: &ForkRequest<'_>,
     notes: &mut Vec<String>,
-) -> Result<Value, Refusal> {
-    let mut pod = object(&template["spec"]);
+) -> Result<Value, Rejection> {
+    let mut pod = object_fields(&template["spec"]);
     containers::customize(&mut pod, order, notes)?;
     let mut metadata = json!({"labels": labels});
-    let annotations = marks::without(texts(&template["metadata"]["annotations"]));
+    let annotations = tool_metadata::without_tool_metadata(string_map(&template["metadata"]["annotations"]));
     if !annotations.is_empty() {
         metadata["annotations"] = json!(annotations);
     }
@@ -186,6 +197,6 @@ fn pod_template(
 }
 
 /// The fields of an object, or none.
-fn object(value: &Value) -> Map<String, Value> {
+fn object_fields(value: &Value) -> Map<String, Value> {
     value.as_object().cloned().unwrap_or_default()
 }

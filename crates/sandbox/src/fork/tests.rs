@@ -17,23 +17,23 @@ fn baseline() -> Value {
     })
 }
 
-fn forked(baseline: &Value, customizations: &Value) -> Result<Forked, Refusal> {
+fn forked(baseline: &Value, customizations: &Value) -> Result<ForkedDeployment, Rejection> {
     let sandbox: Sandbox = serde_json::from_value(json!({
         "apiVersion": "sandbox.capt.x-k8s.io/v1alpha1", "kind": "Sandbox",
         "metadata": {"name": "pr-1", "namespace": "shop", "uid": "u"},
         "spec": {"forks": [{"forkOf": {"name": "cart"}, "customizations": customizations}]}
     }))
     .unwrap();
-    let order = Order {
+    let order = ForkRequest {
         sandbox: &sandbox,
         fork: &sandbox.spec.forks[0],
         key: "key",
         route_server: None,
-        addresses: &BTreeMap::from([("cart".to_owned(), Address { host: "h".into(), port: 80 })]),
-        labels: &Labels::new(),
+        addresses: &BTreeMap::from([("cart".to_owned(), ForkAddress { host: "h".into(), port: 80 })]),
+        extra_labels: &Labels::new(),
         source_hash: "hash",
     };
-    fork(baseline, &order)
+    build_fork(baseline, &order)
 }
 
 #[rstest]

@@ -1,11 +1,10 @@
-//! Mode `GatewayAPI`: a mesh sends requests to the forks. One set of `HTTPRoute` objects for each port of a Service.
+//! Mode `GatewayAPI`: a mesh routes requests to the forks. One set of `HTTPRoute` objects (shards) per Service port.
 //!
-//! An `HTTPRoute` has at most 16 rules and 128 matches, so keys are spread over several. Exactly one of them has the rule
-//! for all other requests: without it a mesh answers those with 404. A rule with more header matches goes first whichever
-//! object it is in, so the order of the objects makes no difference.
+//! An `HTTPRoute` has at most 16 rules and 128 matches, so keys are sharded. Exactly one shard has the default rule for all other
+//! requests: without it a mesh answers those with 404. Rules with more header matches take precedence across objects, so the order
+//! of the shards is irrelevant.
 //!
-//! A key stays in the object that has it: objects are written one after another, and a key that moved would be in none of
-//! them for a moment.
+//! A key stays in its shard: objects are written one after another, and a key that moved would be in none for a moment.
 
 mod pattern;
 mod plan;
@@ -14,50 +13,54 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sandbox_router::key::OLDER;
+use sandbox_router::key::LEGACY_HEADERS;
 use serde_json::{Value, json};
 
-use self::pattern::Writing;
+use self::pattern::ValueEncoding;
 use crate::{api::names, digest::sha256, labels::Labels, template::label_value};
 
-pub use self::plan::{Name, Plan, Seen, Shard, concerns_services, digest};
+pub use self::plan::{
+    HttpRouteListing, MeshPlan, NamespacedName, RouteShard, has_service_parent, source_digest,
+};
 
-/// Rules of one `HTTPRoute`; one more is for everybody else.
-const KEYS: usize = 15;
-/// Matches of one `HTTPRoute`, all rules together.
-const MATCHES: usize = 128;
-/// Matches of one rule.
-const MATCHES_OF_RULE: usize = 64;
+/// Maximum keys per `HTTPRoute`; one more rule is the default.
+const MAX_KEYS_PER_ROUTE: usize = 15;
+/// Maximum matches per `HTTPRoute`, over all rules.
+const MAX_MATCHES_PER_ROUTE: usize = 128;
+/// Maximum matches per rule.
+const MAX_MATCHES_PER_RULE: usize = 64;
 
-/// Headers with lists, in which keys are found.
-const LISTS: usize = 2;
+/// Number of list headers that may contain a key: `baggage` and `tracestate`.
+const LIST_HEADERS: usize = 2;
 
-/// Who answers under the keys of one port of a Service.
+/// The backends of one Service port, by routing key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Port {
+pub struct MeshPort {
     /// Of the Service.
     pub namespace: String,
     /// Of the Service.
     pub service: String,
     /// The Service's port.
     pub port: u16,
-    /// By key: the Service that answers, and its port. Nobody: the mesh answers with an error.
+    /// By key: Service and port of the backend. Without a backend, the mesh answers with an error.
     pub keys: BTreeMap<String, Option<(String, u16)>>,
-    /// Headers whose whole value is a key. Each of them may carry any key, as for the router.
+    /// Headers whose whole value is a key. Each may carry any key, as for the router.
     pub headers: BTreeSet<String>,
 }
 
-/// In which of a port's objects each key is, by the object's number.
-pub type Homes = BTreeMap<String, usize>;
+/// Shard number by key.
+pub type ShardByKey = BTreeMap<String, usize>;
 
-/// The `HTTPRoute` objects for a port, in order; the first has the rule for everybody else. Keys stay where they are, others
-/// fill the gaps.
-pub fn shards(port: &Port, homes: &Homes) -> Vec<Value> {
-    let headers: Vec<&str> = OLDER.iter().copied().chain(port.headers.iter().map(String::as_str)).collect();
-    let headers = &headers[..headers.len().min(MATCHES_OF_RULE - LISTS)];
-    let each = headers.len() + LISTS;
-    // The rule for everybody else counts as one match too.
-    let room = |number: usize| KEYS.min((MATCHES - usize::from(number == 0)) / each);
+/// Builds the shards of a port, in order; the first has the default rule. Assigned keys stay in their shards, new ones fill the
+/// gaps.
+pub fn build_shards(port: &MeshPort, homes: &ShardByKey) -> Vec<Value> {
+    let headers: Vec<&str> =
+        LEGACY_HEADERS.iter().copied().chain(port.headers.iter().map(String::as_str)).collect();
+    let headers = &headers[..headers.len().min(MAX_MATCHES_PER_RULE - LIST_HEADERS)];
+    let each = headers.len() + LIST_HEADERS;
+    // The default rule counts as one match.
+    let room =
+        |number: usize| MAX_KEYS_PER_ROUTE.min((MAX_MATCHES_PER_ROUTE - usize::from(number == 0)) / each);
     let mut all: BTreeMap<usize, Vec<&str>> = BTreeMap::from([(0, Vec::new())]);
     let mut homeless = Vec::new();
     for key in port.keys.keys() {
@@ -67,31 +70,31 @@ pub fn shards(port: &Port, homes: &Homes) -> Vec<Value> {
         }
     }
     for key in homeless {
-        // If all of them are full, the one behind them is not there yet.
+        // If all shards are full, the range includes the next, new one.
         let mut numbers = 0..=all.len();
         let gap = numbers.find(|at| all.get(at).map_or(0, Vec::len) < room(*at)).unwrap_or_default();
         all.entry(gap).or_default().push(key);
     }
     let rules = |(number, keys): (usize, Vec<&str>)| {
-        let one = |key: &str| rule(key, port.keys.get(key).and_then(Option::as_ref), headers);
+        let one = |key: &str| build_rule(key, port.keys.get(key).and_then(Option::as_ref), headers);
         let mut rules: Vec<_> = keys.into_iter().map(one).collect();
         if number == 0 {
             let baseline = json!({"kind": "Service", "name": port.service, "port": port.port});
             rules.push(json!({"backendRefs": [baseline]}));
         }
-        object(port, number, &rules)
+        build_http_route(port, number, &rules)
     };
     all.into_iter().map(rules).collect()
 }
 
-/// In which of these objects the keys of a port are. What is said first counts.
-pub fn homes<'a>(port: &Port, objects: impl IntoIterator<Item = &'a Value>) -> Homes {
-    let begin = shard_names(port);
-    let mut found = Homes::new();
+/// The shards of a port's keys in these objects. The first occurrence of a key counts.
+pub fn assigned_shards<'a>(port: &MeshPort, objects: impl IntoIterator<Item = &'a Value>) -> ShardByKey {
+    let begin = shard_name_prefix(port);
+    let mut found = ShardByKey::new();
     for object in objects.into_iter().filter(|it| it["metadata"]["namespace"] == port.namespace) {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let Some(number) = name.strip_prefix(&begin).and_then(|it| it.parse().ok()) else { continue };
-        for key in object["spec"]["rules"].as_array().into_iter().flatten().filter_map(key_of) {
+        for key in object["spec"]["rules"].as_array().into_iter().flatten().filter_map(rule_key) {
             found.entry(key.to_owned()).or_insert(number);
         }
     }
@@ -99,18 +102,22 @@ pub fn homes<'a>(port: &Port, objects: impl IntoIterator<Item = &'a Value>) -> H
 }
 
 /// The key of a rule of ours.
-fn key_of(rule: &Value) -> Option<&str> {
+fn rule_key(rule: &Value) -> Option<&str> {
     let matches = rule["matches"].as_array().into_iter().flatten();
     let mut headers = matches.flat_map(|it| it["headers"].as_array().into_iter().flatten());
-    headers.find(|it| it["type"] == "Exact" && it["name"] == OLDER[0])?["value"].as_str()
+    headers.find(|it| it["type"] == "Exact" && it["name"] == LEGACY_HEADERS[0])?["value"].as_str()
 }
 
-/// Requests with a key. One match for each header; one of them is enough.
-fn rule(key: &str, backend: Option<&(String, u16)>, headers: &[&str]) -> Value {
+/// The rule of a key, with one match per header; matches are alternatives.
+fn build_rule(key: &str, backend: Option<&(String, u16)>, headers: &[&str]) -> Value {
     let header = |name: &str, kind: &str, value: &str| json!({"headers": [{"name": name, "type": kind, "value": value}]});
-    let lists: [Value; LISTS] = [
-        header("baggage", "RegularExpression", &pattern::of_list(key, Writing::Percent)),
-        header("tracestate", "RegularExpression", &pattern::of_list(key, Writing::Plain)),
+    let lists: [Value; LIST_HEADERS] = [
+        header(
+            "baggage",
+            "RegularExpression",
+            &pattern::list_header_pattern(key, ValueEncoding::PercentEncoded),
+        ),
+        header("tracestate", "RegularExpression", &pattern::list_header_pattern(key, ValueEncoding::Plain)),
     ];
     let whole = headers.iter().map(|name| header(name, "Exact", key));
     let matches: Vec<_> = lists.into_iter().chain(whole).collect();
@@ -118,7 +125,7 @@ fn rule(key: &str, backend: Option<&(String, u16)>, headers: &[&str]) -> Value {
     json!({"matches": matches, "backendRefs": backends.into_iter().collect::<Vec<_>>()})
 }
 
-fn object(port: &Port, number: usize, rules: &[Value]) -> Value {
+fn build_http_route(port: &MeshPort, number: usize, rules: &[Value]) -> Value {
     let labels = Labels::from([(names::SERVICE_LABEL.to_owned(), label_value(&port.service))]);
     json!({
         "apiVersion": "gateway.networking.k8s.io/v1",
@@ -132,20 +139,20 @@ fn object(port: &Port, number: usize, rules: &[Value]) -> Value {
 }
 
 /// `<service>-sbx-<hash>-<number>`.
-fn shard_name(port: &Port, number: usize) -> String {
-    format!("{}{number}", shard_names(port))
+fn shard_name(port: &MeshPort, number: usize) -> String {
+    format!("{}{number}", shard_name_prefix(port))
 }
 
-/// How the names of a port's objects begin.
-fn shard_names(port: &Port) -> String {
+/// Name prefix of a port's shards.
+fn shard_name_prefix(port: &MeshPort) -> String {
     let hash = &sha256(&format!("{}/{}:{}", port.namespace, port.service, port.port))[..6];
     let begin: String = port.service.chars().take(40).collect();
     format!("{}-sbx-{hash}-", begin.trim_end_matches('-'))
 }
 
-/// Whether a live mesh reads `HTTPRoute` objects. `routes` are those of the cluster; that the kind is served is not enough:
-/// without a controller behind it, traffic would be stranded.
-pub fn is_live<'a>(routes: impl IntoIterator<Item = &'a Value>) -> bool {
+/// Whether an active mesh accepts `HTTPRoute` objects with Service parents. `routes` are those of the cluster. A served kind is
+/// not enough: without a controller, nothing implements the routes.
+pub fn has_active_mesh<'a>(routes: impl IntoIterator<Item = &'a Value>) -> bool {
     let accepted = |parent: &Value| {
         let conditions = parent["conditions"].as_array().into_iter().flatten();
         parent["parentRef"]["kind"] == "Service"
@@ -157,8 +164,8 @@ pub fn is_live<'a>(routes: impl IntoIterator<Item = &'a Value>) -> bool {
     })
 }
 
-/// Whether somebody else's `HTTPRoute` leads from a Service already: then we touch nothing.
-pub fn foreign<'a>(port: &Port, routes: impl IntoIterator<Item = &'a Value>) -> Option<String> {
+/// The name of an `HTTPRoute` of the same Service that we do not manage, if any. Its routes must not be changed.
+pub fn foreign_route<'a>(port: &MeshPort, routes: impl IntoIterator<Item = &'a Value>) -> Option<String> {
     let ours = format!("{}-sbx-", port.service.chars().take(40).collect::<String>().trim_end_matches('-'));
     let leads = |route: &&Value| {
         let parents = route["spec"]["parentRefs"].as_array().into_iter().flatten();

@@ -1,23 +1,23 @@
 use http::{HeaderMap, HeaderValue};
 use regex::Regex;
 use rstest::rstest;
-use sandbox_router::key::{Places, find};
+use sandbox_router::key::{ExtraKeySources, find_key};
 
 use super::*;
 
 const KEYS_TRIED: [&str; 6] = ["k1", "k2", "k3", "k-1", "a", "k3v9q0d1m2xza"];
 
 /// What the router finds in a header, and the keys whose expression matches it. A mesh joins lines by a comma.
-fn both(name: &'static str, lines: &[&str], writing: Writing) -> (Option<String>, Vec<&'static str>) {
+fn both(name: &'static str, lines: &[&str], writing: ValueEncoding) -> (Option<String>, Vec<&'static str>) {
     let mut headers = HeaderMap::new();
     for line in lines {
         headers.append(name, HeaderValue::from_bytes(line.as_bytes()).unwrap());
     }
-    let found = find(&headers, None, &Places::default()).map(|it| it.key.into_owned());
+    let found = find_key(&headers, None, &ExtraKeySources::default()).map(|it| it.key.into_owned());
     let joined = lines.join(",");
     let matching = KEYS_TRIED
         .into_iter()
-        .filter(|key| Regex::new(&pattern::of_list(key, writing)).unwrap().is_match(&joined));
+        .filter(|key| Regex::new(&pattern::list_header_pattern(key, writing)).unwrap().is_match(&joined));
     (found, matching.collect())
 }
 
@@ -100,7 +100,7 @@ fn f10_a_mesh_and_the_router_agree_on_baggage(
     )]
     value: &str,
 ) {
-    let (found, matching) = both("baggage", &[value], Writing::Percent);
+    let (found, matching) = both("baggage", &[value], ValueEncoding::PercentEncoded);
     assert_eq!(matching, found.as_deref().into_iter().collect::<Vec<_>>());
 }
 
@@ -123,7 +123,7 @@ fn f10_a_mesh_and_the_router_agree_on_tracestate(
     )]
     value: &str,
 ) {
-    let (found, matching) = both("tracestate", &[value], Writing::Plain);
+    let (found, matching) = both("tracestate", &[value], ValueEncoding::Plain);
     assert_eq!(matching, found.as_deref().into_iter().collect::<Vec<_>>());
 }
 
@@ -133,7 +133,7 @@ fn f10_a_mesh_and_the_router_agree_on_tracestate(
 #[case(&["sd-routing-key=", "sd-sandbox=k2"])]
 #[case(&["", "sd-sandbox=k2"])]
 fn f10_lines_are_one_list_for_both(#[case] lines: &[&str]) {
-    let (found, matching) = both("baggage", lines, Writing::Percent);
+    let (found, matching) = both("baggage", lines, ValueEncoding::PercentEncoded);
     assert_eq!(matching, found.as_deref().into_iter().collect::<Vec<_>>());
 }
 
@@ -148,16 +148,16 @@ proptest::proptest! {
         let value = members.join(",");
         // What a header cannot hold is not asked.
         if HeaderValue::from_bytes(value.as_bytes()).is_ok() {
-            let (found, matching) = both("baggage", &[&value], Writing::Percent);
+            let (found, matching) = both("baggage", &[&value], ValueEncoding::PercentEncoded);
             proptest::prop_assert_eq!(matching, found.as_deref().into_iter().collect::<Vec<_>>(), "{:?}", value);
         }
     }
 }
 
-fn port(count: usize, headers: usize) -> Port {
+fn port(count: usize, headers: usize) -> MeshPort {
     let names = || (0..headers).map(|it| format!("x-tenant-{it}")).collect::<Vec<_>>();
     let key = |it: usize| format!("k{it}");
-    Port {
+    MeshPort {
         namespace: "shop".into(),
         service: "cart".into(),
         port: 80,
@@ -178,7 +178,7 @@ fn keys_are_spread_within_the_limits_and_one_shard_has_the_rest(
     #[case] headers: usize,
     #[case] expected: usize,
 ) {
-    let shards = shards(&port(count, headers), &Homes::new());
+    let shards = build_shards(&port(count, headers), &ShardByKey::new());
     assert_eq!(shards.len(), expected);
     let (mut rest, mut keys) = (0, 0);
     for shard in &shards {
@@ -197,9 +197,9 @@ fn keys_are_spread_within_the_limits_and_one_shard_has_the_rest(
 }
 
 /// The keys of each object.
-fn lived(port: &Port, objects: &[Value]) -> Vec<(usize, Vec<String>)> {
+fn lived(port: &MeshPort, objects: &[Value]) -> Vec<(usize, Vec<String>)> {
     let mut all: BTreeMap<usize, Vec<String>> = BTreeMap::new();
-    for (key, at) in homes(port, objects) {
+    for (key, at) in assigned_shards(port, objects) {
         all.entry(at).or_default().push(key);
     }
     all.into_iter().collect()
@@ -208,25 +208,25 @@ fn lived(port: &Port, objects: &[Value]) -> Vec<(usize, Vec<String>)> {
 #[test]
 fn a_key_stays_where_it_is_whoever_comes_and_goes() {
     let mut port = port(40, 0);
-    let mut objects = shards(&port, &Homes::new());
-    let before = homes(&port, &objects);
+    let mut objects = build_shards(&port, &ShardByKey::new());
+    let before = assigned_shards(&port, &objects);
     assert_eq!(before.len(), 40);
     // Sorted before all others: nobody moves on for it.
     port.keys.insert("a".into(), None);
-    objects = shards(&port, &homes(&port, &objects));
-    let after = homes(&port, &objects);
+    objects = build_shards(&port, &assigned_shards(&port, &objects));
+    let after = assigned_shards(&port, &objects);
     assert!(before.iter().all(|(key, at)| after[key] == *at), "{after:?}");
     assert_eq!(after["a"], 2, "the last one had room");
     // What goes leaves a gap, and the next one fills it.
     let gone = lived(&port, &objects)[1].1[0].clone();
     port.keys.remove(&gone);
-    objects = shards(&port, &homes(&port, &objects));
+    objects = build_shards(&port, &assigned_shards(&port, &objects));
     port.keys.insert("b".into(), None);
-    objects = shards(&port, &homes(&port, &objects));
-    assert_eq!(homes(&port, &objects)["b"], 1);
+    objects = build_shards(&port, &assigned_shards(&port, &objects));
+    assert_eq!(assigned_shards(&port, &objects)["b"], 1);
     // An object whose keys are all gone goes; the first one stays for everybody else.
     port.keys.retain(|key, _| after.get(key) == Some(&2));
-    objects = shards(&port, &homes(&port, &objects));
+    objects = build_shards(&port, &assigned_shards(&port, &objects));
     let names: Vec<_> = objects.iter().map(|it| it["metadata"]["name"].as_str().unwrap()).collect();
     assert_eq!(names.len(), 2);
     assert!(names[0].ends_with("-0") && names[1].ends_with("-2"), "{names:?}");
@@ -236,16 +236,16 @@ fn a_key_stays_where_it_is_whoever_comes_and_goes() {
 #[test]
 fn objects_that_others_fill_stay_within_the_limits() {
     let mut port = port(15, 0);
-    let objects = shards(&port, &Homes::new());
+    let objects = build_shards(&port, &ShardByKey::new());
     // More headers, and so fewer keys fit into one.
     port.headers = (0..20).map(|it| format!("x-{it}")).collect();
-    let fewer = shards(&port, &homes(&port, &objects));
+    let fewer = build_shards(&port, &assigned_shards(&port, &objects));
     assert_eq!(lived(&port, &fewer).iter().map(|(_, keys)| keys.len()).collect::<Vec<_>>(), [5, 5, 5]);
 }
 
 #[test]
 fn a_header_of_one_group_may_carry_any_key_of_the_service_as_for_the_router() {
-    let rules = shards(&port(2, 1), &Homes::new())[0]["spec"]["rules"].clone();
+    let rules = build_shards(&port(2, 1), &ShardByKey::new())[0]["spec"]["rules"].clone();
     for rule in &rules.as_array().unwrap()[..2] {
         assert!(rule.to_string().contains("x-tenant-0"), "{rule}");
     }
@@ -255,7 +255,7 @@ fn a_header_of_one_group_may_carry_any_key_of_the_service_as_for_the_router() {
 fn a_key_that_nobody_answers_has_a_rule_without_a_backend() {
     let mut port = port(1, 0);
     port.keys.insert("k0".into(), None);
-    let rules = shards(&port, &Homes::new())[0]["spec"]["rules"].clone();
+    let rules = build_shards(&port, &ShardByKey::new())[0]["spec"]["rules"].clone();
     assert_eq!(rules[0]["backendRefs"], json!([]));
     assert_eq!(rules[1]["backendRefs"][0]["name"], "cart");
 }
@@ -263,9 +263,9 @@ fn a_key_that_nobody_answers_has_a_rule_without_a_backend() {
 #[test]
 fn a_kind_that_is_served_is_no_live_mesh_and_an_accepted_route_is() {
     let route = |status: &str| json!({"status": {"parents": [{"parentRef": {"kind": "Service", "name": "x"}, "conditions": [{"type": "Accepted", "status": status}]}]}});
-    assert!(!is_live(&[]));
-    assert!(!is_live(&[json!({}), route("False")]));
-    assert!(is_live(&[route("False"), route("True")]));
+    assert!(!has_active_mesh(&[]));
+    assert!(!has_active_mesh(&[json!({}), route("False")]));
+    assert!(has_active_mesh(&[route("False"), route("True")]));
 }
 
 #[test]
@@ -275,10 +275,10 @@ fn somebody_elses_route_is_found_and_ours_is_not() {
         "metadata": {"name": "canary", "namespace": "shop"},
         "spec": {"parentRefs": [{"kind": "Service", "name": "cart"}]}
     });
-    let ours = shards(&port, &Homes::new());
-    assert_eq!(foreign(&port, &ours), None);
-    assert_eq!(foreign(&port, ours.iter().chain([&theirs])), Some("canary".to_owned()));
+    let ours = build_shards(&port, &ShardByKey::new());
+    assert_eq!(foreign_route(&port, &ours), None);
+    assert_eq!(foreign_route(&port, ours.iter().chain([&theirs])), Some("canary".to_owned()));
     let mut elsewhere = theirs.clone();
     elsewhere["metadata"]["namespace"] = json!("other");
-    assert_eq!(foreign(&port, &[elsewhere]), None);
+    assert_eq!(foreign_route(&port, &[elsewhere]), None);
 }

@@ -34,7 +34,8 @@ fn event(pod: &str, reason: &str, message: &str, at: &str) -> Event {
 }
 
 fn see(fork: &Deployment, pods: &[Pod], events: &[Event], fargate: bool) -> (String, String) {
-    let (reason, message) = readiness(Sight { fork, pods, events, fargate }).trouble.unwrap();
+    let (reason, message) =
+        fork_readiness(ForkObservation { fork, pods, events, on_fargate: fargate }).problem.unwrap();
     (reason.to_owned(), message)
 }
 
@@ -46,16 +47,16 @@ fn see(fork: &Deployment, pods: &[Pod], events: &[Event], fargate: bool) -> (Str
 #[case::nothing_known(json!({}), false)]
 fn a_fork_is_ready_when_its_newest_pods_are_available(#[case] status: Value, #[case] expected: bool) {
     let fork = deployment(&status);
-    let seen = readiness(Sight { fork: &fork, pods: &[], events: &[], fargate: false });
-    assert_eq!(seen.trouble.is_none(), expected, "{seen:?}");
+    let seen = fork_readiness(ForkObservation { fork: &fork, pods: &[], events: &[], on_fargate: false });
+    assert_eq!(seen.problem.is_none(), expected, "{seen:?}");
 }
 
 #[test]
 fn a_fork_without_pods_is_ready_when_it_should_have_none() {
     let mut fork = deployment(&json!({"observedGeneration": 2}));
     fork.spec.as_mut().unwrap().replicas = Some(0);
-    let seen = readiness(Sight { fork: &fork, pods: &[], events: &[], fargate: false });
-    assert_eq!(seen, Readiness { replicas: 0, ready_replicas: 0, trouble: None });
+    let seen = fork_readiness(ForkObservation { fork: &fork, pods: &[], events: &[], on_fargate: false });
+    assert_eq!(seen, ForkReadiness { replicas: 0, ready_replicas: 0, problem: None });
 }
 
 #[test]

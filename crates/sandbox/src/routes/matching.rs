@@ -1,23 +1,23 @@
-//! Which sandboxes belong to a group.
+//! Matches Sandboxes with a `RouteGroup`.
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt as _;
 
 use crate::{
     api::{Clause, LabelMatch, Match, NamespaceScope, RouteGroup, Sandbox},
-    labels::{Labels, glob, selects},
+    labels::{Labels, glob_matches, selects},
 };
 
-/// The sandboxes that belong to a group, in the order of their names. One that is being deleted belongs to none.
-pub fn members<'a>(
+/// The Sandboxes that match a group, sorted by name, without those being deleted.
+pub fn group_members<'a>(
     group: &RouteGroup,
     sandboxes: &[&'a Sandbox],
     namespaces: &[&Namespace],
 ) -> Vec<&'a Sandbox> {
     let belongs = |sandbox: &&&Sandbox| {
         sandbox.metadata.deletion_timestamp.is_none()
-            && matches(&group.spec.matches, sandbox.labels())
-            && is_in_reach(group, sandbox.metadata.namespace.as_deref(), namespaces)
+            && label_match(&group.spec.matches, sandbox.labels())
+            && is_namespace_selected(group, sandbox.metadata.namespace.as_deref(), namespaces)
     };
     let mut members: Vec<_> = sandboxes.iter().filter(belongs).copied().collect();
     members.sort_by(|one, other| {
@@ -27,7 +27,7 @@ pub fn members<'a>(
     members
 }
 
-fn is_in_reach(group: &RouteGroup, namespace: Option<&str>, namespaces: &[&Namespace]) -> bool {
+fn is_namespace_selected(group: &RouteGroup, namespace: Option<&str>, namespaces: &[&Namespace]) -> bool {
     match group.spec.namespaces.from {
         NamespaceScope::Same => group.metadata.namespace.as_deref() == namespace,
         NamespaceScope::All => true,
@@ -39,29 +39,31 @@ fn is_in_reach(group: &RouteGroup, namespace: Option<&str>, namespaces: &[&Names
     }
 }
 
-/// Whether labels match. What a match does not say it does not match.
-fn matches(wanted: &Match, labels: &Labels) -> bool {
+/// Whether labels match. An invalid match, with none or several alternatives, matches nothing.
+fn label_match(wanted: &Match, labels: &Labels) -> bool {
     match wanted {
-        Match { label: Some(label), any: None, all: None } => has(label, labels),
-        Match { label: None, any: Some(any), all: None } => any.iter().any(|it| clause(it, labels)),
+        Match { label: Some(label), any: None, all: None } => has_label(label, labels),
+        Match { label: None, any: Some(any), all: None } => any.iter().any(|it| clause_matches(it, labels)),
         Match { label: None, any: None, all: Some(all) } => {
-            !all.is_empty() && all.iter().all(|it| clause(it, labels))
+            !all.is_empty() && all.iter().all(|it| clause_matches(it, labels))
         }
         _ => false,
     }
 }
 
-fn clause(wanted: &Clause, labels: &Labels) -> bool {
+fn clause_matches(wanted: &Clause, labels: &Labels) -> bool {
     match wanted {
-        Clause { label: Some(label), any: None, all: None } => has(label, labels),
-        Clause { label: None, any: Some(any), all: None } => any.iter().any(|it| has(&it.label, labels)),
+        Clause { label: Some(label), any: None, all: None } => has_label(label, labels),
+        Clause { label: None, any: Some(any), all: None } => {
+            any.iter().any(|it| has_label(&it.label, labels))
+        }
         Clause { label: None, any: None, all: Some(all) } => {
-            !all.is_empty() && all.iter().all(|it| has(&it.label, labels))
+            !all.is_empty() && all.iter().all(|it| has_label(&it.label, labels))
         }
         _ => false,
     }
 }
 
-fn has(wanted: &LabelMatch, labels: &Labels) -> bool {
-    labels.get(&wanted.key).is_some_and(|value| glob(&wanted.value, value))
+fn has_label(wanted: &LabelMatch, labels: &Labels) -> bool {
+    labels.get(&wanted.key).is_some_and(|value| glob_matches(&wanted.value, value))
 }

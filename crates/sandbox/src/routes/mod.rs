@@ -1,20 +1,20 @@
-//! From objects to the route table.
+//! Builds the route table from objects.
 //!
-//! Contract: a pure function of the objects. The order in which they are given makes no difference, and the same objects
-//! give the same revisions everywhere: the controllers compute what the routers should have, each router computes it for
-//! itself, and both compare revisions. Addresses are not part of a revision, only whether there are any: a pod that is
-//! replaced by another changes no route. A router that has a revision may for a moment still know the addresses of before.
+//! Contract: a pure function of the objects, independent of their order. The same objects give the same revisions everywhere: the
+//! controllers compute what the routers should have, each router computes its own table, and both compare revisions. A revision
+//! covers whether a backend has addresses, but not which: replacing a pod changes no route. A router with a given revision may
+//! briefly still use older addresses.
 
+mod claims;
 mod history;
-mod index;
-mod keys;
 mod matching;
 mod overrides;
 mod previews;
-mod programmed;
-mod reach;
+mod programming_status;
+mod service_index;
 #[cfg(test)]
 mod tests;
+mod unrouted;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -27,30 +27,31 @@ use k8s_openapi::api::{
     discovery::v1::EndpointSlice,
 };
 use sandbox_router::table::{
-    AppProtocol, Before, Builder, Key, Local, Route, Rule, ServicePort, Table, Target, Unavailable,
+    AppProtocol, FallThrough, LocalTarget, Route, RouteTable, RouteTableBuilder, RoutingKey, RoutingRule,
+    ServicePort, Target, UnavailableTarget,
 };
 
 use self::{
-    index::Index,
-    keys::{Claim, claims},
-    overrides::{Made, Override, Overrides},
+    claims::{Claim, collect_claims},
+    overrides::{Override, OverrideState, Overrides},
+    service_index::ServiceIndex,
 };
 use crate::{
     api::{Conflict, LocalWorkload, RouteGroup, Sandbox, UnreadyPolicy},
-    digest::of_lines,
+    digest::lines_digest,
 };
 
 pub use self::{
-    history::History,
-    keys::{Kind, Owner, key_of},
-    matching::members,
-    programmed::{Programmed, RouterSeen, programmed},
-    reach::{Astray, Why},
+    claims::{OwnerKind, RouteOwner, effective_key},
+    history::TableHistory,
+    matching::group_members,
+    programming_status::{ProgrammingStatus, RouterObservation, programming_status},
+    unrouted::{UnroutedReason, UnroutedService},
 };
 
-/// What a table is made from.
+/// The inputs of the route table.
 #[derive(Debug, Clone, Default)]
-pub struct Objects<'a> {
+pub struct RouteObjects<'a> {
     /// All sandboxes.
     pub sandboxes: Vec<&'a Sandbox>,
     /// All route groups.
@@ -61,61 +62,61 @@ pub struct Objects<'a> {
     pub services: Vec<&'a Service>,
     /// Their endpoints.
     pub slices: Vec<&'a EndpointSlice>,
-    /// All namespaces; needed by groups that choose sandboxes by the labels of their namespaces.
+    /// All namespaces, for groups with a namespace selector.
     pub namespaces: Vec<&'a Namespace>,
     /// The domain of preview hosts, if there is one.
     pub domain: Option<&'a str>,
-    /// Only routes of this namespace's Services; all if left out. A router serves the namespace that it lives in.
+    /// Limits the table to the Services of this namespace; all if `None`. A router serves its own namespace.
     pub scope: Option<&'a str>,
 }
 
-/// A table, and what its makers say of it.
+/// The route table and its metadata.
 #[derive(Debug)]
 pub struct Routes {
-    /// For the router.
-    pub table: Table,
-    /// What is the same for the same routes, by namespace. A router publishes that of its own in its Lease.
+    /// The table of the router.
+    pub table: RouteTable,
+    /// Revision of the routes by namespace. A router publishes that of its own namespace in its Lease.
     pub revisions: BTreeMap<String, String>,
-    /// What became of each sandbox and each group.
-    pub owners: BTreeMap<Owner, Own>,
-    /// The tables of before, which routers may still have.
-    pub history: Arc<History>,
+    /// The routes of each Sandbox and each group.
+    pub owners: BTreeMap<RouteOwner, OwnerRoutes>,
+    /// Earlier tables, which routers may still use.
+    pub history: Arc<TableHistory>,
 }
 
-/// What became of a sandbox or a group.
+/// The routes of a Sandbox or a group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Own {
-    /// Its key.
+pub struct OwnerRoutes {
+    /// Its routing key.
     pub key: String,
-    /// The older object that has the key.
-    pub older: Option<Owner>,
-    /// The sandboxes that belong to a group, as `namespace/name`.
+    /// The older object that holds the key.
+    pub key_holder: Option<RouteOwner>,
+    /// The Sandboxes that match a group, as `namespace/name`.
     pub members: Vec<String>,
     /// The baselines that several of them override.
     pub conflicts: Vec<Conflict>,
-    /// How many ports of Services are overridden under the key.
+    /// Number of Service ports overridden under the key.
     pub routes: usize,
-    /// Routes whose fork has no pod that is ready, as `namespace/service:port`.
-    pub unready: Vec<String>,
-    /// The ports of Services in scope that are overridden, in order, each with the Service that answers under the key; none where nobody does. For
-    /// those who send requests to Services and not to pods.
+    /// Routes whose fork has no ready pod, as `namespace/service:port`.
+    pub unready_ports: Vec<String>,
+    /// The overridden Service ports in scope, in order, each with the Service that answers under the key, if any. For data
+    /// planes that route to Services instead of pods.
     pub backends: Vec<(ServicePort, Option<String>)>,
-    /// Services whose requests do not come to the router, unless callers go there by themselves.
-    pub astray: Vec<Astray>,
-    /// Ports that nobody looks into, so that no key is found there.
-    pub opaque: BTreeSet<ServicePort>,
+    /// Services whose traffic does not go through the router, unless callers address the router explicitly.
+    pub unrouted: Vec<UnroutedService>,
+    /// Ports that the router does not inspect, so that no key is found there.
+    pub opaque_ports: BTreeSet<ServicePort>,
     /// Endpoints whose Service does not exist.
     pub missing_targets: Vec<String>,
-    /// The hosts of its endpoints, by their names.
+    /// Preview hosts by endpoint name.
     pub hosts: BTreeMap<String, String>,
-    /// A digest of its own routes.
+    /// Digest of its routes.
     pub digest: String,
-    /// The same for the routes of each namespace.
-    pub parts: BTreeMap<String, u64>,
+    /// Digest of its routes by namespace.
+    pub namespace_digests: BTreeMap<String, u64>,
 }
 
-impl Own {
-    /// The namespaces and names of the Services that are overridden, in order.
+impl OwnerRoutes {
+    /// Namespaces and names of the overridden Services, in order.
     pub fn services(&self) -> impl Iterator<Item = (&str, &str)> {
         let same = |(one, _): &(ServicePort, _), (other, _): &(ServicePort, _)| {
             (one.namespace(), one.name()) == (other.namespace(), other.name())
@@ -124,67 +125,67 @@ impl Own {
     }
 }
 
-/// Makes the table.
-pub fn routes(objects: &Objects<'_>) -> Routes {
-    // Those that live in another cluster have their likenesses and their routers there.
+/// Builds the table.
+pub fn build_routes(objects: &RouteObjects<'_>) -> Routes {
+    // Remote Sandboxes have their mirrors and routers in the workload cluster.
     let mut objects = objects.clone();
     objects.sandboxes.retain(|it| it.spec.cluster_ref.is_none());
     let objects = &objects;
-    let index = Index::new(objects);
+    let index = ServiceIndex::new(objects);
     let overrides = Overrides::new(objects, &index);
-    let mut work = Work {
-        builder: Table::builder(),
+    let mut work = RouteBuilder {
+        builder: RouteTable::builder(),
         index: &index,
         lines: BTreeMap::new(),
         domain: objects.domain,
-        labels: BTreeSet::new(),
+        host_labels: BTreeSet::new(),
         rules: HashMap::new(),
-        explicit: reach::explicit(objects),
+        explicit: unrouted::explicitly_routed(objects),
     };
-    work.listen();
+    work.add_listeners();
     let mut owners = BTreeMap::new();
-    for claim in claims(objects) {
-        let own = work.own(&claim, objects, &overrides);
+    for claim in collect_claims(objects) {
+        let own = work.add_owner(&claim, objects, &overrides);
         owners.insert(claim.owner, own);
     }
-    work.told();
+    work.emit_queue_rules();
     let revisions = work.revisions(objects.scope);
     Routes { table: work.builder.build(), revisions, owners, history: Arc::default() }
 }
 
-/// A table in the making.
-struct Work<'a> {
-    builder: Builder,
-    index: &'a Index<'a>,
-    /// What revisions are made of, by namespace.
+/// Builder of the table.
+struct RouteBuilder<'a> {
+    builder: RouteTableBuilder,
+    index: &'a ServiceIndex<'a>,
+    /// Lines that a revision is the digest of, by namespace.
     lines: BTreeMap<String, Vec<String>>,
     domain: Option<&'a str>,
-    /// The first parts of the hosts of endpoints.
-    labels: BTreeSet<String>,
-    /// For consumers of the queues of each workload.
-    rules: ByName<'a, Vec<Rule>>,
-    /// Sandboxes whose callers go to the router by themselves.
+    /// First labels of the preview hosts in use.
+    host_labels: BTreeSet<String>,
+    /// Rules for queue consumers, by workload.
+    rules: ByName<'a, Vec<RoutingRule>>,
+    /// Sandboxes whose callers address the router explicitly.
     explicit: HashSet<(&'a str, &'a str)>,
 }
 
-/// What a digest says of one route.
-struct Line {
+/// The line of one route in a digest.
+struct DigestLine {
     at: ServicePort,
     text: String,
 }
 
-impl<'a> Work<'a> {
-    /// Every Service whose traffic comes to the router has its routes, whether anybody overrides it or not.
-    fn listen(&mut self) {
+impl<'a> RouteBuilder<'a> {
+    /// Adds a route for every listener: a Service that is taken over needs one even if nothing overrides it.
+    fn add_listeners(&mut self) {
         for (service, port, listen) in self.index.listeners.iter().copied() {
             let at = ServicePort::new(service.namespace, service.name, port);
-            let made = self.index.route(&at).listen(listen);
-            self.line(service.namespace, format!("{at} at {listen} {:?}", made.protocol()));
+            let made = self.index.route(&at).with_listener(listen);
+            self.add_line(service.namespace, format!("{at} at {listen} {:?}", made.protocol()));
             self.builder.add(made);
         }
     }
 
-    fn line(&mut self, namespace: &str, line: String) {
+    fn add_line(&mut self, namespace: &str, line: String) {
         match self.lines.get_mut(namespace) {
             Some(lines) => lines.push(line),
             None => drop(self.lines.insert(namespace.to_owned(), vec![line])),
@@ -197,71 +198,79 @@ impl<'a> Work<'a> {
         let mut one = |namespace: &str| {
             let mut lines = self.lines.remove(namespace).unwrap_or_default();
             lines.sort_unstable();
-            (namespace.to_owned(), of_lines(lines.iter().map(String::as_str)))
+            (namespace.to_owned(), lines_digest(lines.iter().map(String::as_str)))
         };
         namespaces.into_iter().map(&mut one).collect()
     }
 
-    /// Brings the routes of one sandbox or group into the table.
-    fn own(&mut self, claim: &Claim<'a>, objects: &Objects<'a>, overrides: &Overrides<'a>) -> Own {
+    /// Adds the routes of one Sandbox or group.
+    fn add_owner(
+        &mut self,
+        claim: &Claim<'a>,
+        objects: &RouteObjects<'a>,
+        overrides: &Overrides<'a>,
+    ) -> OwnerRoutes {
         let members = match claim.group {
-            Some(group) => members(group, &objects.sandboxes, &objects.namespaces),
+            Some(group) => group_members(group, &objects.sandboxes, &objects.namespaces),
             None => Vec::new(),
         };
-        let mut own = Own {
+        let mut own = OwnerRoutes {
             key: claim.key.clone(),
-            older: claim.older.clone(),
-            members: members.iter().map(|it| keys::full_name(*it)).collect(),
-            ..Own::default()
+            key_holder: claim.key_holder.clone(),
+            members: members.iter().map(|it| claims::full_name(*it)).collect(),
+            ..OwnerRoutes::default()
         };
         let sandboxes = claim.sandbox.map_or(members, |it| vec![it]);
         let wanted = self.resolve(&sandboxes, claim, overrides, &mut own);
-        let Some(key) = Key::parse(&claim.key).filter(|_| claim.older.is_none() && !claim.deleting) else {
+        let Some(key) =
+            RoutingKey::parse(&claim.key).filter(|_| claim.key_holder.is_none() && !claim.deleting)
+        else {
             return own;
         };
         let mut lines = Vec::with_capacity(wanted.len());
         for (at, target, service) in wanted {
-            // Who sees the Services of one namespace alone has nothing to say of others.
+            // A router sees only the Services of its own namespace.
             if self.index.is_in_scope(at.namespace()) {
                 own.backends.push((at.clone(), service.map(str::to_owned)));
             }
-            self.put(at, (&key, target), claim, (&mut own, &mut lines));
+            self.add_route(at, (&key, target), claim, (&mut own, &mut lines));
         }
-        self.rules(&sandboxes, &key, overrides, &own);
-        self.previews(claim, &key, &mut own, &mut lines);
-        self.digest(&key, &mut own, lines);
+        self.add_queue_rules(&sandboxes, &key, overrides, &own);
+        self.add_previews(claim, &key, &mut own, &mut lines);
+        self.digest_routes(&key, &mut own, lines);
         own
     }
 
-    /// A revision has one line for all routes that a key has in a namespace, with their digest: the routes themselves are
-    /// several times as many, and would have to be kept and sorted.
-    fn digest(&mut self, key: &Key, own: &mut Own, mut lines: Vec<Line>) {
+    /// Adds one line per key and namespace to the revision, with the digest of its routes. Keeping and sorting a line per
+    /// route would cost several times as much.
+    fn digest_routes(&mut self, key: &RoutingKey, own: &mut OwnerRoutes, mut lines: Vec<DigestLine>) {
         lines.sort_unstable_by(|one, other| one.text.cmp(&other.text));
-        own.digest = of_lines(lines.iter().map(|it| it.text.as_str()));
+        own.digest = lines_digest(lines.iter().map(|it| it.text.as_str()));
         for of_one in lines.chunk_by(|one, other| one.at.namespace() == other.at.namespace()) {
             let namespace = of_one[0].at.namespace();
             if !self.index.is_in_scope(namespace) {
                 continue;
             }
             let is_all = of_one.len() == lines.len();
-            let some = || of_lines(of_one.iter().map(|it| it.text.as_str()));
+            let some = || lines_digest(of_one.iter().map(|it| it.text.as_str()));
             let digest = if is_all { own.digest.clone() } else { some() };
-            own.parts.insert(namespace.to_owned(), u64::from_str_radix(&digest, 16).unwrap_or_default());
-            self.line(namespace, [key.as_str(), &digest].join(" "));
+            own.namespace_digests
+                .insert(namespace.to_owned(), u64::from_str_radix(&digest, 16).unwrap_or_default());
+            self.add_line(namespace, [key.as_str(), &digest].join(" "));
         }
     }
 
-    /// Who answers under a key, for each port of a Service in order. Where several sandboxes would, nobody does.
+    /// Resolves the target under a key for each Service port, in order. A port that several Sandboxes override is unavailable.
     fn resolve<'o>(
         &self,
         sandboxes: &[&'a Sandbox],
         claim: &Claim<'a>,
         overrides: &'o Overrides<'a>,
-        own: &mut Own,
+        own: &mut OwnerRoutes,
     ) -> Vec<(&'o ServicePort, Target, Option<&'a str>)> {
         let of = |sandbox: &&'a Sandbox| {
             let sandbox = *sandbox;
-            overrides.of(sandbox).iter().map(move |it| (sandbox, it))
+            overrides.get(sandbox).iter().map(move |it| (sandbox, it))
         };
         let mut found: Vec<(&Sandbox, &'o Override<'a>)> = sandboxes.iter().flat_map(of).collect();
         found.sort_by_key(|(_, it)| &it.at);
@@ -269,16 +278,17 @@ impl<'a> Work<'a> {
         let mut wanted = Vec::with_capacity(found.len());
         for candidates in found.chunk_by(|(_, one), (_, other)| one.at == other.at) {
             let at = &candidates[0].1.at;
-            // What is virtual is in nobody's way: it answers where nobody else does.
+            // A virtual workload never conflicts: it applies only if nothing else overrides the port.
             let real = || candidates.iter().filter(|(_, it)| !it.is_virtual());
             if real().nth(1).is_none() {
                 let calm = candidates.iter().find(|(_, it)| it.is_virtual());
-                let target =
-                    |(_, it): &(_, &'o Override<'a>)| Some((at, self.target(it, claim, own)?, it.service));
+                let target = |(_, it): &(_, &'o Override<'a>)| {
+                    Some((at, self.resolve_target(it, claim, own)?, it.service))
+                };
                 wanted.extend(real().chain(calm).find_map(target));
                 continue;
             }
-            wanted.push((at, conflict(at, real(), &mut conflicts), None));
+            wanted.push((at, record_conflict(at, real(), &mut conflicts), None));
         }
         let told = |(baseline, sandboxes): (String, BTreeSet<String>)| Conflict {
             baseline,
@@ -288,92 +298,104 @@ impl<'a> Work<'a> {
         wanted
     }
 
-    /// Who answers, by what the group wants while a fork is not ready. `None` leaves it to the baseline.
-    fn target(&self, one: &Override<'_>, claim: &Claim<'_>, own: &mut Own) -> Option<Target> {
+    /// The target of an override under the group's unready policy. `None` falls back to the baseline.
+    fn resolve_target(&self, one: &Override<'_>, claim: &Claim<'_>, own: &mut OwnerRoutes) -> Option<Target> {
         let policy = claim.group.map_or(UnreadyPolicy::Fail, |it| it.spec.routing.unready_policy);
-        match &one.made {
-            // The same goes for the fork that a local process stands before.
-            Made::Ready(Target::Local(local))
+        match &one.state {
+            // The policy also applies to an unready fork behind a local workload.
+            OverrideState::Ready(Target::Local(local))
                 if policy == UnreadyPolicy::Baseline
-                    && matches!(local.stands_before(), Before::Unavailable(_)) =>
+                    && matches!(local.fall_through(), FallThrough::Unavailable(_)) =>
             {
-                Some(Target::Local(Arc::new(Local::clone(local).before(Before::Baseline))))
+                Some(Target::Local(Arc::new(
+                    LocalTarget::clone(local).with_fall_through(FallThrough::Baseline),
+                )))
             }
-            Made::Ready(target) => Some(target.clone()),
-            Made::Unready(why) => {
+            OverrideState::Ready(target) => Some(target.clone()),
+            OverrideState::Unready(why) => {
                 if self.index.is_in_scope(one.at.namespace()) {
-                    own.unready.push(one.at.to_string());
+                    own.unready_ports.push(one.at.to_string());
                 }
                 (policy == UnreadyPolicy::Fail).then(|| Target::Unavailable(why.clone()))
             }
         }
     }
 
-    fn put(
+    fn add_route(
         &mut self,
         at: &ServicePort,
-        (key, target): (&Key, Target),
+        (key, target): (&RoutingKey, Target),
         claim: &Claim<'_>,
-        (own, lines): (&mut Own, &mut Vec<Line>),
+        (own, lines): (&mut OwnerRoutes, &mut Vec<DigestLine>),
     ) {
         own.routes += 1;
         let protocol = self.index.protocol(at);
-        self.reach(at, protocol, claim, own);
+        self.note_reachability(at, protocol, claim, own);
         let mut text = line(at, key, &target);
         let _ = write!(text, " {protocol:?}");
         if let Some(group) = claim.group {
-            text.push_str(&keys::places_line(&group.spec.routing));
+            text.push_str(&claims::key_locations_line(&group.spec.routing));
         }
-        lines.push(Line { at: at.clone(), text });
+        lines.push(DigestLine { at: at.clone(), text });
         if !self.index.is_in_scope(at.namespace()) {
             return;
         }
         let index = self.index;
         let route: &mut Route = self.builder.entry(at.clone(), |at| index.route(&at));
         if let Some(group) = claim.group {
-            keys::places(route, &group.spec.routing);
+            claims::add_key_locations(route, &group.spec.routing);
         }
-        route.set(key.clone(), target);
+        route.set_override(key.clone(), target);
     }
 
-    /// Notes whether requests to a Service come to the router, and whether they are looked into.
-    fn reach(&self, at: &ServicePort, protocol: AppProtocol, claim: &Claim<'_>, own: &mut Own) {
+    /// Records whether requests to a Service reach the router and are inspected.
+    fn note_reachability(
+        &self,
+        at: &ServicePort,
+        protocol: AppProtocol,
+        claim: &Claim<'_>,
+        own: &mut OwnerRoutes,
+    ) {
         if protocol == AppProtocol::Tcp {
-            own.opaque.insert(at.clone());
+            own.opaque_ports.insert(at.clone());
         }
         let (namespace, name) = (at.namespace(), at.name());
-        let is_noted = own.astray.last().is_some_and(|it| (&*it.namespace, &*it.name) == (namespace, name));
-        if is_noted || reach::comes_anyway(claim, at, &self.explicit) {
+        let is_noted = own.unrouted.last().is_some_and(|it| (&*it.namespace, &*it.name) == (namespace, name));
+        if is_noted || unrouted::reaches_router_anyway(claim, at, &self.explicit) {
             return;
         }
-        if let Some(why) = self.index.astray(namespace, name) {
-            own.astray.push(Astray { namespace: namespace.to_owned(), name: name.to_owned(), why });
+        if let Some(why) = self.index.unrouted_reason(namespace, name) {
+            own.unrouted.push(UnroutedService {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+                reason: why,
+            });
         }
     }
 }
 
-/// Nobody answers where several sandboxes would. Their names are noted for each baseline.
-fn conflict<'c, 'o: 'c, 'a: 'o>(
+/// The unavailable target of a conflict. Records the conflicting Sandboxes by baseline.
+fn record_conflict<'c, 'o: 'c, 'a: 'o>(
     at: &ServicePort,
     several: impl Iterator<Item = &'c (&'a Sandbox, &'o Override<'a>)>,
     conflicts: &mut BTreeMap<String, BTreeSet<String>>,
 ) -> Target {
     let mut names = Vec::new();
     for (sandbox, one) in several {
-        let name = keys::full_name(*sandbox);
+        let name = claims::full_name(*sandbox);
         let baseline = format!("{}/{}", at.namespace(), one.baseline);
         conflicts.entry(baseline).or_default().insert(name.clone());
         names.push(name);
     }
     let message = format!("{} are all in this group and override {at}", names.join(" and "));
-    Target::Unavailable(Unavailable::conflict(message).into())
+    Target::Unavailable(UnavailableTarget::conflict(message).into())
 }
 
-/// What a digest says of a target: who, but not where.
-fn line(at: &ServicePort, key: &Key, target: &Target) -> String {
+/// The line of a target in a digest: its identity without addresses.
+fn line(at: &ServicePort, key: &RoutingKey, target: &Target) -> String {
     let name = target.name().to_str().unwrap_or_default();
     let mut line = String::with_capacity(80);
-    // Writing to a text does not fail.
+    // Writing to a String does not fail.
     let _ = match target {
         Target::Backend(_) | Target::Virtual(_) => write!(line, "{at} {} {name}", key.as_str()),
         Target::Unavailable(why) => {
@@ -382,13 +404,13 @@ fn line(at: &ServicePort, key: &Key, target: &Target) -> String {
         }
         Target::Local(local) => {
             let gateway = local.gateway().map_or("", |it| it.name.as_str());
-            let (port, when, protocol) = (local.port(), local.counts_when(), local.protocol());
-            let before = match local.stands_before() {
-                Before::Baseline => "baseline",
-                Before::Fork(fork) => fork.name().to_str().unwrap_or_default(),
-                Before::Unavailable(why) => why.error().to_str().unwrap_or_default(),
+            let (port, when, protocol) = (local.port(), local.response_condition(), local.protocol());
+            let before = match local.fall_through() {
+                FallThrough::Baseline => "baseline",
+                FallThrough::Fork(fork) => fork.name().to_str().unwrap_or_default(),
+                FallThrough::Unavailable(why) => why.error().to_str().unwrap_or_default(),
             };
-            let (key, otherwise) = (key.as_str(), local.fallback());
+            let (key, otherwise) = (key.as_str(), local.disconnected_policy());
             write!(
                 line,
                 "{at} {key} {name}:{port} {protocol:?} {when:?} before {before} else {otherwise:?} at {gateway}"

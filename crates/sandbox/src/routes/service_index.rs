@@ -1,4 +1,4 @@
-//! Services and their endpoints, found fast.
+//! Index of Services and their endpoints by name.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -14,47 +14,47 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
 use sandbox_router::table::{AppProtocol, Backend, Route, ServicePort};
 
-use super::{ByName, Objects};
+use super::{ByName, RouteObjects};
 use crate::{
     api::names,
-    service::{Routing, is_ours, is_taken_over, original, routing},
+    service::{TakeoverMode, is_managed, is_taken_over, original_service, takeover_mode},
 };
 
-/// A Service by its name.
+/// Namespace and name of a Service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Named<'a> {
+pub(super) struct ServiceName<'a> {
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
 }
 
 /// Services and their endpoints.
-pub(super) struct Index<'a> {
+pub(super) struct ServiceIndex<'a> {
     services: ByName<'a, &'a Service>,
-    /// The Service that keeps the selector of another one, by the other's name.
-    keepers: ByName<'a, &'a str>,
+    /// Base Services by the names of their Services.
+    base_services: ByName<'a, &'a str>,
     slices: ByName<'a, Vec<&'a EndpointSlice>>,
-    /// Namespaces whose Services all go through the router.
-    routed: HashSet<&'a str>,
-    /// The namespaces that have Services here.
+    /// Namespaces that enable routing for all Services.
+    routed_namespaces: HashSet<&'a str>,
+    /// The namespaces that have Services.
     pub(super) namespaces: BTreeSet<&'a str>,
-    /// Every port of a Service at which the router listens, in the order of their names.
-    pub(super) listeners: Vec<(Named<'a>, u16, u16)>,
+    /// Service port and listener port of every listener, sorted by name.
+    pub(super) listeners: Vec<(ServiceName<'a>, u16, u16)>,
     scope: Option<&'a str>,
 }
 
-impl<'a> Index<'a> {
-    pub(super) fn new(objects: &Objects<'a>) -> Self {
+impl<'a> ServiceIndex<'a> {
+    pub(super) fn new(objects: &RouteObjects<'a>) -> Self {
         let mut index = Self {
             services: HashMap::with_capacity(objects.services.len()),
-            keepers: HashMap::new(),
+            base_services: HashMap::new(),
             slices: HashMap::with_capacity(objects.slices.len()),
-            routed: HashSet::new(),
+            routed_namespaces: HashSet::new(),
             namespaces: BTreeSet::new(),
             listeners: Vec::new(),
             scope: objects.scope,
         };
         for service in &objects.services {
-            index.add(service);
+            index.add_service(service);
         }
         index.listeners.sort_unstable();
         for slice in &objects.slices {
@@ -63,22 +63,22 @@ impl<'a> Index<'a> {
                 index.slices.entry((namespace, service.as_str())).or_default().push(slice);
             }
         }
-        let enabled = objects.namespaces.iter().filter(|it| is_enabled(it.annotations()));
-        index.routed = enabled.filter_map(|it| it.metadata.name.as_deref()).collect();
+        let enabled = objects.namespaces.iter().filter(|it| is_routing_enabled(it.annotations()));
+        index.routed_namespaces = enabled.filter_map(|it| it.metadata.name.as_deref()).collect();
         index
     }
 
-    /// All that is asked of every Service is asked at once: there are thousands, and none is near another in memory.
-    fn add(&mut self, service: &'a Service) {
-        let (namespace, name) = key(service.metadata.namespace.as_ref(), service.metadata.name.as_ref());
+    /// Indexes a Service in a single access: there are thousands, each a cache miss.
+    fn add_service(&mut self, service: &'a Service) {
+        let (namespace, name) = name_key(service.metadata.namespace.as_ref(), service.metadata.name.as_ref());
         self.services.insert((namespace, name), service);
         self.namespaces.insert(namespace);
         if let Some(of) = service.labels().get(names::BASE_OF_LABEL) {
-            self.keepers.insert((namespace, of.as_str()), name);
+            self.base_services.insert((namespace, of.as_str()), name);
         }
         if self.is_in_scope(namespace) && !service.annotations().is_empty() {
-            let named = Named { namespace, name };
-            let ports = listening(service).into_iter().map(|(port, listen)| (named, port, listen));
+            let named = ServiceName { namespace, name };
+            let ports = listener_ports(service).into_iter().map(|(port, listen)| (named, port, listen));
             self.listeners.extend(ports);
         }
     }
@@ -91,49 +91,49 @@ impl<'a> Index<'a> {
         self.services.get(&(namespace, name)).copied()
     }
 
-    /// The Service that keeps the selector of another one.
-    pub(super) fn keeper(&self, namespace: &str, name: &str) -> Option<&'a Service> {
-        self.service(namespace, self.keepers.get(&(namespace, name))?)
+    /// The base Service of a Service.
+    pub(super) fn base_service(&self, namespace: &str, name: &str) -> Option<&'a Service> {
+        self.service(namespace, self.base_services.get(&(namespace, name))?)
     }
 
-    /// Whether all Services of a namespace shall go through the router.
-    pub(super) fn is_routed(&self, namespace: &str) -> bool {
-        self.routed.contains(namespace)
+    /// Whether a namespace enables routing for all Services.
+    pub(super) fn is_namespace_routed(&self, namespace: &str) -> bool {
+        self.routed_namespaces.contains(namespace)
     }
 
-    /// What a port of a Service speaks. Who takes a Service over leaves that as it is.
+    /// The protocol of a Service port, which a takeover does not change.
     pub(super) fn protocol(&self, at: &ServicePort) -> AppProtocol {
         let spec = self.service(at.namespace(), at.name()).and_then(|it| it.spec.as_ref());
         let mut ports = spec.into_iter().flat_map(|it| it.ports.iter().flatten());
         let port = ports.find(|it| it.port == i32::from(at.port()));
-        port.and_then(|it| it.app_protocol.as_deref()).map(speaks).unwrap_or_default()
+        port.and_then(|it| it.app_protocol.as_deref()).map(parse_app_protocol).unwrap_or_default()
     }
 
     /// The route of a Service's port, without overrides.
     pub(super) fn route(&self, at: &ServicePort) -> Route {
-        let port = self.port(at);
-        let protocol = port.as_ref().and_then(|it| it.app_protocol.as_deref().map(speaks));
-        Route::new(at.clone(), self.baseline(at, port)).speaks(protocol.unwrap_or_default())
+        let port = self.original_port(at);
+        let protocol = port.as_ref().and_then(|it| it.app_protocol.as_deref().map(parse_app_protocol));
+        Route::new(at.clone(), self.baseline_backend(at, port)).with_protocol(protocol.unwrap_or_default())
     }
 
-    /// Who answers a port of a Service without a key.
-    fn baseline(&self, at: &ServicePort, port: Option<k8s::ServicePort>) -> Arc<Backend> {
+    /// The backend of a Service port for requests without a key.
+    fn baseline_backend(&self, at: &ServicePort, port: Option<k8s::ServicePort>) -> Arc<Backend> {
         let (namespace, name) = (at.namespace(), at.name());
         let Some(service) = self.service(namespace, name) else { return Backend::baseline([]) };
         let port = port.and_then(|it| it.name).unwrap_or_default();
-        let keeper = self.keeper(namespace, name).filter(|it| is_kept(service, it));
+        let keeper = self.base_service(namespace, name).filter(|it| has_base_endpoints(service, it));
         let kept = keeper.map(|it| self.addresses(namespace, &it.name_any(), &port)).unwrap_or_default();
-        // The endpoints of a Service that was taken over are the routers, and they may be so before the Service tells.
+        // The endpoints of a Service that is taken over are the routers, possibly before the watch delivers its annotation.
         if kept.is_empty() && !is_taken_over(service) {
             return Backend::baseline(self.addresses(namespace, name, &port));
         }
         Backend::baseline(kept)
     }
 
-    /// The port of a Service, as it was before the router took over.
-    fn port(&self, at: &ServicePort) -> Option<k8s::ServicePort> {
+    /// The port of a Service before the takeover.
+    fn original_port(&self, at: &ServicePort) -> Option<k8s::ServicePort> {
         let service = self.service(at.namespace(), at.name())?;
-        original(service).ports.into_iter().find(|it| it.port == i32::from(at.port()))
+        original_service(service).ports.into_iter().find(|it| it.port == i32::from(at.port()))
     }
 
     /// The name of a Service's port; `None` if it does not exist or carries no TCP.
@@ -145,40 +145,40 @@ impl<'a> Index<'a> {
         is_tcp.then(|| found.name.as_deref().unwrap_or_default())
     }
 
-    /// The addresses behind a port of a Service that can take requests.
+    /// The ready addresses of a Service port.
     pub(super) fn addresses(&self, namespace: &str, name: &str, port: &str) -> Vec<SocketAddr> {
         let slices = self.slices.get(&(namespace, name)).map_or(&[][..], Vec::as_slice);
         let mut found = Vec::with_capacity(slices.iter().map(|it| it.endpoints.len()).sum());
         for slice in slices {
-            ready(slice, port, &mut found);
+            push_ready_addresses(slice, port, &mut found);
         }
         found
     }
 }
 
-fn key<'a>(namespace: Option<&'a String>, name: Option<&'a String>) -> (&'a str, &'a str) {
+fn name_key<'a>(namespace: Option<&'a String>, name: Option<&'a String>) -> (&'a str, &'a str) {
     (namespace.map_or("", String::as_str), name.map_or("", String::as_str))
 }
 
-/// Whether the keeper's endpoints are those of a Service. One that its owner has back may be something else by now; and
-/// until its own endpoints are its pods again, which comes a moment later, the keeper's are.
-fn is_kept(service: &Service, keeper: &Service) -> bool {
+/// Whether the endpoints of the base Service are those of the Service. After a restore they are, until the Service's own endpoints
+/// are its pods again; after its owner changed the selector they are not.
+fn has_base_endpoints(service: &Service, keeper: &Service) -> bool {
     let targets = |ports: Vec<k8s::ServicePort>| {
         ports.into_iter().map(|it| (it.port, it.target_port)).collect::<Vec<_>>()
     };
-    let (one, other) = (original(service), original(keeper));
+    let (one, other) = (original_service(service), original_service(keeper));
     is_taken_over(service)
         || service.annotations().contains_key(names::LISTEN_ANNOTATION)
         || (one.selector == other.selector && targets(one.ports) == targets(other.ports))
 }
 
-fn is_enabled(annotations: &BTreeMap<String, String>) -> bool {
-    routing(annotations) == Some(Routing::Enabled)
+fn is_routing_enabled(annotations: &BTreeMap<String, String>) -> bool {
+    takeover_mode(annotations) == Some(TakeoverMode::Enabled)
 }
 
-/// The router's port for each port of a Service: as it was announced, else as the traffic goes.
-fn listening(service: &Service) -> Vec<(u16, u16)> {
-    if is_ours(service) {
+/// The listener port for each port of a Service: from its annotation, else from its target ports.
+fn listener_ports(service: &Service) -> Vec<(u16, u16)> {
+    if is_managed(service) {
         return Vec::new();
     }
     if let Some(text) = service.annotations().get(names::LISTEN_ANNOTATION) {
@@ -196,11 +196,11 @@ fn listening(service: &Service) -> Vec<(u16, u16)> {
     ports.filter_map(one).collect()
 }
 
-fn ready(slice: &EndpointSlice, port: &str, found: &mut Vec<SocketAddr>) {
+fn push_ready_addresses(slice: &EndpointSlice, port: &str, found: &mut Vec<SocketAddr>) {
     let ports = slice.ports.iter().flatten().filter(|it| it.name.as_deref().unwrap_or_default() == port);
     let ports = ports.filter_map(|it| u16::try_from(it.port?).ok());
     let endpoints = slice.endpoints.iter().filter(|it| {
-        // Nothing said means ready.
+        // An unset condition means ready.
         it.conditions.as_ref().and_then(|it| it.ready).unwrap_or(true)
     });
     let addresses = endpoints.flat_map(|it| it.addresses.iter()).filter_map(|it| it.parse::<IpAddr>().ok());
@@ -209,8 +209,8 @@ fn ready(slice: &EndpointSlice, port: &str, found: &mut Vec<SocketAddr>) {
     }
 }
 
-/// What a Service says of its port. What is not known is looked at when it comes.
-fn speaks(word: &str) -> AppProtocol {
+/// Parses an `appProtocol`. Unknown values are treated as HTTP, which the router detects per connection.
+fn parse_app_protocol(word: &str) -> AppProtocol {
     match word {
         "kubernetes.io/h2c" | "h2c" | "http2" => AppProtocol::H2c,
         "grpc" => AppProtocol::Grpc,

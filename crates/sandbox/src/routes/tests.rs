@@ -5,14 +5,14 @@ mod programmed;
 mod properties;
 mod virtuals;
 
-use sandbox_router::table::{Kind as TargetKind, Otherwise, Target, Workload};
+use sandbox_router::table::{BaselineWorkload, DisconnectedPolicy, ResponderKind as TargetKind, Target};
 use serde_json::json;
 
 use self::fixture::Shop;
 use super::*;
 
-fn owner(kind: Kind, name: &str) -> Owner {
-    Owner { namespace: "shop".into(), name: name.into(), kind }
+fn owner(kind: OwnerKind, name: &str) -> RouteOwner {
+    RouteOwner { namespace: "shop".into(), name: name.into(), kind }
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn a_sandboxes_key_leads_to_its_fork_and_nowhere_else() {
     assert_eq!(cart.baseline().addresses(), ["10.0.0.1:8080".parse().unwrap()]);
     assert!(cart.target("other").is_none());
     assert!(routes.table.route("shop", "web", 80).is_none(), "nobody overrides web");
-    let own = &routes.owners[&owner(Kind::Sandbox, "pr-1")];
+    let own = &routes.owners[&owner(OwnerKind::Sandbox, "pr-1")];
     assert_eq!((own.key.as_str(), own.routes), ("pr-1-key", 1));
 }
 
@@ -52,7 +52,7 @@ fn a_fork_without_a_ready_pod_fails_loudly() {
     };
     assert_eq!((why.error().to_str().unwrap(), why.name().to_str().unwrap()), ("unready", "fork/shop/pr-1"));
     assert!(why.message().contains("ImagePullBackOff"), "{}", why.message());
-    assert_eq!(routes.owners[&owner(Kind::Sandbox, "pr-1")].unready, ["shop/cart:80"]);
+    assert_eq!(routes.owners[&owner(OwnerKind::Sandbox, "pr-1")].unready_ports, ["shop/cart:80"]);
 }
 
 #[test]
@@ -97,15 +97,18 @@ fn b5_of_two_objects_with_one_key_the_older_has_it() {
     let routes = shop.routes();
     assert!(routes.table.route("shop", "web", 80).unwrap().target("same").is_some());
     assert!(routes.table.route("shop", "cart", 80).is_none());
-    let young = &routes.owners[&owner(Kind::Sandbox, "young")];
-    assert_eq!(young.older, Some(owner(Kind::Sandbox, "old")));
-    assert_eq!(routes.owners[&owner(Kind::Sandbox, "old")].older, None);
+    let young = &routes.owners[&owner(OwnerKind::Sandbox, "young")];
+    assert_eq!(young.key_holder, Some(owner(OwnerKind::Sandbox, "old")));
+    assert_eq!(routes.owners[&owner(OwnerKind::Sandbox, "old")].key_holder, None);
     // The same age: by name, whoever comes first in the list.
     shop.sandboxes[0].metadata.creation_timestamp = shop.sandboxes[1].metadata.creation_timestamp.clone();
-    assert_eq!(shop.routes().owners[&owner(Kind::Sandbox, "young")].older, Some(owner(Kind::Sandbox, "old")));
+    assert_eq!(
+        shop.routes().owners[&owner(OwnerKind::Sandbox, "young")].key_holder,
+        Some(owner(OwnerKind::Sandbox, "old"))
+    );
     // The younger has it when the older goes.
     shop.sandboxes[1].metadata.deletion_timestamp = shop.sandboxes[1].metadata.creation_timestamp.clone();
-    assert_eq!(shop.routes().owners[&owner(Kind::Sandbox, "young")].older, None);
+    assert_eq!(shop.routes().owners[&owner(OwnerKind::Sandbox, "young")].key_holder, None);
 }
 
 #[test]
@@ -120,9 +123,12 @@ fn a_service_that_was_taken_over_has_its_baseline_behind_the_keeper() {
     let listen = (crate::api::names::LISTEN_ANNOTATION.to_owned(), json!({"80": 20_001}).to_string());
     let said = shop.services[0].metadata.annotations.replace([listen].into());
     let early = shop.routes();
-    assert_eq!(early.table.at(20_001).unwrap().baseline().addresses(), ["10.0.0.1:8080".parse().unwrap()]);
+    assert_eq!(
+        early.table.route_at_port(20_001).unwrap().baseline().addresses(),
+        ["10.0.0.1:8080".parse().unwrap()]
+    );
     shop.services[0].metadata.annotations = said;
-    shop.services.retain(|it| !crate::service::is_ours(it));
+    shop.services.retain(|it| !crate::service::is_managed(it));
     let routes = shop.routes();
     let cart = routes.table.route("shop", "cart", 80).unwrap();
     assert_eq!(cart.baseline().addresses(), [], "a router must not send requests to itself");
@@ -135,7 +141,7 @@ fn routers_listen_before_the_traffic_comes() {
     shop.services[0].metadata.annotations =
         Some([(crate::api::names::LISTEN_ANNOTATION.to_owned(), listen)].into());
     let routes = shop.routes();
-    assert_eq!(routes.table.at(20_001).unwrap().service().name(), "cart");
+    assert_eq!(routes.table.route_at_port(20_001).unwrap().service().name(), "cart");
     assert_ne!(routes.revisions["shop"], Shop::new(&["cart"]).routes().revisions["shop"]);
 }
 
@@ -148,12 +154,12 @@ fn endpoints_become_hosts_that_give_the_key() {
     ]))
     .unwrap();
     let routes = shop.routes();
-    let (preview, route) = routes.table.preview("web--pr-1--shop.preview.example.com").unwrap();
+    let (preview, route) = routes.table.preview_by_host("web--pr-1--shop.preview.example.com").unwrap();
     assert_eq!((preview.key().as_str(), route.service().name()), ("pr-1-key", "web"));
-    let own = &routes.owners[&owner(Kind::Sandbox, "pr-1")];
+    let own = &routes.owners[&owner(OwnerKind::Sandbox, "pr-1")];
     assert_eq!(own.hosts["web"], "web--pr-1--shop.preview.example.com");
     assert_eq!(own.missing_targets, ["gone"]);
-    let without_domain = super::routes(&Objects { domain: None, ..shop.objects() });
+    let without_domain = super::build_routes(&RouteObjects { domain: None, ..shop.objects() });
     assert_eq!(without_domain.revisions, routes.revisions, "an operator need not know the routers' domain");
 }
 
@@ -162,7 +168,7 @@ fn consumers_of_queues_are_told_whose_messages_are_whose() {
     let mut shop = Shop::new(&["cart"]);
     shop.sandbox("pr-1", &["cart"], true);
     let routes = shop.routes();
-    let of = Workload { kind: "Deployment".into(), namespace: "shop".into(), name: "cart".into() };
+    let of = BaselineWorkload { kind: "Deployment".into(), namespace: "shop".into(), name: "cart".into() };
     let rules = routes.table.rules(&of);
     assert_eq!(rules.len(), 1);
     assert_eq!((rules[0].routing_key.as_str(), rules[0].sandbox.as_str()), ("pr-1-key", "pr-1"));
@@ -175,13 +181,13 @@ fn a_router_has_the_routes_of_its_namespace_and_the_same_revision_for_it() {
     let mut shop = Shop::new(&["cart"]);
     shop.sandbox("pr-1", &["cart"], true);
     let all = shop.routes();
-    let of = |scope| routes(&Objects { scope: Some(scope), ..shop.objects() });
+    let of = |scope| build_routes(&RouteObjects { scope: Some(scope), ..shop.objects() });
     let (here, there) = (of("shop"), of("other"));
     assert_eq!(here.revisions["shop"], all.revisions["shop"]);
     assert_eq!((here.table.routes().len(), there.table.routes().len()), (1, 0));
     assert_eq!(
-        here.owners[&owner(Kind::Sandbox, "pr-1")].digest,
-        all.owners[&owner(Kind::Sandbox, "pr-1")].digest
+        here.owners[&owner(OwnerKind::Sandbox, "pr-1")].digest,
+        all.owners[&owner(OwnerKind::Sandbox, "pr-1")].digest
     );
 }
 

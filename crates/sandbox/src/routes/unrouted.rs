@@ -1,67 +1,70 @@
-//! Whether requests to a Service come to the router, and why not.
+//! Whether requests to a Service reach the router, and why not.
 
 use std::collections::HashSet;
 
 use kube::ResourceExt as _;
 use sandbox_router::table::ServicePort;
 
-use super::{Objects, index::Index, keys::Claim, matching::members, previews::endpoints};
+use super::{
+    RouteObjects, claims::Claim, matching::group_members, previews::claim_endpoints,
+    service_index::ServiceIndex,
+};
 use crate::{
     api::{RoutingMode, conditions::reasons, names},
-    service::{is_taken_over, routing, why_not},
-    target::parse,
+    service::{is_taken_over, takeover_blocker, takeover_mode},
+    target::parse_target,
 };
 
-/// A Service whose requests do not come to the router.
+/// A Service whose traffic does not go through the router.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Astray {
+pub struct UnroutedService {
     /// Of the Service.
     pub namespace: String,
     /// Of the Service.
     pub name: String,
     /// Why.
-    pub why: Why,
+    pub reason: UnroutedReason,
 }
 
-/// Why the requests to a Service do not come to the router.
+/// Why traffic of a Service does not go through the router.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Why {
-    /// They will in a moment.
-    NotYet,
-    /// They did, or nearly so: another Service keeps its selector.
-    Kept,
-    /// Nobody asked for it.
-    NotAsked,
-    /// They cannot.
-    Cannot(&'static str),
-    /// Somebody took the Service back.
+pub enum UnroutedReason {
+    /// The takeover has not started yet.
+    Pending,
+    /// A base Service exists: the takeover is in progress, or the router is bypassed.
+    HasBaseService,
+    /// Routing is not enabled for the Service.
+    NotEnabled,
+    /// The Service cannot be taken over.
+    Unsupported(&'static str),
+    /// This field manager reverted the takeover.
     Reverted(String),
 }
 
-impl Astray {
-    /// For a condition: in one word, and what to do about it.
-    pub fn told(&self) -> (&'static str, String) {
-        let Self { namespace, name, why } = self;
+impl UnroutedService {
+    /// Reason and message of a condition; the message contains the remedy.
+    pub fn condition_reason(&self) -> (&'static str, String) {
+        let Self { namespace, name, reason: why } = self;
         match why {
-            Why::NotYet | Why::Kept => (
+            UnroutedReason::Pending | UnroutedReason::HasBaseService => (
                 reasons::ROUTERS_BEHIND,
-                format!("the traffic of {namespace}/{name} does not go to the router yet"),
+                format!("traffic of {namespace}/{name} does not go through the router yet"),
             ),
-            Why::NotAsked => {
+            UnroutedReason::NotEnabled => {
                 let text = format!(
-                    "the traffic of {namespace}/{name} does not go to the router, so its key leads nowhere; kubectl -n \
+                    "traffic of {namespace}/{name} does not go through the router, so its key has no effect; run kubectl -n \
                      {namespace} annotate service {name} {}=enabled",
                     names::ROUTING_ANNOTATION
                 );
                 (reasons::NOT_ROUTED, text)
             }
-            Why::Cannot(why) => {
-                let text = format!("the traffic of {namespace}/{name} cannot go to the router: {why}");
+            UnroutedReason::Unsupported(why) => {
+                let text = format!("traffic of {namespace}/{name} cannot go through the router: {why}");
                 (reasons::NOT_ROUTED, text)
             }
-            Why::Reverted(who) => {
+            UnroutedReason::Reverted(who) => {
                 let text = format!(
-                    "{who} took {namespace}/{name} back from the router; let it ignore spec.selector and \
+                    "{who} reverted {namespace}/{name}; configure it to ignore spec.selector and \
                      spec.ports[*].targetPort of this Service"
                 );
                 (reasons::SERVICE_REVERTED, text)
@@ -70,32 +73,32 @@ impl Astray {
     }
 }
 
-impl Index<'_> {
-    /// Why requests to a Service do not come to the router; none if they do.
-    pub(super) fn astray(&self, namespace: &str, name: &str) -> Option<Why> {
+impl ServiceIndex<'_> {
+    /// Why traffic of a Service does not go through the router; `None` if it does.
+    pub(super) fn unrouted_reason(&self, namespace: &str, name: &str) -> Option<UnroutedReason> {
         let service = self.service(namespace, name).filter(|it| !is_taken_over(it))?;
-        if let Some(why) = why_not(service) {
-            return Some(Why::Cannot(why));
+        if let Some(why) = takeover_blocker(service) {
+            return Some(UnroutedReason::Unsupported(why));
         }
         let own = service.annotations();
         let is_asked = if own.contains_key(names::ROUTING_ANNOTATION) {
-            routing(own).is_some()
+            takeover_mode(own).is_some()
         } else {
-            self.is_routed(namespace)
+            self.is_namespace_routed(namespace)
         };
         if !is_asked {
-            return Some(Why::NotAsked);
+            return Some(UnroutedReason::NotEnabled);
         }
-        let Some(keeper) = self.keeper(namespace, name) else { return Some(Why::NotYet) };
+        let Some(keeper) = self.base_service(namespace, name) else { return Some(UnroutedReason::Pending) };
         let who = keeper.annotations().get(names::REVERTED_BY_ANNOTATION);
-        Some(who.map_or(Why::Kept, |it| Why::Reverted(it.clone())))
+        Some(who.map_or(UnroutedReason::HasBaseService, |it| UnroutedReason::Reverted(it.clone())))
     }
 }
 
-/// Sandboxes whose callers go to the router by themselves, by namespace and name: a group of theirs says so.
-pub(super) fn explicit<'a>(objects: &Objects<'a>) -> HashSet<(&'a str, &'a str)> {
+/// Sandboxes in a group with mode `Explicit`, whose callers address the router, by namespace and name.
+pub(super) fn explicitly_routed<'a>(objects: &RouteObjects<'a>) -> HashSet<(&'a str, &'a str)> {
     let groups = objects.groups.iter().filter(|it| it.spec.routing.mode == RoutingMode::Explicit);
-    let sandboxes = groups.flat_map(|it| members(it, &objects.sandboxes, &objects.namespaces));
+    let sandboxes = groups.flat_map(|it| group_members(it, &objects.sandboxes, &objects.namespaces));
     let name = |it: &'a crate::api::Sandbox| {
         (
             it.metadata.namespace.as_deref().unwrap_or_default(),
@@ -105,17 +108,20 @@ pub(super) fn explicit<'a>(objects: &Objects<'a>) -> HashSet<(&'a str, &'a str)>
     sandboxes.map(name).collect()
 }
 
-/// Whether requests under a key come to the router whatever becomes of the Service: callers go there by themselves, or
-/// visitors come by the host of an endpoint.
-pub(super) fn comes_anyway(claim: &Claim<'_>, at: &ServicePort, explicit: &HashSet<(&str, &str)>) -> bool {
+/// Whether requests with a key reach the router without a takeover: callers address it explicitly, or use a preview host.
+pub(super) fn reaches_router_anyway(
+    claim: &Claim<'_>,
+    at: &ServicePort,
+    explicit: &HashSet<(&str, &str)>,
+) -> bool {
     let owner = &claim.owner;
     let is_explicit = match claim.group {
         Some(group) => group.spec.routing.mode == RoutingMode::Explicit,
         None => explicit.contains(&(owner.namespace.as_str(), owner.name.as_str())),
     };
     let leads_there = |target: &str| {
-        let target = parse(target);
+        let target = parse_target(target);
         target.is_some_and(|it| it.namespace == at.namespace() && it.service == at.name())
     };
-    is_explicit || endpoints(claim).iter().any(|it| leads_there(&it.target))
+    is_explicit || claim_endpoints(claim).iter().any(|it| leads_there(&it.target))
 }

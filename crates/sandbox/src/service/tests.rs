@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::around::Around;
+use crate::namespace_context::NamespaceContext;
 
 fn sandbox() -> Sandbox {
     serde_json::from_value(json!({
@@ -61,7 +61,7 @@ fn every_service_of_the_baseline_gets_one_for_the_fork() {
     let port = &spec.ports.as_ref().unwrap()[0];
     assert_eq!((port.node_port, port.app_protocol.as_deref()), (None, Some("http")));
     assert_eq!(first.owner_references()[0].uid, "u1");
-    assert!(is_ours(first));
+    assert!(is_managed(first));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn services_without_an_address_cannot_be_routed() {
 
 #[test]
 fn a_service_that_the_router_took_over_is_what_it_was() {
-    let before = Original {
+    let before = OriginalService {
         selector: BTreeMap::from([("app".to_owned(), "cart".to_owned())]),
         ports: vec![serde_json::from_value(json!({"port": 80, "targetPort": "web"})).unwrap()],
     };
@@ -124,10 +124,10 @@ fn a_sandbox_uses_the_services_of_its_forks_and_of_its_virtual_workloads_until_i
     let status = json!({"forks": [{"name": "cart", "services": [{"from": "cart", "to": "cart-pr-1"}]}],
         "virtual": [{"name": "v", "services": [{"service": "web"}]}]});
     sandbox.status = serde_json::from_value(status).unwrap();
-    assert_eq!(uses(&sandbox).collect::<Vec<_>>(), ["cart", "web"]);
+    assert_eq!(overridden_services(&sandbox).collect::<Vec<_>>(), ["cart", "web"]);
     sandbox.metadata.deletion_timestamp =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
-    assert_eq!(uses(&sandbox).count(), 0);
+    assert_eq!(overridden_services(&sandbox).count(), 0);
 }
 
 #[test]
@@ -141,9 +141,9 @@ fn kept_labels_that_a_service_or_a_budget_follows_are_found() {
         serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"selector": selector}})).unwrap()
     };
     let budgets = [budget("carts", &json!({"matchLabels": {"tier": "web"}})), budget("all", &json!({}))];
-    let around = Around { services: &services, budgets: &budgets, ..Around::default() };
-    assert_eq!(misled(&own, &own, &around), Vec::<String>::new());
-    assert_eq!(misled(&with("app", "cart"), &own, &around), ["Service cart"]);
-    assert_eq!(misled(&with("tier", "web"), &own, &around), ["PodDisruptionBudget carts"]);
-    assert_eq!(misled(&with("team", "x"), &own, &around), Vec::<String>::new());
+    let around = NamespaceContext { services: &services, budgets: &budgets, ..NamespaceContext::default() };
+    assert_eq!(misselecting_objects(&own, &own, &around), Vec::<String>::new());
+    assert_eq!(misselecting_objects(&with("app", "cart"), &own, &around), ["Service cart"]);
+    assert_eq!(misselecting_objects(&with("tier", "web"), &own, &around), ["PodDisruptionBudget carts"]);
+    assert_eq!(misselecting_objects(&with("team", "x"), &own, &around), Vec::<String>::new());
 }

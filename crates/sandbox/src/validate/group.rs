@@ -1,21 +1,21 @@
-//! Whether a route group can be followed.
+//! Validates a `RouteGroup`.
 
 use kube::ResourceExt as _;
 
 use super::problems::{
-    HEADER_NAME, LABEL_GLOB, LABEL_KEY, Problems, QUERY_PARAM, ROUTING_KEY, TTL, object_name,
+    HEADER_NAME, LABEL_GLOB, LABEL_KEY, Problems, QUERY_PARAM, ROUTING_KEY, TTL, check_object_name,
 };
 use crate::{
     api::{Clause, LabelMatch, Match, NamespaceScope, RouteGroup, RouteGroupSpec, schema},
-    refusal::Refusal,
+    rejection::Rejection,
     target,
 };
 
-/// Looks at everything that a group says of itself.
-pub fn validate_group(group: &RouteGroup) -> Result<(), Refusal> {
-    object_name(&group.name_any(), schema::MAX_NAME)?;
+/// Validates the name and the spec.
+pub fn validate_group(group: &RouteGroup) -> Result<(), Rejection> {
+    check_object_name(&group.name_any(), schema::MAX_NAME)?;
     let mut problems = Problems::default();
-    spec(&group.spec, &mut problems);
+    check_spec(&group.spec, &mut problems);
     let before = group.status.as_ref().and_then(|it| it.routing_key.as_deref());
     let asked = group.spec.routing_key.as_deref().filter(|it| !it.is_empty());
     if let (Some(before), Some(asked)) = (before, asked)
@@ -23,78 +23,78 @@ pub fn validate_group(group: &RouteGroup) -> Result<(), Refusal> {
     {
         problems.add("routingKey", format!("cannot be changed: it was {before:?}; make another route group"));
     }
-    problems.end()?;
-    target::parse_all(&group.spec.endpoints).map(drop)
+    problems.into_result()?;
+    target::parse_targets(&group.spec.endpoints).map(drop)
 }
 
-fn spec(spec: &RouteGroupSpec, problems: &mut Problems) {
+fn check_spec(spec: &RouteGroupSpec, problems: &mut Problems) {
     let RouteGroupSpec { description, matches, namespaces, routing_key, endpoints, routing, ttl } = spec;
-    problems.length("description", description.as_deref().unwrap_or_default(), 255);
-    self::matches(matches, problems);
+    problems.check_length("description", description.as_deref().unwrap_or_default(), 255);
+    self::check_match(matches, problems);
     if (namespaces.from == NamespaceScope::Selector) != namespaces.selector.is_some() {
         problems.add("namespaces.selector", "is needed by from Selector, and by nothing else");
     }
-    problems.perhaps("routingKey", routing_key.as_deref().unwrap_or_default(), (&ROUTING_KEY, 63));
-    problems.endpoints(endpoints);
-    problems.count("routing.customHeaders", routing.custom_headers.len(), 8);
-    problems.different("routing.customHeaders", "name", routing.custom_headers.iter().map(String::as_str));
+    problems.check_pattern("routingKey", routing_key.as_deref().unwrap_or_default(), (&ROUTING_KEY, 63));
+    problems.check_endpoints(endpoints);
+    problems.check_count("routing.customHeaders", routing.custom_headers.len(), 8);
+    problems.check_unique("routing.customHeaders", "name", routing.custom_headers.iter().map(String::as_str));
     for (index, name) in routing.custom_headers.iter().enumerate() {
-        problems.text(&format!("routing.customHeaders[{index}]"), name, (&HEADER_NAME, 64));
+        problems.check_text(&format!("routing.customHeaders[{index}]"), name, (&HEADER_NAME, 64));
     }
-    problems.perhaps(
+    problems.check_pattern(
         "routing.queryParam",
         routing.query_param.as_deref().unwrap_or_default(),
         (&QUERY_PARAM, 64),
     );
     if let Some(ttl) = ttl {
-        problems.text("ttl.duration", &ttl.duration, (&TTL, 11));
+        problems.check_text("ttl.duration", &ttl.duration, (&TTL, 11));
     }
 }
 
-fn matches(found: &Match, problems: &mut Problems) {
+fn check_match(found: &Match, problems: &mut Problems) {
     let Match { label, any, all } = found;
-    exactly_one("match", [label.is_some(), any.is_some(), all.is_some()], problems);
+    check_exactly_one("match", [label.is_some(), any.is_some(), all.is_some()], problems);
     if let Some(label) = label {
-        self::label("match.label", label, problems);
+        self::check_label("match.label", label, problems);
     }
     for (field, clauses) in [("match.any", any), ("match.all", all)] {
         let Some(clauses) = clauses else { continue };
-        bounds(field, clauses.len(), problems);
+        check_clause_count(field, clauses.len(), problems);
         for (index, one) in clauses.iter().enumerate() {
-            clause(&format!("{field}[{index}]"), one, problems);
+            check_clause(&format!("{field}[{index}]"), one, problems);
         }
     }
 }
 
-fn clause(path: &str, found: &Clause, problems: &mut Problems) {
+fn check_clause(path: &str, found: &Clause, problems: &mut Problems) {
     let Clause { label, any, all } = found;
-    exactly_one(path, [label.is_some(), any.is_some(), all.is_some()], problems);
+    check_exactly_one(path, [label.is_some(), any.is_some(), all.is_some()], problems);
     if let Some(label) = label {
-        self::label(&format!("{path}.label"), label, problems);
+        self::check_label(&format!("{path}.label"), label, problems);
     }
     for (field, leaves) in [("any", any), ("all", all)] {
         let Some(leaves) = leaves else { continue };
-        bounds(&format!("{path}.{field}"), leaves.len(), problems);
+        check_clause_count(&format!("{path}.{field}"), leaves.len(), problems);
         for (index, leaf) in leaves.iter().enumerate() {
-            self::label(&format!("{path}.{field}[{index}].label"), &leaf.label, problems);
+            self::check_label(&format!("{path}.{field}[{index}].label"), &leaf.label, problems);
         }
     }
 }
 
-fn exactly_one(path: &str, said: [bool; 3], problems: &mut Problems) {
+fn check_exactly_one(path: &str, said: [bool; 3], problems: &mut Problems) {
     if said.iter().filter(|it| **it).count() != 1 {
         problems.add(path, "needs exactly one of label, any and all");
     }
 }
 
-fn bounds(path: &str, count: usize, problems: &mut Problems) {
+fn check_clause_count(path: &str, count: usize, problems: &mut Problems) {
     if count == 0 {
         problems.add(path, "must not be empty");
     }
-    problems.count(path, count, schema::MAX_CLAUSES);
+    problems.check_count(path, count, schema::MAX_CLAUSES);
 }
 
-fn label(path: &str, label: &LabelMatch, problems: &mut Problems) {
-    problems.text(&format!("{path}.key"), &label.key, (&LABEL_KEY, 317));
-    problems.perhaps(&format!("{path}.value"), &label.value, (&LABEL_GLOB, 63));
+fn check_label(path: &str, label: &LabelMatch, problems: &mut Problems) {
+    problems.check_text(&format!("{path}.key"), &label.key, (&LABEL_KEY, 317));
+    problems.check_pattern(&format!("{path}.value"), &label.value, (&LABEL_GLOB, 63));
 }

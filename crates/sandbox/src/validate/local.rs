@@ -1,16 +1,16 @@
-//! Whether a local workload can be followed.
+//! Validates a `LocalWorkload`.
 
 use kube::ResourceExt as _;
 
-use super::problems::{DNS_LABEL, GRACE, Problems, object_name};
+use super::problems::{DNS_LABEL, GRACE, Problems, check_object_name};
 use crate::{
     api::{LocalWorkload, LocalWorkloadSpec, conditions::reasons},
-    refusal::Refusal,
+    rejection::Rejection,
 };
 
-/// Looks at everything that a local workload says of itself.
-pub fn validate_local(local: &LocalWorkload) -> Result<(), Refusal> {
-    object_name(&local.name_any(), 63)?;
+/// Validates the name and the spec.
+pub fn validate_local(local: &LocalWorkload) -> Result<(), Rejection> {
+    check_object_name(&local.name_any(), 63)?;
     let mut problems = Problems::default();
     let LocalWorkloadSpec {
         sandbox_ref,
@@ -20,17 +20,17 @@ pub fn validate_local(local: &LocalWorkload) -> Result<(), Refusal> {
         disconnect_grace_period,
         over,
     } = &local.spec;
-    problems.text("sandboxRef.name", &sandbox_ref.name, (&DNS_LABEL, 30));
-    problems.workload("from", from);
-    problems.mappings("mappings", mappings);
-    problems.text("disconnectGracePeriod", disconnect_grace_period, (&GRACE, 4));
+    problems.check_text("sandboxRef.name", &sandbox_ref.name, (&DNS_LABEL, 30));
+    problems.check_workload("from", from);
+    problems.check_mappings("mappings", mappings);
+    problems.check_text("disconnectGracePeriod", disconnect_grace_period, (&GRACE, 4));
     if let Some(over) = over {
-        problems.over("override", over);
+        problems.check_override("override", over);
     }
-    problems.end()?;
+    problems.into_result()?;
     let home = local.namespace().unwrap_or_default();
     match &from.namespace {
-        Some(namespace) if *namespace != home => Err(Refusal::new(
+        Some(namespace) if *namespace != home => Err(Rejection::new(
             reasons::CROSS_NAMESPACE_FORK,
             format!(
                 "spec.from: {} is in the namespace {namespace}, and the local workload in {home}",

@@ -1,7 +1,7 @@
-//! Whether a spec can be followed, as far as the object itself tells.
+//! Validates a spec by itself, without other objects.
 //!
-//! Every rule of the schema and of CEL is here too, with the same verdict: an object may be older than a rule, and a file
-//! on somebody's disk has no API server.
+//! Repeats every schema and CEL rule with the same result: an object may be older than a rule, and a file on disk has no API
+//! server.
 
 mod group;
 mod local;
@@ -14,6 +14,6 @@ mod tests;
 pub use self::{
     group::validate_group,
     local::validate_local,
-    patch::{check_patched, read_patch},
-    sandbox::validate,
+    patch::{check_patch_shape, check_patched_baseline},
+    sandbox::validate_sandbox,
 };

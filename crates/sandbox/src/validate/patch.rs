@@ -1,46 +1,48 @@
-//! Patches of a baseline: what may be sent to the API server, and what may come back.
+//! Validates a patch of a baseline before it is sent to the API server, and its result.
 
 use serde_json::Value;
 
 use crate::{
     api::{Patch, PatchType, conditions::reasons, names},
-    refusal::Refusal,
-    template::{Template, texts},
+    rejection::Rejection,
+    template::{PodTemplate, string_map},
 };
 
-fn refuse(what: impl Into<String>) -> Refusal {
-    Refusal::new(reasons::INVALID_PATCH, format!("customizations.patch: {}", what.into()))
+fn invalid_patch(what: impl Into<String>) -> Rejection {
+    Rejection::new(reasons::INVALID_PATCH, format!("customizations.patch: {}", what.into()))
 }
 
-/// Checks the shape of a patch that was read from its text (YAML or JSON; the caller has the reader).
-pub fn read_patch(patch: &Patch, read: Result<Value, String>) -> Result<Value, Refusal> {
-    let value = read.map_err(|error| refuse(format!("value is not YAML: {error}")))?;
+/// Checks the shape of a parsed patch. The caller parses it from YAML or JSON.
+pub fn check_patch_shape(patch: &Patch, read: Result<Value, String>) -> Result<Value, Rejection> {
+    let value = read.map_err(|error| invalid_patch(format!("value is not YAML: {error}")))?;
     match (patch.type_, &value) {
         (PatchType::Strategic | PatchType::Merge, Value::Object(_)) | (PatchType::Json, Value::Array(_)) => {
             Ok(value)
         }
-        (PatchType::Strategic | PatchType::Merge, _) => Err(refuse("value must be an object")),
-        (PatchType::Json, _) => Err(refuse("value must be a list of operations")),
+        (PatchType::Strategic | PatchType::Merge, _) => Err(invalid_patch("value must be an object")),
+        (PatchType::Json, _) => Err(invalid_patch("value must be a list of operations")),
     }
 }
 
-/// Checks what a patch made of a baseline: it must be the same workload still.
-pub fn check_patched(baseline: &Value, patched: &Value) -> Result<(), Refusal> {
+/// Checks the patched baseline: identity, selector and our labels must be unchanged.
+pub fn check_patched_baseline(baseline: &Value, patched: &Value) -> Result<(), Rejection> {
     for field in ["name", "namespace", "uid"] {
         if baseline["metadata"][field] != patched["metadata"][field] {
-            return Err(refuse(format!("it must not change metadata.{field}")));
+            return Err(invalid_patch(format!("it must not change metadata.{field}")));
         }
     }
     if baseline["spec"]["selector"] != patched["spec"]["selector"] {
-        return Err(refuse("it must not change spec.selector"));
+        return Err(invalid_patch("it must not change spec.selector"));
     }
     let ours = |value: &Value| {
-        let labels = texts(&value["metadata"]["labels"]).into_iter().chain(Template::of(value).labels());
+        let labels = string_map(&value["metadata"]["labels"])
+            .into_iter()
+            .chain(PodTemplate::from_workload(value).labels());
         let prefix = format!("{}/", names::GROUP);
         labels.filter(|(key, _)| key.starts_with(&prefix)).collect::<Vec<_>>()
     };
     if ours(baseline) != ours(patched) {
-        return Err(refuse(format!("it must not set labels of {}", names::GROUP)));
+        return Err(invalid_patch(format!("it must not set labels of {}", names::GROUP)));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What is wrong with fields, one sentence each.
+//! Collects validation errors of fields.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -6,7 +6,7 @@ use regex::Regex;
 
 use crate::{
     api::{Endpoint, Mapping, Override, WorkloadRef, conditions::reasons, schema},
-    refusal::Refusal,
+    rejection::Rejection,
 };
 
 /// A pattern of the schema.
@@ -23,7 +23,7 @@ patterns! {
     QUANTITY
 }
 
-/// What is wrong with an object.
+/// The validation errors of an object.
 #[derive(Debug, Default)]
 pub(super) struct Problems(Vec<String>);
 
@@ -32,18 +32,18 @@ impl Problems {
         self.0.push(format!("{path} {}", what.as_ref()));
     }
 
-    /// A text of `1..=longest` characters that matches.
-    pub(super) fn text(&mut self, path: &str, text: &str, (pattern, longest): (&Pattern, usize)) {
+    /// A non-empty string of at most `longest` characters that matches the pattern.
+    pub(super) fn check_text(&mut self, path: &str, text: &str, (pattern, longest): (&Pattern, usize)) {
         if text.is_empty() {
             self.add(path, "must not be empty");
         } else {
-            self.perhaps(path, text, (pattern, longest));
+            self.check_pattern(path, text, (pattern, longest));
         }
     }
 
-    /// A text that matches, or whatever the pattern says of nothing.
-    pub(super) fn perhaps(&mut self, path: &str, text: &str, (pattern, longest): (&Pattern, usize)) {
-        self.length(path, text, longest);
+    /// A string that matches the pattern; the pattern decides whether it may be empty.
+    pub(super) fn check_pattern(&mut self, path: &str, text: &str, (pattern, longest): (&Pattern, usize)) {
+        self.check_length(path, text, longest);
         if !pattern.as_ref().is_some_and(|it| it.is_match(text)) {
             self.add(
                 path,
@@ -52,22 +52,27 @@ impl Problems {
         }
     }
 
-    /// A text of any content.
-    pub(super) fn length(&mut self, path: &str, text: &str, longest: usize) {
+    /// A string of any content.
+    pub(super) fn check_length(&mut self, path: &str, text: &str, longest: usize) {
         if text.chars().count() > longest {
             self.add(path, format!("has more than {longest} characters"));
         }
     }
 
-    /// A list.
-    pub(super) fn count(&mut self, path: &str, count: usize, most: usize) {
+    /// A list of at most `most` entries.
+    pub(super) fn check_count(&mut self, path: &str, count: usize, most: usize) {
         if count > most {
             self.add(path, format!("has {count} entries, and {most} is the limit"));
         }
     }
 
-    /// A list whose names must differ.
-    pub(super) fn different<'a>(&mut self, path: &str, what: &str, names: impl IntoIterator<Item = &'a str>) {
+    /// A list with unique names.
+    pub(super) fn check_unique<'a>(
+        &mut self,
+        path: &str,
+        what: &str,
+        names: impl IntoIterator<Item = &'a str>,
+    ) {
         let mut seen = BTreeSet::new();
         for name in names {
             if !seen.insert(name) {
@@ -76,29 +81,29 @@ impl Problems {
         }
     }
 
-    pub(super) fn endpoints(&mut self, endpoints: &[Endpoint]) {
-        self.count("endpoints", endpoints.len(), schema::MAX_ENDPOINTS);
-        self.different("endpoints", "name", endpoints.iter().map(|it| it.name.as_str()));
+    pub(super) fn check_endpoints(&mut self, endpoints: &[Endpoint]) {
+        self.check_count("endpoints", endpoints.len(), schema::MAX_ENDPOINTS);
+        self.check_unique("endpoints", "name", endpoints.iter().map(|it| it.name.as_str()));
         for (index, endpoint) in endpoints.iter().enumerate() {
-            self.text(&format!("endpoints[{index}].name"), &endpoint.name, (&DNS_LABEL, 30));
-            self.length(&format!("endpoints[{index}].target"), &endpoint.target, 512);
+            self.check_text(&format!("endpoints[{index}].name"), &endpoint.name, (&DNS_LABEL, 30));
+            self.check_length(&format!("endpoints[{index}].target"), &endpoint.target, 512);
         }
     }
 
-    pub(super) fn workload(&mut self, path: &str, workload: &WorkloadRef) {
-        self.text(&format!("{path}.name"), &workload.name, (&DNS_SUBDOMAIN, 253));
+    pub(super) fn check_workload(&mut self, path: &str, workload: &WorkloadRef) {
+        self.check_text(&format!("{path}.name"), &workload.name, (&DNS_SUBDOMAIN, 253));
         if let Some(namespace) = &workload.namespace {
-            self.text(&format!("{path}.namespace"), namespace, (&DNS_LABEL, 63));
+            self.check_text(&format!("{path}.namespace"), namespace, (&DNS_LABEL, 63));
         }
     }
 
-    pub(super) fn mappings(&mut self, path: &str, mappings: &[Mapping]) {
+    pub(super) fn check_mappings(&mut self, path: &str, mappings: &[Mapping]) {
         if mappings.is_empty() {
             self.add(path, "needs at least one mapping");
         }
-        self.count(path, mappings.len(), schema::MAX_MAPPINGS);
+        self.check_count(path, mappings.len(), schema::MAX_MAPPINGS);
         let ports: Vec<String> = mappings.iter().map(|it| it.port.to_string()).collect();
-        self.different(path, "port", ports.iter().map(String::as_str));
+        self.check_unique(path, "port", ports.iter().map(String::as_str));
         for (index, mapping) in mappings.iter().enumerate() {
             if !(1..=65_535).contains(&mapping.port) {
                 self.add(
@@ -106,49 +111,49 @@ impl Problems {
                     format!("{} is not between 1 and 65535", mapping.port),
                 );
             }
-            self.text(&format!("{path}[{index}].toLocal"), &mapping.to_local, (&HOST_PORT, 264));
+            self.check_text(&format!("{path}[{index}].toLocal"), &mapping.to_local, (&HOST_PORT, 264));
         }
     }
 
-    pub(super) fn over(&mut self, path: &str, over: &Override) {
+    pub(super) fn check_override(&mut self, path: &str, over: &Override) {
         let Override { require_header, except_status } = over;
         if require_header.is_some() == except_status.is_some() {
             self.add(path, "needs exactly one of requireHeader and exceptStatus");
         }
         if let Some(line) = require_header {
-            self.text(&format!("{path}.requireHeader"), line, (&HEADER_LINE, 400));
+            self.check_text(&format!("{path}.requireHeader"), line, (&HEADER_LINE, 400));
         }
         if let Some(codes) = except_status {
             let path = format!("{path}.exceptStatus");
             if codes.is_empty() {
                 self.add(&path, "must not be empty");
             }
-            self.count(&path, codes.len(), 32);
+            self.check_count(&path, codes.len(), 32);
             if let Some(code) = codes.iter().find(|it| !(100..=599).contains(*it)) {
                 self.add(&path, format!("{code} is not between 100 and 599"));
             }
         }
     }
 
-    /// All that was found.
-    pub(super) fn end(self) -> Result<(), Refusal> {
+    /// A rejection with all errors, if any.
+    pub(super) fn into_result(self) -> Result<(), Rejection> {
         if self.0.is_empty() {
             return Ok(());
         }
-        Err(Refusal::new(reasons::INVALID_SPEC, format!("spec.{}", self.0.join("; spec."))))
+        Err(Rejection::new(reasons::INVALID_SPEC, format!("spec.{}", self.0.join("; spec."))))
     }
 }
 
-/// The name of an object that is a part of host names.
-pub(super) fn object_name(name: &str, longest: usize) -> Result<(), Refusal> {
+/// The name of an object, which is part of host names.
+pub(super) fn check_object_name(name: &str, longest: usize) -> Result<(), Rejection> {
     if name.len() > longest {
         let what = format!("metadata.name has at most {longest} characters, and {name:?} has {}", name.len());
-        return Err(Refusal::new(reasons::INVALID_SPEC, what));
+        return Err(Rejection::new(reasons::INVALID_SPEC, what));
     }
-    if !crate::target::is_label(name) {
+    if !crate::target::is_dns_label(name) {
         let what =
             format!("metadata.name {name:?} has other characters than small letters, digits and hyphens");
-        return Err(Refusal::new(reasons::INVALID_SPEC, what));
+        return Err(Rejection::new(reasons::INVALID_SPEC, what));
     }
     Ok(())
 }

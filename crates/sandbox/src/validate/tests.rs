@@ -19,7 +19,7 @@ fn sandbox(spec: &Value) -> Sandbox {
 #[case(json!({"local": [{"name": "l", "from": {"name": "cart", "namespace": "other"}, "mappings": [{"port": 80, "toLocal": "localhost:3000"}]}]}))]
 #[case(json!({"virtual": [{"name": "v", "workload": {"name": "cart", "namespace": "other"}}]}))]
 fn b5_a_baseline_of_another_namespace_is_refused(#[case] spec: Value) {
-    let refusal = validate(&sandbox(&spec)).unwrap_err();
+    let refusal = validate_sandbox(&sandbox(&spec)).unwrap_err();
     assert_eq!(refusal.reason, "CrossNamespaceFork");
     assert!(refusal.message.contains("other") && refusal.message.contains("RouteGroup"), "{refusal}");
 }
@@ -27,7 +27,7 @@ fn b5_a_baseline_of_another_namespace_is_refused(#[case] spec: Value) {
 #[test]
 fn its_own_namespace_may_be_named() {
     let spec = json!({"forks": [{"forkOf": {"name": "cart", "namespace": "shop"}}]});
-    assert_eq!(validate(&sandbox(&spec)), Ok(()));
+    assert_eq!(validate_sandbox(&sandbox(&spec)), Ok(()));
 }
 
 #[rstest]
@@ -39,7 +39,7 @@ fn b5_an_endpoint_that_is_no_service_is_refused(#[case] target: &str) {
         "forks": [{"forkOf": {"name": "cart"}}],
         "endpoints": [{"name": "web", "target": target}]
     });
-    let refusal = validate(&sandbox(&spec)).unwrap_err();
+    let refusal = validate_sandbox(&sandbox(&spec)).unwrap_err();
     assert_eq!(refusal.reason, "InvalidTarget");
     assert!(refusal.message.contains("endpoints[0].target") && refusal.message.contains(target), "{refusal}");
 }
@@ -48,14 +48,14 @@ fn b5_an_endpoint_that_is_no_service_is_refused(#[case] target: &str) {
 fn b5_a_key_that_differs_from_the_one_in_use_is_refused() {
     let mut sandbox = sandbox(&json!({"forks": [{"forkOf": {"name": "cart"}}], "routingKey": "mine"}));
     sandbox.status = Some(serde_json::from_value(json!({"routingKey": "theirs"})).unwrap());
-    let refusal = validate(&sandbox).unwrap_err();
+    let refusal = validate_sandbox(&sandbox).unwrap_err();
     assert!(refusal.message.contains("routingKey cannot be changed"), "{refusal}");
 }
 
 #[test]
 fn a_label_expression_that_is_none_is_refused() {
     let spec = json!({"forks": [{"forkOf": {"name": "cart"}, "customizations": {"preservedLabels": ["("]}}]});
-    let refusal = validate(&sandbox(&spec)).unwrap_err();
+    let refusal = validate_sandbox(&sandbox(&spec)).unwrap_err();
     assert_eq!(refusal.reason, "InvalidSpec");
     assert!(refusal.message.contains("preservedLabels[0]"), "{refusal}");
 }
@@ -70,7 +70,7 @@ fn b5_a_patch_of_the_wrong_shape_is_refused(
     #[case] read: Result<Value, String>,
     #[case] words: &str,
 ) {
-    let refusal = read_patch(&Patch { type_, value: "x".into() }, read).unwrap_err();
+    let refusal = check_patch_shape(&Patch { type_, value: "x".into() }, read).unwrap_err();
     assert_eq!(refusal.reason, "InvalidPatch");
     assert!(refusal.message.contains(words), "{refusal}");
 }
@@ -95,10 +95,10 @@ fn b5_a_patch_that_touches_what_is_not_its_own_is_refused(
     });
     let mut patched = baseline.clone();
     *patched.pointer_mut(at).unwrap() = value;
-    let refusal = check_patched(&baseline, &patched).unwrap_err();
+    let refusal = check_patched_baseline(&baseline, &patched).unwrap_err();
     assert_eq!(refusal.reason, "InvalidPatch");
     assert!(refusal.message.contains(words), "{refusal}");
     let mut fine = baseline.clone();
     fine["spec"]["template"]["spec"]["containers"] = json!([{"name": "app"}]);
-    assert_eq!(check_patched(&baseline, &fine), Ok(()));
+    assert_eq!(check_patched_baseline(&baseline, &fine), Ok(()));
 }

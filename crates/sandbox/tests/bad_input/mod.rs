@@ -16,8 +16,8 @@ use kube::{
 };
 use sandbox::{
     api::{LocalWorkload, RouteGroup, Sandbox},
-    refusal::Refusal,
-    validate::{validate, validate_group, validate_local},
+    rejection::Rejection,
+    validate::{validate_group, validate_local, validate_sandbox},
 };
 use serde_json::{Value, json};
 
@@ -25,12 +25,12 @@ use self::cases::{
     Case, fork, good, group, groups, local, locals, mapping, sandbox, sandbox_fields, sandboxes,
 };
 
-fn verdict(object: &Value) -> Result<(), Refusal> {
-    let invalid = |error: &serde_json::Error| Refusal::new("InvalidSpec", error.to_string());
+fn verdict(object: &Value) -> Result<(), Rejection> {
+    let invalid = |error: &serde_json::Error| Rejection::new("InvalidSpec", error.to_string());
     match object["kind"].as_str().unwrap() {
         "Sandbox" => serde_json::from_value::<Sandbox>(object.clone())
             .map_err(|it| invalid(&it))
-            .and_then(|it| validate(&it)),
+            .and_then(|it| validate_sandbox(&it)),
         "RouteGroup" => serde_json::from_value::<RouteGroup>(object.clone())
             .map_err(|it| invalid(&it))
             .and_then(|it| validate_group(&it)),

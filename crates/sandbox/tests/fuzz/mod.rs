@@ -23,12 +23,12 @@ use std::{
 use k8s_openapi::api::core::v1::Service;
 use sandbox::{
     api::{Sandbox, names},
-    around::Around,
-    fork::{Address, Forked, Order, fork, source_hash, template_hash},
-    refuse,
-    service::{baseline_services, fork_services, misled},
+    fork::{ForkAddress, ForkRequest, ForkedDeployment, build_fork, source_hash, template_hash},
+    namespace_context::NamespaceContext,
+    service::{baseline_services, fork_services, misselecting_objects},
     template::own_labels,
-    validate::{check_patched, validate},
+    unsupported,
+    validate::{check_patched_baseline, validate_sandbox},
 };
 use serde_json::{Value, json};
 
@@ -63,20 +63,20 @@ fn services() -> Vec<Service> {
     .unwrap()
 }
 
-fn forked(sandbox: &Sandbox, baseline: &Value) -> Option<Forked> {
+fn forked(sandbox: &Sandbox, baseline: &Value) -> Option<ForkedDeployment> {
     let spec = sandbox.spec.forks.first()?;
-    let addresses = BTreeMap::from([("cart".to_owned(), Address { host: "h".to_owned(), port: 80 })]);
+    let addresses = BTreeMap::from([("cart".to_owned(), ForkAddress { host: "h".to_owned(), port: 80 })]);
     let hash = source_hash(baseline, sandbox, spec, "key");
-    let order = Order {
+    let order = ForkRequest {
         sandbox,
         fork: spec,
         key: "key",
         route_server: None,
         addresses: &addresses,
-        labels: &BTreeMap::new(),
+        extra_labels: &BTreeMap::new(),
         source_hash: &hash,
     };
-    fork(baseline, &order).ok()
+    build_fork(baseline, &order).ok()
 }
 
 #[test]
@@ -111,11 +111,17 @@ fn no_baseline_breaks_the_fork() {
 
 /// Whether a fork was made; `Err` if it is not what a fork must be.
 fn one(sandbox: &Sandbox, baseline: &Value, services: &[Service]) -> Result<bool, String> {
-    let around = Around { services, ..Around::default() };
-    let _verdicts =
-        (validate(sandbox), refuse::shared(baseline, &around), refuse::on_fargate(baseline, &around));
-    let _more =
-        (template_hash(baseline), baseline_services(baseline, services), refuse::fargate_notes(baseline));
+    let around = NamespaceContext { services, ..NamespaceContext::default() };
+    let _verdicts = (
+        validate_sandbox(sandbox),
+        unsupported::check_exclusive_resources(baseline, &around),
+        unsupported::check_fargate_support(baseline, &around),
+    );
+    let _more = (
+        template_hash(baseline),
+        baseline_services(baseline, services),
+        unsupported::fargate_notes(baseline),
+    );
     let Some(made) = forked(sandbox, baseline) else { return Ok(false) };
     let again = forked(sandbox, baseline).ok_or("it is forked once and not twice")?;
     let object = &made.object;
@@ -140,10 +146,10 @@ fn one(sandbox: &Sandbox, baseline: &Value, services: &[Service]) -> Result<bool
         object["metadata"]["labels"][names::BASELINE_LABEL].as_str().unwrap_or_default(),
     );
     let kept = sandbox.spec.forks[0].customizations.preserved_labels.len();
-    if kept == 0 && !misled(&made.pod_labels, &own, &around).is_empty() {
+    if kept == 0 && !misselecting_objects(&made.pod_labels, &own, &around).is_empty() {
         return Err("a Service of the baseline would find the fork".to_owned());
     }
-    if check_patched(baseline, baseline).is_err() {
+    if check_patched_baseline(baseline, baseline).is_err() {
         return Err("a baseline that nobody patched is refused".to_owned());
     }
     let services = fork_services(sandbox, baseline, object, services);

@@ -1,4 +1,4 @@
-//! The shim on its own, for those who use the driver without `capt`: `terraform-shim RUN_DIR`.
+//! Standalone shim binary, for users of the driver without `capt`: `terraform-shim RUN_DIR`.
 
 use std::{path::PathBuf, process::ExitCode};
 

@@ -1,9 +1,9 @@
-//! The AWS error code inside a diagnostic, and the text without what differs from call to call.
+//! Extracts the AWS error code of a diagnostic and normalises its message.
 
-/// Longest message that is kept: the API server cuts event notes at 1 kB.
-const LONGEST: usize = 1000;
+/// Maximum length of a message: the API server limits event notes to 1 kB.
+const MAX_MESSAGE_LEN: usize = 1000;
 
-/// Codes that do not end in a word that gives them away.
+/// Codes without a characteristic suffix.
 const BARE_CODES: &[&str] = &[
     "AccessDenied",
     "AuthFailure",
@@ -37,8 +37,8 @@ const BARE_CODES: &[&str] = &[
     "IamThrottling",
 ];
 
-/// Ends of codes that have no meaning elsewhere.
-const CODE_ENDS: &[&str] =
+/// Suffixes that identify a code.
+const CODE_SUFFIXES: &[&str] =
     &["Exception", "LimitExceeded", ".NotFound", ".Malformed", ".Conflict", ".InUse", ".Range"];
 
 /// The error code: `… api error CODE: text` (SDK 2), `…, RequestID: x, CODE: text` (its modelled errors), or
@@ -49,7 +49,7 @@ pub(super) fn error_code(text: &str) -> Option<&str> {
     }
     let words = text.split([' ', '\n', '\t', '"', '(', ')']);
     let mut codes = words.filter_map(|word| word.strip_suffix(':')).filter(|word| is_code_shaped(word));
-    codes.find(|word| BARE_CODES.contains(word) || CODE_ENDS.iter().any(|end| word.ends_with(end)))
+    codes.find(|word| BARE_CODES.contains(word) || CODE_SUFFIXES.iter().any(|end| word.ends_with(end)))
 }
 
 fn leading_code(text: &str) -> Option<&str> {
@@ -63,18 +63,18 @@ fn is_code_shaped(word: &str) -> bool {
 }
 
 /// Summary and detail as one text of bounded length, without request ids.
-pub(super) fn message(summary: &str, detail: &str) -> String {
-    let summary = without_ids(summary);
-    let detail = without_ids(detail);
+pub(super) fn failure_message(summary: &str, detail: &str) -> String {
+    let summary = strip_request_ids(summary);
+    let detail = strip_request_ids(detail);
     let joined = match (summary.trim(), detail.trim()) {
         (summary, "") => summary.to_owned(),
         ("", detail) => detail.to_owned(),
         (summary, detail) => format!("{summary}: {detail}"),
     };
-    cut(&joined, LONGEST)
+    truncate(&joined, MAX_MESSAGE_LEN)
 }
 
-fn cut(text: &str, limit: usize) -> String {
+fn truncate(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
     }
@@ -82,8 +82,8 @@ fn cut(text: &str, limit: usize) -> String {
     format!("{}…", &text[..end])
 }
 
-/// Takes `RequestID: x, `, `HostID: x, ` and `, request id: x` out.
-fn without_ids(text: &str) -> String {
+/// Removes `RequestID: x, `, `HostID: x, ` and `, request id: x`.
+fn strip_request_ids(text: &str) -> String {
     let mut rest = text;
     let mut kept = String::with_capacity(text.len());
     while let Some((start, label)) = ["RequestID: ", "HostID: ", ", request id: "]

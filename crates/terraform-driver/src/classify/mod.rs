@@ -1,84 +1,84 @@
-//! What kind of failure a diagnostic is, and what helps against it (eks-fargate C.5, driver P21).
+//! Classifies terraform and AWS errors for retries.
 //!
-//! Contract: pure; the text of terraform and of the AWS provider goes in, a class comes out, and the class alone
-//! decides the retry. A failure that no rule knows is [`Class::Unknown`], which backs off like any other.
+//! Pure: maps the text of a diagnostic to a class, and the class alone decides the retry. A failure that no rule matches is
+//! [`FailureClass::Unknown`], which is retried with backoff.
 
-mod aws;
+mod aws_error;
 mod rules;
 
 use std::time::Duration;
 
 use crate::events::Diagnostic;
 
-/// The kinds of failure.
+/// Class of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Class {
-    /// EKS does something else just now. Not a failure.
+pub enum FailureClass {
+    /// EKS is busy with another change. Not a failure.
     Wait,
-    /// Too many calls.
+    /// Throttled by AWS.
     Throttle,
-    /// Something that was made a moment ago is not visible everywhere yet.
+    /// Eventual consistency: a new resource is not visible everywhere yet.
     Propagation,
-    /// Only a person can mend it: the configuration, a permission, a name that is taken.
+    /// Needs a fix by the user: the configuration, a permission, a name conflict.
     UserFix,
-    /// A limit of the account.
+    /// Account quota exceeded.
     Quota,
-    /// Something else still hangs on what is to be deleted.
+    /// Another resource depends on the one to delete.
     Dependency,
-    /// Somebody holds the state's lock.
+    /// The state is locked.
     Lock,
-    /// Credentials that were good and are not any more.
+    /// Expired credentials.
     Expired,
     /// Deletion protection.
     Protected,
-    /// The state moved on after the plan was made.
+    /// The state changed after the plan.
     StalePlan,
-    /// We, or a signal, ended it.
+    /// Interrupted by a stop or a signal.
     Interrupted,
     /// A provider cannot be installed or started.
     Provider,
-    /// No credentials, or refused ones.
+    /// Missing or rejected credentials.
     Credentials,
-    /// AWS or the network did not answer properly.
+    /// Network error or server error of AWS.
     Network,
-    /// The engine itself: its version, its directory, the disk.
+    /// Problem of the engine: its version, its directory, the disk.
     Engine,
-    /// No rule knows it.
+    /// No rule matches.
     Unknown,
 }
 
-/// What helps.
+/// How to retry a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Advice {
-    /// Try again after a moment between these two, chosen with jitter; it is not a failure.
+pub enum RetryAdvice {
+    /// Retry after a random delay in this range; does not count as a failure.
     RetryWithin {
-        /// At the earliest.
+        /// Minimum delay.
         least: Duration,
-        /// At the latest.
+        /// Maximum delay.
         most: Duration,
     },
-    /// Try again a few times within this span; after that a person must look.
+    /// Retry a few times within this span, then report it to the user.
     ShortRetries {
         /// The span.
         span: Duration,
     },
-    /// Try again with growing pauses.
+    /// Retry with exponential backoff.
     Backoff,
-    /// Try again rarely; the world has to change, not the object.
+    /// Retry rarely: something outside the object has to change.
     SlowRetry,
-    /// Nothing helps but a change of the object, its template or its credentials.
+    /// Wait for a change of the object, its template or its credentials.
     AwaitChange,
-    /// Clean up what hangs on it, then try again.
+    /// Clean up the dependents, then retry.
     CleanUp,
-    /// Prove the holder of the lock dead before taking it.
+    /// Take over the lock only after proof that its holder is dead.
     ProveLockDead,
-    /// Get new credentials, then try again.
+    /// Refresh the credentials, then retry.
     RefreshCredentials,
-    /// Make a new plan.
+    /// Create a new plan.
     Replan,
 }
 
-impl Class {
+impl FailureClass {
     /// Stable name for conditions, events and metrics.
     pub const fn name(self) -> &'static str {
         match self {
@@ -101,25 +101,25 @@ impl Class {
         }
     }
 
-    /// What helps against it.
-    pub const fn advice(self) -> Advice {
+    /// How to retry it.
+    pub const fn advice(self) -> RetryAdvice {
         match self {
             Self::Wait => {
-                Advice::RetryWithin { least: Duration::from_secs(30), most: Duration::from_mins(1) }
+                RetryAdvice::RetryWithin { least: Duration::from_secs(30), most: Duration::from_mins(1) }
             }
-            Self::Propagation => Advice::ShortRetries { span: Duration::from_mins(4) },
-            Self::Throttle | Self::Network | Self::Unknown => Advice::Backoff,
-            Self::UserFix | Self::Protected | Self::Credentials => Advice::AwaitChange,
-            Self::Quota | Self::Provider | Self::Engine => Advice::SlowRetry,
-            Self::Dependency => Advice::CleanUp,
-            Self::Lock => Advice::ProveLockDead,
-            Self::Expired => Advice::RefreshCredentials,
-            Self::StalePlan | Self::Interrupted => Advice::Replan,
+            Self::Propagation => RetryAdvice::ShortRetries { span: Duration::from_mins(4) },
+            Self::Throttle | Self::Network | Self::Unknown => RetryAdvice::Backoff,
+            Self::UserFix | Self::Protected | Self::Credentials => RetryAdvice::AwaitChange,
+            Self::Quota | Self::Provider | Self::Engine => RetryAdvice::SlowRetry,
+            Self::Dependency => RetryAdvice::CleanUp,
+            Self::Lock => RetryAdvice::ProveLockDead,
+            Self::Expired => RetryAdvice::RefreshCredentials,
+            Self::StalePlan | Self::Interrupted => RetryAdvice::Replan,
         }
     }
 
-    /// Which of several failures of one run speaks for it: the one that needs the most help. What was cancelled
-    /// because of an interruption says nothing about the cloud, so the interruption is heard before it.
+    /// Precedence among several failures of a run: the one that needs the most intervention wins. An interruption precedes the
+    /// unknown and network errors that it causes.
     const fn weight(self) -> u8 {
         match self {
             Self::Protected => 15,
@@ -142,52 +142,56 @@ impl Class {
     }
 }
 
-/// A failure that was understood.
+/// A classified failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
-    /// Its kind.
-    pub class: Class,
-    /// The AWS error code, if AWS spoke.
+pub struct TerraformFailure {
+    /// Its class.
+    pub class: FailureClass,
+    /// AWS error code, if there is one.
     pub code: Option<String>,
-    /// The resource it is about.
+    /// Address of the resource.
     pub address: Option<String>,
-    /// For people: without request ids, so that the same failure has the same text every time.
+    /// Message without request ids, so that equal failures have equal texts.
     pub message: String,
 }
 
-impl Failure {
-    /// What helps against it.
-    pub const fn advice(&self) -> Advice {
+impl TerraformFailure {
+    /// How to retry it.
+    pub const fn advice(&self) -> RetryAdvice {
         self.class.advice()
     }
 }
 
 /// Classifies one diagnostic.
-pub fn classify(diagnostic: &Diagnostic) -> Failure {
+pub fn classify_diagnostic(diagnostic: &Diagnostic) -> TerraformFailure {
     let Diagnostic { severity: _, summary, detail, address, range } = diagnostic;
     let text = format!("{summary}\n{detail}");
-    let code = aws::error_code(&text);
-    // A place in a file but no object: terraform complains about the text of the configuration.
+    let code = aws_error::error_code(&text);
+    // A source range without a resource: the configuration itself is invalid.
     let about_text = range.is_some() && address.is_none() && code.is_none();
-    let otherwise = if about_text { Class::UserFix } else { Class::Unknown };
-    let class = rules::class_of(&text, code).unwrap_or(otherwise);
-    Failure {
+    let otherwise = if about_text { FailureClass::UserFix } else { FailureClass::Unknown };
+    let class = rules::classify_message(&text, code).unwrap_or(otherwise);
+    TerraformFailure {
         class,
         code: code.map(str::to_owned),
         address: address.clone(),
-        message: aws::message(summary, detail),
+        message: aws_error::failure_message(summary, detail),
     }
 }
 
-/// The failure that speaks for a run: the errors among its diagnostics, the heaviest first, else the first.
-pub fn primary(diagnostics: &[Diagnostic]) -> Option<Failure> {
-    let failures = diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).map(classify);
+/// The primary failure of a run: the error with the highest precedence, the first among equals.
+pub fn primary_failure(diagnostics: &[Diagnostic]) -> Option<TerraformFailure> {
+    let failures = diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).map(classify_diagnostic);
     failures.reduce(|best, next| if next.class.weight() > best.class.weight() { next } else { best })
 }
 
-/// Classifies plain text, for a child that died without a diagnostic.
-pub fn classify_text(text: &str) -> Failure {
-    classify(&Diagnostic { severity: "error".to_owned(), summary: text.to_owned(), ..Diagnostic::default() })
+/// Classifies plain text, for a command that failed without a diagnostic.
+pub fn classify_text(text: &str) -> TerraformFailure {
+    classify_diagnostic(&Diagnostic {
+        severity: "error".to_owned(),
+        summary: text.to_owned(),
+        ..Diagnostic::default()
+    })
 }
 
 #[cfg(test)]

@@ -1,161 +1,164 @@
-//! The rules, in the order in which they are asked.
+//! Classification rules, in order of precedence.
 //!
-//! Texts that mean something whatever the code says come first, then AWS codes, then what terraform and the network
-//! say in plain words.
+//! Phrases that are decisive regardless of the code come first, then AWS codes, then messages of terraform and the network.
 
-use super::Class;
+use super::FailureClass;
 
-/// Phrases that decide by themselves.
-const TELLING: &[(&str, Class)] = &[
-    ("Error acquiring the state lock", Class::Lock),
-    ("Error locking state", Class::Lock),
-    ("Saved plan is stale", Class::StalePlan),
-    ("Saved plan does not match the given state", Class::StalePlan),
-    ("lifecycle.prevent_destroy", Class::Protected),
-    ("deletion protection", Class::Protected),
-    ("deletionProtection", Class::Protected),
-    ("execution halted", Class::Interrupted),
-    ("operation canceled", Class::Interrupted),
-    ("context canceled", Class::Interrupted),
-    ("interrupt received", Class::Interrupted),
-    ("Misconfigured PodExecutionRole Trust Policy", Class::Propagation),
-    ("Role could not be assumed", Class::Propagation),
-    ("role could not be assumed", Class::Propagation),
-    ("Invalid principal in policy", Class::Propagation),
-    ("SSO session has expired", Class::Expired),
-    ("refresh cached SSO token failed", Class::Expired),
-    ("token has expired", Class::Expired),
-    ("No valid credential sources found", Class::Credentials),
-    ("NoCredentialProviders", Class::Credentials),
-    ("no EC2 IMDS role found", Class::Credentials),
-    ("Cannot assume IAM Role", Class::Credentials),
-    ("failed to get shared config profile", Class::Credentials),
-    ("retry quota exceeded", Class::Throttle),
-    ("Rate exceeded", Class::Throttle),
-    ("no space left on device", Class::Engine),
-    ("read-only file system", Class::Engine),
+/// Phrases that take precedence over the AWS code.
+const DECISIVE_PHRASES: &[(&str, FailureClass)] = &[
+    ("Error acquiring the state lock", FailureClass::Lock),
+    ("Error locking state", FailureClass::Lock),
+    ("Saved plan is stale", FailureClass::StalePlan),
+    ("Saved plan does not match the given state", FailureClass::StalePlan),
+    ("lifecycle.prevent_destroy", FailureClass::Protected),
+    ("deletion protection", FailureClass::Protected),
+    ("deletionProtection", FailureClass::Protected),
+    ("execution halted", FailureClass::Interrupted),
+    ("operation canceled", FailureClass::Interrupted),
+    ("context canceled", FailureClass::Interrupted),
+    ("interrupt received", FailureClass::Interrupted),
+    ("Misconfigured PodExecutionRole Trust Policy", FailureClass::Propagation),
+    ("Role could not be assumed", FailureClass::Propagation),
+    ("role could not be assumed", FailureClass::Propagation),
+    ("Invalid principal in policy", FailureClass::Propagation),
+    ("SSO session has expired", FailureClass::Expired),
+    ("refresh cached SSO token failed", FailureClass::Expired),
+    ("token has expired", FailureClass::Expired),
+    ("No valid credential sources found", FailureClass::Credentials),
+    ("NoCredentialProviders", FailureClass::Credentials),
+    ("no EC2 IMDS role found", FailureClass::Credentials),
+    ("Cannot assume IAM Role", FailureClass::Credentials),
+    ("failed to get shared config profile", FailureClass::Credentials),
+    ("retry quota exceeded", FailureClass::Throttle),
+    ("Rate exceeded", FailureClass::Throttle),
+    ("no space left on device", FailureClass::Engine),
+    ("read-only file system", FailureClass::Engine),
 ];
 
-/// Codes with one meaning. Families of codes are in [`family`].
-const CODES: &[(&str, Class)] = &[
-    ("AccessDenied", Class::UserFix),
-    ("AuthFailure", Class::Credentials),
-    ("ConcurrentModification", Class::Wait),
-    ("DeleteConflict", Class::Dependency),
-    ("DependencyViolation", Class::Dependency),
-    ("EntityAlreadyExists", Class::UserFix),
-    ("ExpiredToken", Class::Expired),
-    ("IncompleteSignature", Class::Credentials),
-    ("IncorrectState", Class::Wait),
-    ("InternalError", Class::Network),
-    ("InternalFailure", Class::Network),
-    ("InternalServer", Class::Network),
-    ("InvalidClientTokenId", Class::Expired),
-    ("InvalidIdentityToken", Class::Credentials),
-    ("InvalidSignature", Class::Credentials),
-    ("KMSThrottling", Class::Throttle),
-    ("MalformedPolicyDocument", Class::UserFix),
-    ("NoSuchEntity", Class::Propagation),
-    ("OperationAborted", Class::Wait),
-    ("OptInRequired", Class::UserFix),
-    ("PriorRequestNotComplete", Class::Throttle),
-    ("RequestExpired", Class::Expired),
-    ("RequestLimitExceeded", Class::Throttle),
-    ("RequestThrottled", Class::Throttle),
-    ("Server", Class::Network),
-    ("ServiceQuotaExceeded", Class::Quota),
-    ("ServiceUnavailable", Class::Network),
-    ("SignatureDoesNotMatch", Class::Credentials),
-    ("SlowDown", Class::Throttle),
-    ("Throttled", Class::Throttle),
-    ("Throttling", Class::Throttle),
-    ("IamThrottling", Class::Throttle),
-    ("TooManyRequests", Class::Throttle),
-    ("UnauthorizedOperation", Class::UserFix),
-    ("UnrecognizedClient", Class::Expired),
-    ("InsufficientInstanceCapacity", Class::Quota),
+/// Codes with one meaning. Groups of codes are in [`classify_code_family`].
+const AWS_CODES: &[(&str, FailureClass)] = &[
+    ("AccessDenied", FailureClass::UserFix),
+    ("AuthFailure", FailureClass::Credentials),
+    ("ConcurrentModification", FailureClass::Wait),
+    ("DeleteConflict", FailureClass::Dependency),
+    ("DependencyViolation", FailureClass::Dependency),
+    ("EntityAlreadyExists", FailureClass::UserFix),
+    ("ExpiredToken", FailureClass::Expired),
+    ("IncompleteSignature", FailureClass::Credentials),
+    ("IncorrectState", FailureClass::Wait),
+    ("InternalError", FailureClass::Network),
+    ("InternalFailure", FailureClass::Network),
+    ("InternalServer", FailureClass::Network),
+    ("InvalidClientTokenId", FailureClass::Expired),
+    ("InvalidIdentityToken", FailureClass::Credentials),
+    ("InvalidSignature", FailureClass::Credentials),
+    ("KMSThrottling", FailureClass::Throttle),
+    ("MalformedPolicyDocument", FailureClass::UserFix),
+    ("NoSuchEntity", FailureClass::Propagation),
+    ("OperationAborted", FailureClass::Wait),
+    ("OptInRequired", FailureClass::UserFix),
+    ("PriorRequestNotComplete", FailureClass::Throttle),
+    ("RequestExpired", FailureClass::Expired),
+    ("RequestLimitExceeded", FailureClass::Throttle),
+    ("RequestThrottled", FailureClass::Throttle),
+    ("Server", FailureClass::Network),
+    ("ServiceQuotaExceeded", FailureClass::Quota),
+    ("ServiceUnavailable", FailureClass::Network),
+    ("SignatureDoesNotMatch", FailureClass::Credentials),
+    ("SlowDown", FailureClass::Throttle),
+    ("Throttled", FailureClass::Throttle),
+    ("Throttling", FailureClass::Throttle),
+    ("IamThrottling", FailureClass::Throttle),
+    ("TooManyRequests", FailureClass::Throttle),
+    ("UnauthorizedOperation", FailureClass::UserFix),
+    ("UnrecognizedClient", FailureClass::Expired),
+    ("InsufficientInstanceCapacity", FailureClass::Quota),
 ];
 
-/// What terraform and the network say in plain words.
-const WORDS: &[(&str, Class)] = &[
-    // Before the network: that the registry does not answer is a matter of providers.
-    ("Failed to query available provider packages", Class::Provider),
-    ("Failed to install provider", Class::Provider),
-    ("Inconsistent dependency lock file", Class::Provider),
-    ("Provider dependency changes detected", Class::Provider),
-    ("Required plugins are not installed", Class::Provider),
-    ("Failed to load plugin schemas", Class::Provider),
-    ("Failed to instantiate provider", Class::Provider),
-    ("Incompatible provider version", Class::Provider),
-    ("Could not load plugin", Class::Provider),
-    ("Plugin did not respond", Class::Network),
-    ("The plugin encountered an error", Class::Network),
-    ("no such host", Class::Network),
-    ("could not resolve host", Class::Network),
-    ("Could not resolve host", Class::Network),
-    ("connection refused", Class::Network),
-    ("connection reset", Class::Network),
-    ("i/o timeout", Class::Network),
-    ("TLS handshake timeout", Class::Network),
-    ("unexpected EOF", Class::Network),
-    ("request send failed", Class::Network),
-    ("exceeded maximum number of attempts", Class::Network),
-    ("context deadline exceeded", Class::Network),
-    ("StatusCode: 50", Class::Network),
-    ("timeout while waiting for", Class::Wait),
-    ("Unsupported Terraform Core version", Class::Engine),
-    ("state snapshot was created by Terraform", Class::Engine),
-    ("Backend initialization required", Class::Engine),
-    ("Backend configuration changed", Class::Engine),
-    ("Module not installed", Class::Engine),
-    ("Failed to save state", Class::Engine),
-    ("Failed to persist state", Class::Engine),
-    ("permission denied", Class::Engine),
-    ("cannot be assumed", Class::Credentials),
-    ("already exists", Class::UserFix),
-    ("Unsupported argument", Class::UserFix),
-    ("Missing required argument", Class::UserFix),
-    ("Invalid value for variable", Class::UserFix),
-    ("Invalid value for input variable", Class::UserFix),
-    ("No value for required variable", Class::UserFix),
-    ("Value for undeclared variable", Class::UserFix),
-    ("Reference to undeclared", Class::UserFix),
-    ("Failed to download module", Class::UserFix),
-    ("Resource precondition failed", Class::UserFix),
-    ("Resource postcondition failed", Class::UserFix),
-    ("expected length of", Class::UserFix),
-    ("not a valid CIDR", Class::UserFix),
+/// Messages of terraform and the network.
+const MESSAGE_PHRASES: &[(&str, FailureClass)] = &[
+    // Before the network rules: an unreachable registry is a provider problem.
+    ("Failed to query available provider packages", FailureClass::Provider),
+    ("Failed to install provider", FailureClass::Provider),
+    ("Inconsistent dependency lock file", FailureClass::Provider),
+    ("Provider dependency changes detected", FailureClass::Provider),
+    ("Required plugins are not installed", FailureClass::Provider),
+    ("Failed to load plugin schemas", FailureClass::Provider),
+    ("Failed to instantiate provider", FailureClass::Provider),
+    ("Incompatible provider version", FailureClass::Provider),
+    ("Could not load plugin", FailureClass::Provider),
+    ("Plugin did not respond", FailureClass::Network),
+    ("The plugin encountered an error", FailureClass::Network),
+    ("no such host", FailureClass::Network),
+    ("could not resolve host", FailureClass::Network),
+    ("Could not resolve host", FailureClass::Network),
+    ("connection refused", FailureClass::Network),
+    ("connection reset", FailureClass::Network),
+    ("i/o timeout", FailureClass::Network),
+    ("TLS handshake timeout", FailureClass::Network),
+    ("unexpected EOF", FailureClass::Network),
+    ("request send failed", FailureClass::Network),
+    ("exceeded maximum number of attempts", FailureClass::Network),
+    ("context deadline exceeded", FailureClass::Network),
+    ("StatusCode: 50", FailureClass::Network),
+    ("timeout while waiting for", FailureClass::Wait),
+    ("Unsupported Terraform Core version", FailureClass::Engine),
+    ("state snapshot was created by Terraform", FailureClass::Engine),
+    ("Backend initialization required", FailureClass::Engine),
+    ("Backend configuration changed", FailureClass::Engine),
+    ("Module not installed", FailureClass::Engine),
+    ("Failed to save state", FailureClass::Engine),
+    ("Failed to persist state", FailureClass::Engine),
+    ("permission denied", FailureClass::Engine),
+    ("cannot be assumed", FailureClass::Credentials),
+    ("already exists", FailureClass::UserFix),
+    ("Unsupported argument", FailureClass::UserFix),
+    ("Missing required argument", FailureClass::UserFix),
+    ("Invalid value for variable", FailureClass::UserFix),
+    ("Invalid value for input variable", FailureClass::UserFix),
+    ("No value for required variable", FailureClass::UserFix),
+    ("Value for undeclared variable", FailureClass::UserFix),
+    ("Reference to undeclared", FailureClass::UserFix),
+    ("Failed to download module", FailureClass::UserFix),
+    ("Resource precondition failed", FailureClass::UserFix),
+    ("Resource postcondition failed", FailureClass::UserFix),
+    ("expected length of", FailureClass::UserFix),
+    ("not a valid CIDR", FailureClass::UserFix),
 ];
 
-pub(super) fn class_of(text: &str, code: Option<&str>) -> Option<Class> {
-    first(TELLING, text).or_else(|| code.and_then(|code| by_code(code, text))).or_else(|| first(WORDS, text))
+pub(super) fn classify_message(text: &str, code: Option<&str>) -> Option<FailureClass> {
+    match_phrase(DECISIVE_PHRASES, text)
+        .or_else(|| code.and_then(|code| classify_code(code, text)))
+        .or_else(|| match_phrase(MESSAGE_PHRASES, text))
 }
 
-fn first(rules: &[(&str, Class)], text: &str) -> Option<Class> {
+fn match_phrase(rules: &[(&str, FailureClass)], text: &str) -> Option<FailureClass> {
     rules.iter().find(|(phrase, _)| text.contains(phrase)).map(|(_, class)| *class)
 }
 
-fn by_code(code: &str, text: &str) -> Option<Class> {
+fn classify_code(code: &str, text: &str) -> Option<FailureClass> {
     let bare = code.strip_suffix("Exception").unwrap_or(code);
-    let exact = CODES.iter().find(|(known, _)| *known == bare).map(|(_, class)| *class);
-    exact.or_else(|| family(bare, text))
+    let exact = AWS_CODES.iter().find(|(known, _)| *known == bare).map(|(_, class)| *class);
+    exact.or_else(|| classify_code_family(bare, text))
 }
 
-/// Codes whose meaning is in their ending, or in the text beside them.
-fn family(bare: &str, text: &str) -> Option<Class> {
+/// Codes that are classified by their suffix, or by the message.
+fn classify_code_family(bare: &str, text: &str) -> Option<FailureClass> {
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
     match bare {
-        "ResourceInUse" if says(&["already exists"]) => Some(Class::UserFix),
-        "ResourceInUse" if says(&["Cluster has ", "has nodegroups", "attached"]) => Some(Class::Dependency),
-        "ResourceInUse" => Some(Class::Wait),
-        "InvalidRequest" if says(&["not in ACTIVE", "in progress", "currently"]) => Some(Class::Wait),
-        "InvalidParameter" if says(&["does not exist", "not found"]) && says(&["role", "Role"]) => {
-            Some(Class::Propagation)
+        "ResourceInUse" if says(&["already exists"]) => Some(FailureClass::UserFix),
+        "ResourceInUse" if says(&["Cluster has ", "has nodegroups", "attached"]) => {
+            Some(FailureClass::Dependency)
         }
-        _ if bare.ends_with("LimitExceeded") => Some(Class::Quota),
-        // EC2 answers so for what it made a second ago; the short retries end in a user error.
-        _ if bare.ends_with(".NotFound") => Some(Class::Propagation),
-        _ if bare.ends_with(".InUse") => Some(Class::Dependency),
+        "ResourceInUse" => Some(FailureClass::Wait),
+        "InvalidRequest" if says(&["not in ACTIVE", "in progress", "currently"]) => Some(FailureClass::Wait),
+        "InvalidParameter" if says(&["does not exist", "not found"]) && says(&["role", "Role"]) => {
+            Some(FailureClass::Propagation)
+        }
+        _ if bare.ends_with("LimitExceeded") => Some(FailureClass::Quota),
+        // EC2 returns this for resources it has just created; after the short retries it becomes a user error.
+        _ if bare.ends_with(".NotFound") => Some(FailureClass::Propagation),
+        _ if bare.ends_with(".InUse") => Some(FailureClass::Dependency),
         _ if bare.starts_with("Invalid")
             || bare.starts_with("Unsupported")
             || bare.starts_with("Validation")
@@ -164,7 +167,7 @@ fn family(bare: &str, text: &str) -> Option<Class> {
             || bare.ends_with("AlreadyInUse")
             || bare == "Client" =>
         {
-            Some(Class::UserFix)
+            Some(FailureClass::UserFix)
         }
         _ => None,
     }

@@ -21,7 +21,7 @@ fn real_messages_have_the_class_and_the_code_that_a_person_would_give_them() {
     let wrong: Vec<_> = REAL
         .iter()
         .filter_map(|(class, code, summary, detail)| {
-            let failure = classify(&error(summary, detail));
+            let failure = classify_diagnostic(&error(summary, detail));
             let right = failure.class == *class && failure.code.as_deref() == *code;
             (!right)
                 .then(|| format!("{:?} {:?}, not {class:?} {code:?}: {summary}", failure.class, failure.code))
@@ -42,7 +42,7 @@ fn every_class_has_a_real_message_and_a_name_of_its_own() {
 #[test]
 fn the_same_failure_has_the_same_text_whatever_its_request_id() {
     let with = |id: &str| {
-        classify(&error(
+        classify_diagnostic(&error(
             &format!("creating EKS Cluster (demo): operation error EKS: CreateCluster, https response error StatusCode: 400, RequestID: {id}, InvalidParameterException: no"),
             &format!("AccessDenied: x\n\tstatus code: 403, request id: {id}"),
         ))
@@ -57,7 +57,7 @@ fn the_same_failure_has_the_same_text_whatever_its_request_id() {
 
 #[test]
 fn a_long_message_is_cut_between_characters() {
-    let failure = classify(&error(&"ä".repeat(2000), ""));
+    let failure = classify_diagnostic(&error(&"ä".repeat(2000), ""));
     assert!(failure.message.len() <= 1004, "{}", failure.message.len());
     assert!(failure.message.ends_with('…'));
 }
@@ -65,16 +65,16 @@ fn a_long_message_is_cut_between_characters() {
 #[test]
 fn the_address_is_kept() {
     let diagnostic = Diagnostic { address: Some("aws_vpc.this".to_owned()), ..error("x", "y") };
-    assert_eq!(classify(&diagnostic).address.as_deref(), Some("aws_vpc.this"));
+    assert_eq!(classify_diagnostic(&diagnostic).address.as_deref(), Some("aws_vpc.this"));
 }
 
 #[test]
 fn a_complaint_about_a_place_in_the_configuration_needs_a_person() {
     let range = crate::events::Position { filename: "main.tf".to_owned(), line: 3 };
     let diagnostic = Diagnostic { range: Some(range), ..error("Some new kind of syntax error", "") };
-    assert_eq!(classify(&diagnostic).class, Class::UserFix);
+    assert_eq!(classify_diagnostic(&diagnostic).class, FailureClass::UserFix);
     let about_an_object = Diagnostic { address: Some("a.b".to_owned()), ..diagnostic };
-    assert_eq!(classify(&about_an_object).class, Class::Unknown);
+    assert_eq!(classify_diagnostic(&about_an_object).class, FailureClass::Unknown);
 }
 
 #[test]
@@ -82,32 +82,32 @@ fn the_failure_that_needs_a_person_speaks_for_the_run() {
     let throttle = error("api error ThrottlingException: Rate exceeded", "");
     let denied = error("api error AccessDenied: no", "");
     let warning = Diagnostic { severity: "warning".to_owned(), ..error("lifecycle.prevent_destroy", "") };
-    let failure = primary(&[warning.clone(), throttle.clone(), denied]).unwrap();
-    assert_eq!((failure.class, failure.code.as_deref()), (Class::UserFix, Some("AccessDenied")));
-    assert_eq!(primary(&[throttle]).unwrap().class, Class::Throttle);
-    assert_eq!(primary(&[warning]), None);
+    let failure = primary_failure(&[warning.clone(), throttle.clone(), denied]).unwrap();
+    assert_eq!((failure.class, failure.code.as_deref()), (FailureClass::UserFix, Some("AccessDenied")));
+    assert_eq!(primary_failure(&[throttle]).unwrap().class, FailureClass::Throttle);
+    assert_eq!(primary_failure(&[warning]), None);
 }
 
 #[rstest]
-#[case(Class::Wait)]
-#[case(Class::Throttle)]
-#[case(Class::Network)]
-#[case(Class::Propagation)]
-fn passing_troubles_never_wait_for_a_person(#[case] class: Class) {
-    assert!(!matches!(class.advice(), Advice::AwaitChange | Advice::SlowRetry));
+#[case(FailureClass::Wait)]
+#[case(FailureClass::Throttle)]
+#[case(FailureClass::Network)]
+#[case(FailureClass::Propagation)]
+fn passing_troubles_never_wait_for_a_person(#[case] class: FailureClass) {
+    assert!(!matches!(class.advice(), RetryAdvice::AwaitChange | RetryAdvice::SlowRetry));
 }
 
 #[test]
 fn a_person_is_never_asked_in_a_hot_loop() {
-    for class in [Class::UserFix, Class::Credentials, Class::Protected] {
-        assert_eq!(class.advice(), Advice::AwaitChange);
+    for class in [FailureClass::UserFix, FailureClass::Credentials, FailureClass::Protected] {
+        assert_eq!(class.advice(), RetryAdvice::AwaitChange);
     }
-    for class in [Class::Quota, Class::Provider, Class::Engine] {
-        assert_eq!(class.advice(), Advice::SlowRetry);
+    for class in [FailureClass::Quota, FailureClass::Provider, FailureClass::Engine] {
+        assert_eq!(class.advice(), RetryAdvice::SlowRetry);
     }
 }
 
 #[test]
 fn plain_text_of_a_dead_child_is_classified_too() {
-    assert_eq!(classify_text("write: no space left on device").class, Class::Engine);
+    assert_eq!(classify_text("write: no space left on device").class, FailureClass::Engine);
 }

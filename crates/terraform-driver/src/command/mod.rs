@@ -1,7 +1,7 @@
-//! Terraform commands as values: program, arguments, environment, directory.
+//! Terraform command lines as values: program, arguments, environment, directory.
 //!
-//! Contract: nothing here starts a process or touches a file, and no argument ever holds the value of a variable
-//! (values travel in files that only we can read). What the user may add is decided in [`args`].
+//! Pure: starts no process and touches no file. No argument contains the value of a variable (values are in files with mode
+//! 0600). The extra arguments of users are validated in [`args`].
 
 pub mod args;
 
@@ -16,7 +16,7 @@ pub use args::{ArgsError, UserArgs};
 
 use crate::{engine::Engine, environment::Environment};
 
-/// The saved plan, relative to the directory terraform runs in.
+/// File name of the saved plan, relative to the root module.
 pub const PLAN_FILE: &str = "capt.tfplan";
 
 /// A command that has not been started.
@@ -26,13 +26,13 @@ pub struct Invocation {
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Its whole environment; nothing is inherited.
+    /// Complete environment; nothing is inherited.
     pub env: BTreeMap<String, String>,
-    /// Where it runs.
+    /// Working directory.
     pub cwd: PathBuf,
 }
 
-/// The environment holds credentials, so only the names of its variables are printed.
+/// Prints only the names of the environment variables: their values contain credentials.
 impl fmt::Debug for Invocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { program, args, env, cwd } = self;
@@ -45,7 +45,7 @@ impl fmt::Debug for Invocation {
     }
 }
 
-/// Shown to people: the line they would type.
+/// The equivalent command line.
 impl fmt::Display for Invocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.program.file_name().unwrap_or_default().to_string_lossy())?;
@@ -53,31 +53,31 @@ impl fmt::Display for Invocation {
     }
 }
 
-/// What a plan is made for.
+/// Mode of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PlanMode {
-    /// Bring the cloud to what the configuration says.
+    /// Apply the configuration.
     #[default]
     Change,
-    /// Bring everything in the state to an end.
+    /// Destroy everything in the state.
     Destroy,
-    /// Look at the cloud and record what is there; changes nothing but the state.
+    /// Update the state from the cloud; changes no resources.
     RefreshOnly,
 }
 
 /// How `init` treats the dependency lock file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LockFile {
-    /// A lock file was rendered and must be obeyed.
-    Shipped,
-    /// There is none; init writes one.
+pub enum LockFileMode {
+    /// A lock file was provided and is binding.
+    Provided,
+    /// There is none; `init` writes one.
     #[default]
     Absent,
 }
 
 /// Builds the commands of one workspace.
 #[derive(Debug, Clone)]
-pub struct Commands<'a> {
+pub struct CommandBuilder<'a> {
     engine: &'a Engine,
     root: &'a Path,
     environment: &'a Environment,
@@ -85,8 +85,8 @@ pub struct Commands<'a> {
     lock_timeout: Duration,
 }
 
-impl<'a> Commands<'a> {
-    /// For the root module in `root`; `args` is what the template adds, checked.
+impl<'a> CommandBuilder<'a> {
+    /// Commands for the root module in `root`; validates `args`, the extra arguments of the template.
     pub fn new(
         engine: &'a Engine,
         root: &'a Path,
@@ -94,7 +94,7 @@ impl<'a> Commands<'a> {
         args: UserArgs,
         lock_timeout: Duration,
     ) -> Result<Self, ArgsError> {
-        args.check()?;
+        args.validate()?;
         Ok(Self { engine, root, environment, args, lock_timeout })
     }
 
@@ -103,16 +103,17 @@ impl<'a> Commands<'a> {
         self.invocation(["version", "-json"])
     }
 
-    /// Fetches a remote root into `root`, which has to be empty.
+    /// Fetches a remote module into `root`, which must be empty.
     pub fn fetch(&self, address: &str) -> Invocation {
         self.invocation(["init", "-input=false", "-no-color", "-backend=false"])
             .with([format!("-from-module={address}")])
     }
 
-    /// `init`. A lock file that was shipped is read-only unless the user asks for an upgrade.
-    pub fn init(&self, lock_file: LockFile) -> Invocation {
-        let upgrade = self.args.init.iter().any(|arg| args::flag(arg).is_some_and(|name| name == "upgrade"));
-        let readonly = lock_file == LockFile::Shipped && !upgrade;
+    /// `init`. A provided lock file is read-only unless the user passes `-upgrade`.
+    pub fn init(&self, lock_file: LockFileMode) -> Invocation {
+        let upgrade =
+            self.args.init.iter().any(|arg| args::option_name(arg).is_some_and(|name| name == "upgrade"));
+        let readonly = lock_file == LockFileMode::Provided && !upgrade;
         self.invocation(["init", "-json", "-input=false", "-no-color"])
             .with([self.lock_timeout()])
             .with(readonly.then(|| "-lockfile=readonly".to_owned()))
@@ -124,7 +125,7 @@ impl<'a> Commands<'a> {
         self.invocation(["validate", "-json", "-no-color"])
     }
 
-    /// `plan`, saved to [`PLAN_FILE`]; exit code 2 means that there is something to do.
+    /// `plan`, saved to [`PLAN_FILE`]; exit code 2 means that there are changes.
     pub fn plan(&self, mode: PlanMode) -> Invocation {
         let mode_flag = match mode {
             PlanMode::Change => None,
@@ -150,34 +151,34 @@ impl<'a> Commands<'a> {
         self.invocation(["show", "-json", "-no-color", PLAN_FILE])
     }
 
-    /// Takes the taint off an object that only our interruption put there.
+    /// `untaint`, for a resource whose creation was interrupted.
     pub fn untaint(&self, address: &str) -> Result<Invocation, ArgsError> {
-        let address = args::operand("resource address", address)?;
+        let address = args::positional("resource address", address)?;
         Ok(self.invocation(["untaint", "-no-color"]).with([self.lock_timeout(), address]))
     }
 
-    /// Gives an object of the state another address.
+    /// `state mv`: moves a resource to another address.
     pub fn state_mv(&self, from: &str, to: &str) -> Result<Invocation, ArgsError> {
-        let from = args::operand("resource address", from)?;
-        let to = args::operand("resource address", to)?;
+        let from = args::positional("resource address", from)?;
+        let to = args::positional("resource address", to)?;
         Ok(self.invocation(["state", "mv", "-no-color"]).with([self.lock_timeout(), from, to]))
     }
 
-    /// Takes an object that exists into the state.
+    /// `import`: takes an existing resource into the state.
     pub fn import(&self, address: &str, id: &str) -> Result<Invocation, ArgsError> {
-        let address = args::operand("resource address", address)?;
-        let id = args::operand("import id", id)?;
+        let address = args::positional("resource address", address)?;
+        let id = args::positional("import id", id)?;
         Ok(self.invocation(["import", "-input=false", "-no-color"]).with([self.lock_timeout(), address, id]))
     }
 
-    /// The state, wherever the backend keeps it.
+    /// `state pull`: prints the state of the backend.
     pub fn state_pull(&self) -> Invocation {
         self.invocation(["state", "pull"])
     }
 
-    /// Puts a state file, relative to the root, in the backend's place.
+    /// `state push`: writes a state file, relative to the root, to the backend.
     pub fn state_push(&self, file: &str) -> Result<Invocation, ArgsError> {
-        let file = args::operand("state file", file)?;
+        let file = args::positional("state file", file)?;
         Ok(self.invocation(["state", "push", "-no-color"]).with([self.lock_timeout(), file]))
     }
 

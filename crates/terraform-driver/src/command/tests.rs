@@ -7,7 +7,7 @@ use semver::Version;
 use super::*;
 use crate::{
     engine::EngineKind,
-    environment::{Credentials, Inputs},
+    environment::{EnvironmentInputs, TerraformCredentials},
 };
 
 struct Fixture {
@@ -18,11 +18,11 @@ struct Fixture {
 
 fn fixture() -> Fixture {
     let outer = [("PATH".to_owned(), "/usr/bin".to_owned())].into();
-    let inputs = Inputs {
+    let inputs = EnvironmentInputs {
         cli_config: Path::new("/data/cli.tfrc"),
         home: Path::new("/data/home"),
         tmp: Path::new("/data/tmp"),
-        credentials: Credentials::None,
+        credentials: TerraformCredentials::None,
         template: &[],
     };
     Fixture {
@@ -36,9 +36,9 @@ fn fixture() -> Fixture {
     }
 }
 
-fn with_args<T>(args: UserArgs, use_it: impl FnOnce(&Commands<'_>) -> T) -> T {
+fn with_args<T>(args: UserArgs, use_it: impl FnOnce(&CommandBuilder<'_>) -> T) -> T {
     let Fixture { engine, root, environment } = fixture();
-    use_it(&Commands::new(&engine, &root, &environment, args, Duration::from_secs(30)).unwrap())
+    use_it(&CommandBuilder::new(&engine, &root, &environment, args, Duration::from_secs(30)).unwrap())
 }
 
 fn strings(args: &[&str]) -> Vec<String> {
@@ -51,11 +51,11 @@ fn every_command_line_is_exactly_this() {
         let table = [
             (commands.version(), "terraform version -json"),
             (
-                commands.init(LockFile::Absent),
+                commands.init(LockFileMode::Absent),
                 "terraform init -json -input=false -no-color -lock-timeout=30s",
             ),
             (
-                commands.init(LockFile::Shipped),
+                commands.init(LockFileMode::Provided),
                 "terraform init -json -input=false -no-color -lock-timeout=30s -lockfile=readonly",
             ),
             (
@@ -123,7 +123,7 @@ fn arguments_of_the_user_go_where_they_work_with_a_saved_plan() {
             let line = invocation.to_string();
             assert!(line.ends_with(end), "{line} should end in {end}");
         };
-        ends(&commands.init(LockFile::Shipped), "-lockfile=readonly -backend-config=b.hcl");
+        ends(&commands.init(LockFileMode::Provided), "-lockfile=readonly -backend-config=b.hcl");
         ends(&commands.plan(PlanMode::Change), "-out=capt.tfplan -parallelism=4 -target=a.b -replace c.d");
         ends(&commands.apply(PlanMode::Change), "-lock-timeout=30s -parallelism 2 capt.tfplan");
         ends(&commands.plan(PlanMode::Destroy), "-out=capt.tfplan -destroy -refresh=false");
@@ -134,7 +134,7 @@ fn arguments_of_the_user_go_where_they_work_with_a_saved_plan() {
 #[test]
 fn an_upgrade_that_the_user_asks_for_unlocks_the_lock_file() {
     with_args(UserArgs { init: strings(&["-upgrade"]), ..UserArgs::default() }, |commands| {
-        let args = commands.init(LockFile::Shipped).args;
+        let args = commands.init(LockFileMode::Provided).args;
         assert!(!args.contains(&"-lockfile=readonly".to_owned()), "terraform refuses both together");
         assert!(args.contains(&"-upgrade".to_owned()));
     });
@@ -161,7 +161,7 @@ fn arguments_that_would_break_the_driver_are_refused_in_every_list(#[case] arg: 
     let with = |place: fn(&mut UserArgs) -> &mut Vec<String>| {
         let mut args = UserArgs::default();
         place(&mut args).push(arg.to_owned());
-        args.check().unwrap_err()
+        args.validate().unwrap_err()
     };
     for (list, error) in [
         ("initArgs", with(|args| &mut args.init)),
@@ -177,7 +177,7 @@ fn arguments_that_would_break_the_driver_are_refused_in_every_list(#[case] arg: 
 
 #[test]
 fn an_operand_is_refused_unless_it_is_the_value_of_the_option_before_it() {
-    let plan = |args: &[&str]| UserArgs { plan: strings(args), ..UserArgs::default() }.check();
+    let plan = |args: &[&str]| UserArgs { plan: strings(args), ..UserArgs::default() }.validate();
     assert_eq!(plan(&["-target", "aws_vpc.this"]), Ok(()));
     assert!(matches!(plan(&["other.tfplan"]), Err(ArgsError::Operand { .. })));
     assert!(matches!(plan(&["-compact-warnings", "other.tfplan"]), Err(ArgsError::Operand { .. })));
@@ -198,12 +198,12 @@ fn an_address_that_looks_like_an_option_is_refused() {
 #[test]
 fn debug_output_names_the_environment_and_hides_its_values() {
     let Fixture { engine, root, .. } = fixture();
-    let credentials = Credentials::Static {
+    let credentials = TerraformCredentials::Static {
         access_key_id: "AKIDCANARY".to_owned(),
         secret_access_key: "canary-secret".to_owned(),
         session_token: None,
     };
-    let inputs = Inputs {
+    let inputs = EnvironmentInputs {
         cli_config: Path::new("c"),
         home: Path::new("h"),
         tmp: Path::new("t"),
@@ -211,7 +211,8 @@ fn debug_output_names_the_environment_and_hides_its_values() {
         template: &[],
     };
     let environment = Environment::build(&BTreeMap::new(), &inputs).unwrap();
-    let commands = Commands::new(&engine, &root, &environment, UserArgs::default(), Duration::ZERO).unwrap();
+    let commands =
+        CommandBuilder::new(&engine, &root, &environment, UserArgs::default(), Duration::ZERO).unwrap();
     let printed = format!("{commands:?} {:?} {inputs:?}", commands.plan(PlanMode::Change));
     assert!(printed.contains("AWS_SECRET_ACCESS_KEY"));
     assert!(!printed.contains("canary-secret"), "{printed}");

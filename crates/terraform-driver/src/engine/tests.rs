@@ -22,19 +22,19 @@ fn terraform_is_preferred_and_tofu_is_taken_when_it_is_alone() {
     let (one, two) = (tmp.path().join("one"), tmp.path().join("two"));
     let tofu = program(&one, "tofu", 0o755);
     let path = path_of(&[&one, &two]);
-    let found = find(None, &path, tmp.path()).unwrap();
-    assert_eq!(found, Candidate { kind: EngineKind::OpenTofu, path: tofu });
+    let found = locate(None, &path, tmp.path()).unwrap();
+    assert_eq!(found, EngineCandidate { kind: EngineKind::OpenTofu, path: tofu });
     let terraform = program(&two, "terraform", 0o755);
-    let found = find(None, &path, tmp.path()).unwrap();
-    assert_eq!(found, Candidate { kind: EngineKind::Terraform, path: terraform });
-    assert_eq!(find(Some("tofu"), &path, tmp.path()).unwrap().kind, EngineKind::OpenTofu);
+    let found = locate(None, &path, tmp.path()).unwrap();
+    assert_eq!(found, EngineCandidate { kind: EngineKind::Terraform, path: terraform });
+    assert_eq!(locate(Some("tofu"), &path, tmp.path()).unwrap().kind, EngineKind::OpenTofu);
 }
 
 #[test]
 fn a_relative_path_is_relative_to_the_base_and_becomes_absolute() {
     let tmp = tempfile::tempdir().unwrap();
     let here = program(&tmp.path().join("bin"), "my-terraform", 0o755);
-    let found = find(Some("bin/my-terraform"), OsStr::new(""), tmp.path()).unwrap();
+    let found = locate(Some("bin/my-terraform"), OsStr::new(""), tmp.path()).unwrap();
     assert_eq!(found.path, here);
     assert_eq!(found.kind, EngineKind::Terraform);
 }
@@ -44,7 +44,7 @@ fn a_terraform_that_is_a_link_to_tofu_is_tofu() {
     let tmp = tempfile::tempdir().unwrap();
     program(tmp.path(), "tofu", 0o755);
     std::os::unix::fs::symlink(tmp.path().join("tofu"), tmp.path().join("terraform")).unwrap();
-    let found = find(Some("terraform"), &path_of(&[tmp.path()]), tmp.path()).unwrap();
+    let found = locate(Some("terraform"), &path_of(&[tmp.path()]), tmp.path()).unwrap();
     assert_eq!(found.kind, EngineKind::OpenTofu);
 }
 
@@ -53,25 +53,25 @@ fn an_engine_that_is_nowhere_is_missing() {
     let tmp = tempfile::tempdir().unwrap();
     let path = path_of(&[tmp.path()]);
     for wanted in [None, Some("terraform"), Some("./terraform"), Some("/nowhere/terraform")] {
-        let error = find(wanted, &path, tmp.path()).unwrap_err();
-        assert!(matches!(error, EngineError::Missing { .. }), "{error}");
+        let error = locate(wanted, &path, tmp.path()).unwrap_err();
+        assert!(matches!(error, EngineError::NotFound { .. }), "{error}");
         assert!(error.to_string().contains("--engine"), "{error}");
     }
-    assert!(find(None, &path, tmp.path()).unwrap_err().to_string().starts_with("terraform or tofu"));
+    assert!(locate(None, &path, tmp.path()).unwrap_err().to_string().starts_with("terraform or tofu"));
 }
 
 #[test]
 fn a_file_without_the_executable_bit_is_named() {
     let tmp = tempfile::tempdir().unwrap();
     let path = program(tmp.path(), "terraform", 0o644);
-    let on_path = find(None, &path_of(&[tmp.path()]), tmp.path()).unwrap_err();
+    let on_path = locate(None, &path_of(&[tmp.path()]), tmp.path()).unwrap_err();
     assert_eq!(on_path, EngineError::NotExecutable { path: path.clone() });
-    let direct = find(Some(path.to_str().unwrap()), OsStr::new(""), tmp.path()).unwrap_err();
+    let direct = locate(Some(path.to_str().unwrap()), OsStr::new(""), tmp.path()).unwrap_err();
     assert_eq!(direct, EngineError::NotExecutable { path });
     let directory = tmp.path().join("d");
     fs::create_dir(&directory).unwrap();
-    let error = find(Some(directory.to_str().unwrap()), OsStr::new(""), tmp.path()).unwrap_err();
-    assert_eq!(error, EngineError::Directory { path: directory });
+    let error = locate(Some(directory.to_str().unwrap()), OsStr::new(""), tmp.path()).unwrap_err();
+    assert_eq!(error, EngineError::IsDirectory { path: directory });
 }
 
 #[test]
@@ -80,11 +80,11 @@ fn a_later_directory_wins_over_an_earlier_file_that_cannot_run() {
     let (one, two) = (tmp.path().join("one"), tmp.path().join("two"));
     program(&one, "terraform", 0o644);
     let runs = program(&two, "terraform", 0o755);
-    assert_eq!(find(None, &path_of(&[&one, &two]), tmp.path()).unwrap().path, runs);
+    assert_eq!(locate(None, &path_of(&[&one, &two]), tmp.path()).unwrap().path, runs);
 }
 
-fn candidate() -> Candidate {
-    Candidate { kind: EngineKind::Terraform, path: "/bin/terraform".into() }
+fn candidate() -> EngineCandidate {
+    EngineCandidate { kind: EngineKind::Terraform, path: "/bin/terraform".into() }
 }
 
 #[rstest]
@@ -116,7 +116,7 @@ fn old_versions_are_refused_with_both_numbers(#[case] version: &str) {
 #[case(br#"{"terraform_version":"latest"}"#)]
 #[case(br#"{"version":"1.11.4"}"#)]
 fn other_answers_are_unreadable(#[case] answer: &[u8]) {
-    assert!(matches!(candidate().verify(answer), Err(EngineError::Unreadable { .. })));
+    assert!(matches!(candidate().verify(answer), Err(EngineError::InvalidVersionOutput { .. })));
 }
 
 #[test]

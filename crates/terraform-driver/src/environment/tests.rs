@@ -9,12 +9,12 @@ fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 fn build(
     outer: &[(&str, &str)],
-    credentials: Credentials,
+    credentials: TerraformCredentials,
     template: &[(&str, &str)],
 ) -> Result<Environment, EnvironmentError> {
     let template: Vec<_> =
         template.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let inputs = Inputs {
+    let inputs = EnvironmentInputs {
         cli_config: Path::new("/d/cli.tfrc"),
         home: Path::new("/d/home"),
         tmp: Path::new("/d/tmp"),
@@ -36,7 +36,7 @@ const OURS: [(&str, &str); 7] = [
 
 #[test]
 fn an_empty_environment_holds_what_we_set_and_a_path() {
-    let environment = build(&[], Credentials::None, &[]).unwrap();
+    let environment = build(&[], TerraformCredentials::None, &[]).unwrap();
     let mut expected = map(&OURS);
     expected.insert("PATH".to_owned(), DEFAULT_PATH.to_owned());
     assert_eq!(*environment.variables(), expected);
@@ -55,7 +55,7 @@ fn only_the_allow_list_passes() {
         ("GITHUB_TOKEN", "canary"),
         ("LD_PRELOAD", "/tmp/x.so"),
     ];
-    let environment = build(&outer, Credentials::None, &[]).unwrap();
+    let environment = build(&outer, TerraformCredentials::None, &[]).unwrap();
     let mut expected = map(&OURS);
     expected.extend(map(&outer[..4]));
     assert_eq!(*environment.variables(), expected);
@@ -73,7 +73,7 @@ fn variables_that_steer_terraform_are_left_out_and_reported() {
         ("TF_WORKSPACE", "prod"),
         ("AWS_CA_BUNDLE", "/etc/ca.pem"),
     ];
-    let environment = build(&outer, Credentials::Outer, &[]).unwrap();
+    let environment = build(&outer, TerraformCredentials::Inherited, &[]).unwrap();
     assert_eq!(environment.variables()["TF_CLI_CONFIG_FILE"], "/d/cli.tfrc");
     for (name, _) in outer {
         assert!(environment.ignored().contains(&name.to_owned()), "{name}");
@@ -90,14 +90,14 @@ fn outer_credentials_come_without_the_ca_bundle_and_without_redirections() {
         ("AWS_ENDPOINT_URL", "http://localhost:1"),
         ("AWS_ENDPOINT_URL_S3", "http://localhost:1"),
     ];
-    let variables = build(&outer, Credentials::Outer, &[]).unwrap().variables().clone();
+    let variables = build(&outer, TerraformCredentials::Inherited, &[]).unwrap().variables().clone();
     let aws: Vec<_> = variables.keys().filter(|name| name.starts_with("AWS_")).collect();
     assert_eq!(aws, ["AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE"]);
 }
 
 #[test]
 fn static_credentials_are_the_only_ones() {
-    let credentials = Credentials::Static {
+    let credentials = TerraformCredentials::Static {
         access_key_id: "AK".to_owned(),
         secret_access_key: "SK".to_owned(),
         session_token: Some("T".to_owned()),
@@ -112,7 +112,7 @@ fn static_credentials_are_the_only_ones() {
 
 #[test]
 fn a_web_identity_sets_its_three_variables_and_nothing_else_of_aws() {
-    let credentials = Credentials::WebIdentity {
+    let credentials = TerraformCredentials::WebIdentity {
         role_arn: "arn:aws:iam::123456789012:role/capt".to_owned(),
         token_file: "/var/run/secrets/token".into(),
         session_name: "capt-shop@default".to_owned(),
@@ -135,7 +135,7 @@ fn a_web_identity_sets_its_three_variables_and_nothing_else_of_aws() {
 
 #[test]
 fn credentials_are_printed_without_their_secrets() {
-    let keys = Credentials::Static {
+    let keys = TerraformCredentials::Static {
         access_key_id: "canary".to_owned(),
         secret_access_key: "canary".to_owned(),
         session_token: Some("canary".to_owned()),
@@ -145,11 +145,14 @@ fn credentials_are_printed_without_their_secrets() {
 
 #[test]
 fn a_template_may_set_its_own_variables() {
-    let variables =
-        build(&[], Credentials::None, &[("HELM_REPOSITORY_CACHE", "/tmp/helm"), ("AWS_REGION", "eu-west-1")])
-            .unwrap()
-            .variables()
-            .clone();
+    let variables = build(
+        &[],
+        TerraformCredentials::None,
+        &[("HELM_REPOSITORY_CACHE", "/tmp/helm"), ("AWS_REGION", "eu-west-1")],
+    )
+    .unwrap()
+    .variables()
+    .clone();
     assert_eq!(variables["HELM_REPOSITORY_CACHE"], "/tmp/helm");
     assert_eq!(variables["AWS_REGION"], "eu-west-1");
 }
@@ -169,7 +172,7 @@ fn a_template_may_set_its_own_variables() {
 #[case("HOME")]
 #[case("LD_PRELOAD")]
 fn a_template_that_steers_terraform_is_refused_by_name(#[case] name: &str) {
-    let error = build(&[], Credentials::None, &[(name, "canary")]).unwrap_err();
+    let error = build(&[], TerraformCredentials::None, &[(name, "canary")]).unwrap_err();
     assert!(matches!(&error, EnvironmentError::Refused { name: refused, .. } if refused == name), "{error}");
     assert!(error.to_string().contains(name) && !error.to_string().contains("canary"), "{error}");
 }
@@ -178,9 +181,12 @@ fn a_template_that_steers_terraform_is_refused_by_name(#[case] name: &str) {
 fn names_and_values_that_no_environment_can_hold_are_refused() {
     for name in ["", "A=B", "A\0"] {
         assert!(matches!(
-            build(&[], Credentials::None, &[(name, "x")]),
+            build(&[], TerraformCredentials::None, &[(name, "x")]),
             Err(EnvironmentError::BadName { .. })
         ));
     }
-    assert!(matches!(build(&[], Credentials::None, &[("A", "x\0")]), Err(EnvironmentError::BadValue { .. })));
+    assert!(matches!(
+        build(&[], TerraformCredentials::None, &[("A", "x\0")]),
+        Err(EnvironmentError::BadValue { .. })
+    ));
 }

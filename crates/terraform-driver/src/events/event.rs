@@ -1,4 +1,4 @@
-//! One line of the stream as a value.
+//! Parses one line of the event stream.
 
 use std::{borrow::Cow, collections::BTreeMap, fmt};
 
@@ -13,54 +13,54 @@ use crate::output::REDACTED;
 /// Text that borrows from the line unless it had to be unescaped. (`#[serde(borrow)]` alone does that for a bare
 /// `Cow` only, not inside an `Option` or a map.)
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Text<'a>(pub Cow<'a, str>);
+pub struct EventText<'a>(pub Cow<'a, str>);
 
-impl Text<'_> {
+impl EventText<'_> {
     /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-impl fmt::Debug for Text<'_> {
+impl fmt::Debug for EventText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)
     }
 }
 
-impl fmt::Display for Text<'_> {
+impl fmt::Display for EventText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for EventText<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Borrow;
         impl<'de> Visitor<'de> for Borrow {
-            type Value = Text<'de>;
+            type Value = EventText<'de>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string")
             }
             fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Borrowed(text)))
+                Ok(EventText(Cow::Borrowed(text)))
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
+                Ok(EventText(Cow::Owned(text.to_owned())))
             }
             fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
-                Ok(Text::default())
+                Ok(EventText::default())
             }
         }
         deserializer.deserialize_any(Borrow)
     }
 }
 
-/// JSON that is kept as it came. It may hold secrets (a state dump does), so `Debug` does not print it.
+/// Unparsed JSON. It may contain secrets (an emergency state does), so `Debug` redacts it.
 #[derive(Clone, Copy)]
-pub struct Raw<'a>(pub &'a RawValue);
+pub struct RawJson<'a>(pub &'a RawValue);
 
-impl fmt::Debug for Raw<'_> {
+impl fmt::Debug for RawJson<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{REDACTED} of {} bytes", self.0.get().len())
     }
@@ -97,7 +97,7 @@ pub struct Diagnostic {
     /// The rest.
     #[serde(default)]
     pub detail: String,
-    /// The resource it is about.
+    /// Address of the resource.
     #[serde(default)]
     pub address: Option<String>,
     /// Where in the configuration.
@@ -113,42 +113,42 @@ impl Diagnostic {
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
-struct Resource<'a> {
+struct WireResource<'a> {
     #[serde(default, borrow)]
-    addr: Text<'a>,
+    addr: EventText<'a>,
     #[serde(default, borrow)]
-    resource_type: Text<'a>,
+    resource_type: EventText<'a>,
 }
 
-/// Something that happens to one object.
+/// Progress of an operation on one resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hook<'a> {
-    /// The object.
-    pub address: Text<'a>,
+pub struct ResourceHook<'a> {
+    /// Address of the resource.
+    pub address: EventText<'a>,
     /// Its type.
-    pub resource_type: Text<'a>,
+    pub resource_type: EventText<'a>,
     /// `create`, `update`, `delete`, `read`, …
-    pub action: Text<'a>,
-    /// The name and value of what identifies it, when it is done: a journal of what exists.
-    pub id: Option<(Text<'a>, Text<'a>)>,
-    /// Since its start.
+    pub action: EventText<'a>,
+    /// Name and value of the id attribute, once the operation completed.
+    pub id: Option<(EventText<'a>, EventText<'a>)>,
+    /// Time since the start of the operation.
     pub elapsed_seconds: u64,
 }
 
-/// Something that a plan wants, or that was found changed.
+/// A planned change, or detected drift.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedChange<'a> {
-    /// The object.
-    pub address: Text<'a>,
+    /// Address of the resource.
+    pub address: EventText<'a>,
     /// Its type.
-    pub resource_type: Text<'a>,
+    pub resource_type: EventText<'a>,
     /// `create`, `update`, `replace`, `delete`, `read`, `noop`, `move`, `import`, `remove`.
-    pub action: Text<'a>,
+    pub action: EventText<'a>,
     /// `tainted`, `cannot_update`, …
-    pub reason: Option<Text<'a>>,
+    pub reason: Option<EventText<'a>>,
 }
 
-/// How many of what.
+/// Numbers of changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 pub struct ChangeSummary {
     /// Created.
@@ -157,7 +157,7 @@ pub struct ChangeSummary {
     /// Updated in place.
     #[serde(default)]
     pub change: u64,
-    /// Taken into the state.
+    /// Imported into the state.
     #[serde(default)]
     pub import: u64,
     /// Deleted.
@@ -166,95 +166,95 @@ pub struct ChangeSummary {
 }
 
 impl ChangeSummary {
-    /// The operations that an apply of it carries out; a replacement is two.
+    /// Number of operations of the apply; a replacement counts as two.
     pub const fn operations(&self) -> u64 {
         self.add + self.change + self.remove
     }
 }
 
-/// What a line says.
+/// Contents of a line.
 #[derive(Debug)]
-pub enum Kind<'a> {
-    /// The first line: engine and version of the stream.
+pub enum EventKind<'a> {
+    /// The first line: versions of the engine and of the stream.
     Version {
         /// The engine's version.
-        engine: Text<'a>,
+        engine: EventText<'a>,
         /// The stream's version.
-        ui: Text<'a>,
+        ui: EventText<'a>,
     },
     /// An error or a warning.
     Diagnostic(Diagnostic),
-    /// The plan wants this.
+    /// A planned change.
     PlannedChange(PlannedChange<'a>),
-    /// The cloud differs from the state.
+    /// The resource differs from the state.
     ResourceDrift(PlannedChange<'a>),
-    /// Counts, at the end of a plan or an apply.
+    /// Change counts, at the end of a plan or an apply.
     ChangeSummary {
         /// `plan`, `apply` or `destroy`.
-        operation: Text<'a>,
+        operation: EventText<'a>,
         /// The counts.
         counts: ChangeSummary,
     },
-    /// The outputs by name, and whether each is sensitive. Their values are read from the state.
-    Outputs(BTreeMap<Text<'a>, bool>),
-    /// Work on an object begins.
-    ApplyStart(Hook<'a>),
-    /// Work on an object goes on: terraform's own timer, every ten seconds.
-    ApplyProgress(Hook<'a>),
-    /// Work on an object is done.
-    ApplyComplete(Hook<'a>),
-    /// Work on an object failed.
-    ApplyErrored(Hook<'a>),
-    /// A provisioner begins to work on an object that is made.
-    ProvisionStart(Hook<'a>),
-    /// An object is being read.
-    RefreshStart(Hook<'a>),
-    /// An object was read.
-    RefreshComplete(Hook<'a>),
-    /// The state could not be written anywhere; this is all that is left of it, secrets included.
-    EmergencyState(Raw<'a>),
-    /// A message for people.
+    /// Output names and whether each is sensitive. Values are read from the state.
+    Outputs(BTreeMap<EventText<'a>, bool>),
+    /// An operation starts.
+    ApplyStart(ResourceHook<'a>),
+    /// An operation is still running: terraform's heartbeat, every ten seconds.
+    ApplyProgress(ResourceHook<'a>),
+    /// An operation completed.
+    ApplyComplete(ResourceHook<'a>),
+    /// An operation failed.
+    ApplyErrored(ResourceHook<'a>),
+    /// A provisioner starts on a created resource.
+    ProvisionStart(ResourceHook<'a>),
+    /// A refresh starts.
+    RefreshStart(ResourceHook<'a>),
+    /// A refresh completed.
+    RefreshComplete(ResourceHook<'a>),
+    /// The state, secrets included, that terraform could not write to any file.
+    EmergencyState(RawJson<'a>),
+    /// A log message.
     Log,
-    /// A type that this driver does not know; the message is kept.
+    /// An unknown event type.
     Unknown {
         /// Its name.
-        name: Text<'a>,
+        name: EventText<'a>,
         /// The whole line.
-        raw: Raw<'a>,
+        raw: RawJson<'a>,
     },
-    /// Not JSON: plain text among the events.
+    /// Plain text, not JSON.
     Text,
 }
 
 /// One line.
 #[derive(Debug)]
 pub struct Event<'a> {
-    /// What it says.
-    pub kind: Kind<'a>,
-    /// The same for people; the line itself if it is plain text.
-    pub message: Text<'a>,
+    /// Contents.
+    pub kind: EventKind<'a>,
+    /// Message for display; the line itself if it is plain text.
+    pub message: EventText<'a>,
     /// `info`, `warn`, `error`; empty for plain text.
-    pub level: Text<'a>,
-    /// When, as terraform wrote it.
-    pub timestamp: Text<'a>,
+    pub level: EventText<'a>,
+    /// Time, as terraform wrote it.
+    pub timestamp: EventText<'a>,
 }
 
 #[derive(Deserialize)]
-struct Wire<'a> {
+struct WireEvent<'a> {
     #[serde(rename = "@level", default, borrow)]
-    level: Text<'a>,
+    level: EventText<'a>,
     #[serde(rename = "@message", default, borrow)]
-    message: Text<'a>,
+    message: EventText<'a>,
     #[serde(rename = "@timestamp", default, borrow)]
-    timestamp: Text<'a>,
+    timestamp: EventText<'a>,
     #[serde(rename = "type", default, borrow)]
-    name: Text<'a>,
+    name: EventText<'a>,
     #[serde(default, borrow)]
-    terraform: Option<Text<'a>>,
+    terraform: Option<EventText<'a>>,
     #[serde(default, borrow)]
-    tofu: Option<Text<'a>>,
+    tofu: Option<EventText<'a>>,
     #[serde(default, borrow)]
-    ui: Text<'a>,
+    ui: EventText<'a>,
     #[serde(default)]
     diagnostic: Option<Diagnostic>,
     #[serde(default, borrow)]
@@ -264,7 +264,7 @@ struct Wire<'a> {
     #[serde(default, borrow)]
     changes: Option<WireCounts<'a>>,
     #[serde(default, borrow)]
-    outputs: Option<BTreeMap<Text<'a>, WireOutput>>,
+    outputs: Option<BTreeMap<EventText<'a>, WireOutput>>,
     #[serde(default, borrow)]
     state: Option<&'a RawValue>,
 }
@@ -272,23 +272,23 @@ struct Wire<'a> {
 #[derive(Deserialize)]
 struct WireChange<'a> {
     #[serde(default, borrow)]
-    resource: Resource<'a>,
+    resource: WireResource<'a>,
     #[serde(default, borrow)]
-    action: Text<'a>,
+    action: EventText<'a>,
     #[serde(default, borrow)]
-    reason: Option<Text<'a>>,
+    reason: Option<EventText<'a>>,
 }
 
 #[derive(Deserialize)]
 struct WireHook<'a> {
     #[serde(default, borrow)]
-    resource: Resource<'a>,
+    resource: WireResource<'a>,
     #[serde(default, borrow)]
-    action: Text<'a>,
+    action: EventText<'a>,
     #[serde(default, borrow)]
-    id_key: Option<Text<'a>>,
+    id_key: Option<EventText<'a>>,
     #[serde(default, borrow)]
-    id_value: Option<Text<'a>>,
+    id_value: Option<EventText<'a>>,
     #[serde(default)]
     elapsed_seconds: f64,
 }
@@ -298,7 +298,7 @@ struct WireCounts<'a> {
     #[serde(flatten)]
     counts: ChangeSummary,
     #[serde(default, borrow)]
-    operation: Text<'a>,
+    operation: EventText<'a>,
 }
 
 #[derive(Deserialize)]
@@ -312,23 +312,23 @@ struct WireOutput {
 // === impl Event ===
 
 impl<'a> Event<'a> {
-    /// Reads a line. There is no failure: what is not an event is text.
+    /// Parses a line. Never fails: a line that is not an event is plain text.
     pub fn parse(line: &'a [u8]) -> Self {
         if line.first() == Some(&b'{')
-            && let Ok(wire) = serde_json::from_slice::<Wire<'a>>(line)
+            && let Ok(wire) = serde_json::from_slice::<WireEvent<'a>>(line)
         {
             return Self::from_wire(wire, line);
         }
         Self {
-            kind: Kind::Text,
-            message: Text(String::from_utf8_lossy(line)),
-            level: Text::default(),
-            timestamp: Text::default(),
+            kind: EventKind::Text,
+            message: EventText(String::from_utf8_lossy(line)),
+            level: EventText::default(),
+            timestamp: EventText::default(),
         }
     }
 
-    fn from_wire(wire: Wire<'a>, line: &'a [u8]) -> Self {
-        let Wire {
+    fn from_wire(wire: WireEvent<'a>, line: &'a [u8]) -> Self {
+        let WireEvent {
             level,
             message,
             timestamp,
@@ -344,41 +344,44 @@ impl<'a> Event<'a> {
             state,
         } = wire;
         let kind = match (name.as_str(), diagnostic, change, hook, changes) {
-            ("version", ..) => Kind::Version { engine: terraform.or(tofu).unwrap_or_default(), ui },
-            (_, Some(diagnostic), ..) => Kind::Diagnostic(diagnostic),
-            ("planned_change", _, Some(change), ..) => Kind::PlannedChange(change.into()),
-            ("resource_drift", _, Some(change), ..) => Kind::ResourceDrift(change.into()),
-            ("apply_start", _, _, Some(hook), _) => Kind::ApplyStart(hook.into()),
-            ("apply_progress", _, _, Some(hook), _) => Kind::ApplyProgress(hook.into()),
-            ("apply_complete", _, _, Some(hook), _) => Kind::ApplyComplete(hook.into()),
-            ("apply_errored", _, _, Some(hook), _) => Kind::ApplyErrored(hook.into()),
-            ("provision_start", _, _, Some(hook), _) => Kind::ProvisionStart(hook.into()),
-            ("refresh_start", _, _, Some(hook), _) => Kind::RefreshStart(hook.into()),
-            ("refresh_complete", _, _, Some(hook), _) => Kind::RefreshComplete(hook.into()),
+            ("version", ..) => EventKind::Version { engine: terraform.or(tofu).unwrap_or_default(), ui },
+            (_, Some(diagnostic), ..) => EventKind::Diagnostic(diagnostic),
+            ("planned_change", _, Some(change), ..) => EventKind::PlannedChange(change.into()),
+            ("resource_drift", _, Some(change), ..) => EventKind::ResourceDrift(change.into()),
+            ("apply_start", _, _, Some(hook), _) => EventKind::ApplyStart(hook.into()),
+            ("apply_progress", _, _, Some(hook), _) => EventKind::ApplyProgress(hook.into()),
+            ("apply_complete", _, _, Some(hook), _) => EventKind::ApplyComplete(hook.into()),
+            ("apply_errored", _, _, Some(hook), _) => EventKind::ApplyErrored(hook.into()),
+            ("provision_start", _, _, Some(hook), _) => EventKind::ProvisionStart(hook.into()),
+            ("refresh_start", _, _, Some(hook), _) => EventKind::RefreshStart(hook.into()),
+            ("refresh_complete", _, _, Some(hook), _) => EventKind::RefreshComplete(hook.into()),
             ("change_summary", _, _, _, Some(WireCounts { counts, operation })) => {
-                Kind::ChangeSummary { operation, counts }
+                EventKind::ChangeSummary { operation, counts }
             }
-            ("outputs", ..) if outputs.is_some() => Kind::Outputs(
+            ("outputs", ..) if outputs.is_some() => EventKind::Outputs(
                 outputs.into_iter().flatten().map(|(name, output)| (name, output.sensitive)).collect(),
             ),
             ("log" | "", ..) => match state {
-                Some(state) if message.as_str() == EMERGENCY => Kind::EmergencyState(Raw(state)),
-                _ => Kind::Log,
+                Some(state) if message.as_str() == EMERGENCY_MESSAGE => {
+                    EventKind::EmergencyState(RawJson(state))
+                }
+                _ => EventKind::Log,
             },
             _ => Self::unknown(name, line),
         };
         Self { kind, message, level, timestamp }
     }
 
-    /// The line parsed once already, so it does again; a line that does not is only a message.
-    fn unknown(name: Text<'a>, line: &'a [u8]) -> Kind<'a> {
-        serde_json::from_slice(line).map_or(Kind::Log, |raw| Kind::Unknown { name, raw: Raw(raw) })
+    /// Keeps the raw JSON of an event of unknown type.
+    fn unknown(name: EventText<'a>, line: &'a [u8]) -> EventKind<'a> {
+        serde_json::from_slice(line)
+            .map_or(EventKind::Log, |raw| EventKind::Unknown { name, raw: RawJson(raw) })
     }
 
-    /// Whether the driver knows this stream: an unknown major version may mean anything.
+    /// Whether this is the version event of an unsupported major version.
     pub fn is_unknown_stream(&self) -> bool {
         match &self.kind {
-            Kind::Version { ui, .. } => {
+            EventKind::Version { ui, .. } => {
                 ui.as_str().split('.').next().and_then(|major| major.parse().ok()) != Some(super::UI_MAJOR)
             }
             _ => false,
@@ -386,8 +389,8 @@ impl<'a> Event<'a> {
     }
 }
 
-/// The message under which terraform prints a state that it could not write.
-const EMERGENCY: &str = "Emergency state dump";
+/// Message with which terraform prints a state that it could not write.
+const EMERGENCY_MESSAGE: &str = "Emergency state dump";
 
 impl<'a> From<WireChange<'a>> for PlannedChange<'a> {
     fn from(WireChange { resource, action, reason }: WireChange<'a>) -> Self {
@@ -395,7 +398,7 @@ impl<'a> From<WireChange<'a>> for PlannedChange<'a> {
     }
 }
 
-impl<'a> From<WireHook<'a>> for Hook<'a> {
+impl<'a> From<WireHook<'a>> for ResourceHook<'a> {
     fn from(WireHook { resource, action, id_key, id_value, elapsed_seconds }: WireHook<'a>) -> Self {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds, clamped below")]
         let elapsed_seconds = elapsed_seconds.clamp(0.0, 1e9) as u64;

@@ -1,65 +1,65 @@
-//! Lines out of chunks, without copying the ones that lie whole inside a chunk.
+//! Splits chunks into lines, without copying lines that are complete within a chunk.
 
-/// The longest line that is read; an `outputs` line of 300 kB is ordinary, one above this is not terraform's.
+/// Maximum line length. Terraform's `outputs` lines reach 300 kB.
 pub const LINE_LIMIT: usize = 64 * 1024 * 1024;
 
-/// A line without its end.
+/// A line without its line ending.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Line<'a> {
-    /// The whole line.
-    Whole(&'a [u8]),
-    /// Longer than the limit; the next line is read as usual.
+pub enum StreamLine<'a> {
+    /// A complete line.
+    Complete(&'a [u8]),
+    /// A line above the limit; its contents are dropped.
     Oversized {
         /// Its length in bytes.
         bytes: u64,
     },
 }
 
-/// The state between two chunks.
+/// Line splitter with the unfinished line of the previous chunk.
 #[derive(Debug)]
-pub struct Lines {
+pub struct LineSplitter {
     limit: usize,
     pending: Vec<u8>,
-    /// Bytes of an oversized line seen so far, while inside one.
+    /// Bytes dropped so far, while inside an oversized line.
     dropped: Option<u64>,
 }
 
-impl Default for Lines {
+impl Default for LineSplitter {
     fn default() -> Self {
         Self::new(LINE_LIMIT)
     }
 }
 
-impl Lines {
-    /// A splitter with its own limit.
+impl LineSplitter {
+    /// Creates a splitter with a line limit.
     pub const fn new(limit: usize) -> Self {
         Self { limit, pending: Vec::new(), dropped: None }
     }
 
-    /// Takes the next chunk and hands on every line that ends in it. Empty lines are left out.
-    pub fn feed(&mut self, chunk: &[u8], mut each: impl FnMut(Line<'_>)) {
+    /// Splits the next chunk and passes each line that ends in it to `each`. Empty lines are skipped.
+    pub fn feed(&mut self, chunk: &[u8], mut each: impl FnMut(StreamLine<'_>)) {
         let mut rest = chunk;
         while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
             self.end_line(&rest[..end], &mut each);
             rest = &rest[end + 1..];
         }
-        self.keep(rest);
+        self.buffer_partial(rest);
     }
 
-    /// Hands on what is left when the stream has ended.
-    pub fn finish(&mut self, mut each: impl FnMut(Line<'_>)) {
+    /// Passes the last, unterminated line to `each` at the end of the stream.
+    pub fn finish(&mut self, mut each: impl FnMut(StreamLine<'_>)) {
         self.end_line(&[], &mut each);
     }
 
-    /// Bytes that wait for the end of their line.
+    /// Number of buffered bytes.
     pub const fn pending(&self) -> usize {
         self.pending.len()
     }
 
-    fn end_line(&mut self, tail: &[u8], each: &mut impl FnMut(Line<'_>)) {
-        self.give_up_if_longer_with(tail);
+    fn end_line(&mut self, tail: &[u8], each: &mut impl FnMut(StreamLine<'_>)) {
+        self.drop_if_oversized(tail);
         if let Some(dropped) = self.dropped.take() {
-            each(Line::Oversized { bytes: dropped + tail.len() as u64 });
+            each(StreamLine::Oversized { bytes: dropped + tail.len() as u64 });
             return;
         }
         let line = if self.pending.is_empty() {
@@ -70,21 +70,21 @@ impl Lines {
         };
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if !line.is_empty() {
-            each(Line::Whole(line));
+            each(StreamLine::Complete(line));
         }
         self.pending.clear();
     }
 
-    fn keep(&mut self, part: &[u8]) {
-        self.give_up_if_longer_with(part);
+    fn buffer_partial(&mut self, part: &[u8]) {
+        self.drop_if_oversized(part);
         match &mut self.dropped {
             Some(dropped) => *dropped += part.len() as u64,
             None => self.pending.extend_from_slice(part),
         }
     }
 
-    /// Gives the memory back too: one such line must not cost its size for the rest of the run.
-    fn give_up_if_longer_with(&mut self, more: &[u8]) {
+    /// Drops an oversized line and frees its memory.
+    fn drop_if_oversized(&mut self, more: &[u8]) {
         if self.dropped.is_none() && self.pending.len() + more.len() > self.limit {
             self.dropped = Some(std::mem::take(&mut self.pending).len() as u64);
         }

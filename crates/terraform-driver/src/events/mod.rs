@@ -1,46 +1,48 @@
-//! The `-json` stream of terraform and tofu.
+//! Parser of the `-json` event stream of terraform and tofu.
 //!
-//! Contract: nothing that a child prints stops the reading. Unknown types and plain text are kept, a line that is
-//! longer than the limit is counted and skipped, and text is borrowed from the line wherever it needs no unescaping.
+//! No input is an error: unknown types and plain text are preserved, and a line above the limit is counted and skipped. Text is
+//! borrowed from the line unless it needs unescaping.
 
 mod event;
-mod lines;
+mod line_splitter;
 mod progress;
 
-pub use event::{ChangeSummary, Diagnostic, Event, Hook, Kind, PlannedChange, Position, Raw, Text};
-pub use lines::{LINE_LIMIT, Line, Lines};
-pub use progress::{Activity, Progress};
+pub use event::{
+    ChangeSummary, Diagnostic, Event, EventKind, EventText, PlannedChange, Position, RawJson, ResourceHook,
+};
+pub use line_splitter::{LINE_LIMIT, LineSplitter, StreamLine};
+pub use progress::{ResourceActivity, TerraformProgress};
 
-/// The major version of the stream that the driver knows.
+/// Supported major version of the stream.
 pub const UI_MAJOR: u64 = 1;
 
-/// What [`read_all`] hands on.
+/// An item that [`read_all`] and [`read_chunk`] pass on.
 #[derive(Debug)]
-pub enum Item<'a> {
-    /// A line of the stream.
+pub enum StreamItem<'a> {
+    /// An event.
     Event(Event<'a>),
-    /// A line that was too long and of which only the length is known.
+    /// A line above the length limit.
     Oversized {
         /// Its length in bytes.
         bytes: u64,
     },
 }
 
-/// Splits a chunk into lines and hands the events on; the rest of an unfinished line stays in `lines`.
-pub fn read_chunk(lines: &mut Lines, chunk: &[u8], mut each: impl FnMut(Item<'_>)) {
+/// Splits a chunk into lines and passes on the events; an unfinished line stays in `lines`.
+pub fn read_chunk(lines: &mut LineSplitter, chunk: &[u8], mut each: impl FnMut(StreamItem<'_>)) {
     lines.feed(chunk, |line| match line {
-        Line::Whole(bytes) => each(Item::Event(Event::parse(bytes))),
-        Line::Oversized { bytes } => each(Item::Oversized { bytes }),
+        StreamLine::Complete(bytes) => each(StreamItem::Event(Event::parse(bytes))),
+        StreamLine::Oversized { bytes } => each(StreamItem::Oversized { bytes }),
     });
 }
 
-/// Reads a whole stream, the last line included even if it is not finished.
-pub fn read_all(bytes: &[u8], mut each: impl FnMut(Item<'_>)) {
-    let mut lines = Lines::new(LINE_LIMIT);
+/// Reads a complete stream, including an unterminated last line.
+pub fn read_all(bytes: &[u8], mut each: impl FnMut(StreamItem<'_>)) {
+    let mut lines = LineSplitter::new(LINE_LIMIT);
     read_chunk(&mut lines, bytes, &mut each);
     lines.finish(|line| match line {
-        Line::Whole(bytes) => each(Item::Event(Event::parse(bytes))),
-        Line::Oversized { bytes } => each(Item::Oversized { bytes }),
+        StreamLine::Complete(bytes) => each(StreamItem::Event(Event::parse(bytes))),
+        StreamLine::Oversized { bytes } => each(StreamItem::Oversized { bytes }),
     });
 }
 

@@ -1,112 +1,112 @@
-//! How far an apply is: done of total, and what it is waiting for.
+//! Progress of a run: completed and total operations, and the operations in progress.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 
-use super::event::{Event, Kind};
+use super::event::{Event, EventKind};
 
-/// Work on one object that has begun and not ended.
+/// An operation in progress on one resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Activity {
-    /// The object.
+pub struct ResourceActivity {
+    /// Address of the resource.
     pub address: String,
     /// `create`, `update`, `delete`, …
     pub action: String,
-    /// Since its start.
+    /// Time since its start.
     pub elapsed: Duration,
 }
 
 #[derive(Debug, Clone)]
-struct Started {
+struct ActivityStart {
     action: String,
     at: Option<Timestamp>,
-    last_heard: Duration,
+    last_reported: Duration,
 }
 
-/// A fold over the events of a run.
+/// Progress of a run, accumulated from its events.
 #[derive(Debug, Clone, Default)]
-pub struct Progress {
+pub struct TerraformProgress {
     total: Option<u64>,
     planned: u64,
     done: u64,
     failed: u64,
     read: u64,
-    in_flight: BTreeMap<String, Started>,
+    in_flight: BTreeMap<String, ActivityStart>,
 }
 
-impl Progress {
-    /// With the number of operations that the plan holds ([`super::ChangeSummary::operations`]).
+impl TerraformProgress {
+    /// Creates a progress with a known total ([`super::ChangeSummary::operations`]).
     pub fn with_total(total: u64) -> Self {
         Self { total: Some(total), ..Self::default() }
     }
 
-    /// Takes the next event in.
+    /// Updates the progress with an event.
     pub fn observe(&mut self, event: &Event<'_>) {
         match &event.kind {
-            Kind::PlannedChange(change) => {
+            EventKind::PlannedChange(change) => {
                 self.planned += match change.action.as_str() {
                     "create" | "update" | "delete" => 1,
                     "replace" => 2,
                     _ => 0,
                 };
             }
-            Kind::ChangeSummary { operation, counts } if operation.as_str() == "plan" => {
+            EventKind::ChangeSummary { operation, counts } if operation.as_str() == "plan" => {
                 self.total.get_or_insert_with(|| counts.operations());
             }
-            Kind::ApplyStart(hook) => {
-                let started = Started {
+            EventKind::ApplyStart(hook) => {
+                let started = ActivityStart {
                     action: hook.action.as_str().to_owned(),
                     at: event.timestamp.as_str().parse().ok(),
-                    last_heard: Duration::ZERO,
+                    last_reported: Duration::ZERO,
                 };
                 self.in_flight.insert(hook.address.as_str().to_owned(), started);
             }
-            Kind::ApplyProgress(hook) => {
+            EventKind::ApplyProgress(hook) => {
                 if let Some(started) = self.in_flight.get_mut(hook.address.as_str()) {
-                    started.last_heard = Duration::from_secs(hook.elapsed_seconds);
+                    started.last_reported = Duration::from_secs(hook.elapsed_seconds);
                 }
             }
-            Kind::ApplyComplete(hook) => {
+            EventKind::ApplyComplete(hook) => {
                 self.in_flight.remove(hook.address.as_str());
-                // Data sources that are read during the apply are no part of the total.
+                // Data sources that are read during the apply do not count in the total.
                 self.done += u64::from(hook.action.as_str() != "read");
             }
-            Kind::ApplyErrored(hook) => {
+            EventKind::ApplyErrored(hook) => {
                 self.in_flight.remove(hook.address.as_str());
                 self.failed += 1;
             }
-            Kind::RefreshComplete(_) => self.read += 1,
+            EventKind::RefreshComplete(_) => self.read += 1,
             _ => {}
         }
     }
 
-    /// Operations that ended well.
+    /// Completed operations.
     pub const fn done(&self) -> u64 {
         self.done
     }
 
-    /// Operations that failed.
+    /// Failed operations.
     pub const fn failed(&self) -> u64 {
         self.failed
     }
 
-    /// Objects read so far, during a plan.
+    /// Resources refreshed so far.
     pub const fn read(&self) -> u64 {
         self.read
     }
 
-    /// All operations: what the caller said, else what the plan events said. Never less than what has happened.
+    /// Total operations: given by the caller, or else counted from plan events. Never less than the operations seen.
     pub fn total(&self) -> u64 {
         self.total.unwrap_or(self.planned).max(self.done + self.failed + self.in_flight.len() as u64)
     }
 
-    /// What is being worked on, the longest first.
-    pub fn in_flight(&self, now: Timestamp) -> Vec<Activity> {
+    /// Operations in progress, longest first.
+    pub fn in_flight(&self, now: Timestamp) -> Vec<ResourceActivity> {
         let mut all: Vec<_> = self
             .in_flight
             .iter()
-            .map(|(address, started)| Activity {
+            .map(|(address, started)| ResourceActivity {
                 address: address.clone(),
                 action: started.action.clone(),
                 elapsed: started.elapsed(now),
@@ -116,18 +116,17 @@ impl Progress {
         all
     }
 
-    /// What has been worked on for the longest time.
-    pub fn slowest(&self, now: Timestamp) -> Option<Activity> {
+    /// The operation that has been in progress for the longest time.
+    pub fn slowest(&self, now: Timestamp) -> Option<ResourceActivity> {
         self.in_flight(now).into_iter().next()
     }
 }
 
-impl Started {
-    /// By our clock since the start was written; terraform's own figure is ten seconds old at worst, and is the
-    /// better one when the clocks disagree.
+impl ActivityStart {
+    /// Time since the start by the local clock, or terraform's last reported time if that is larger (clock skew).
     fn elapsed(&self, now: Timestamp) -> Duration {
         let by_clock =
             self.at.and_then(|at| Duration::try_from(now.duration_since(at)).ok()).unwrap_or_default();
-        by_clock.max(self.last_heard)
+        by_clock.max(self.last_reported)
     }
 }

@@ -23,8 +23,8 @@ const PLAN: &str = concat!(
 
 fn events(text: &str, mut each: impl FnMut(Event<'_>)) {
     read_all(text.as_bytes(), |item| match item {
-        Item::Event(event) => each(event),
-        Item::Oversized { bytes } => panic!("oversized line of {bytes} bytes"),
+        StreamItem::Event(event) => each(event),
+        StreamItem::Oversized { bytes } => panic!("oversized line of {bytes} bytes"),
     });
 }
 
@@ -33,15 +33,15 @@ fn the_events_of_a_plan_are_read() {
     let mut seen = Vec::new();
     events(PLAN, |event| {
         seen.push(match event.kind {
-            Kind::Version { engine, ui } => format!("version {engine} {ui}"),
-            Kind::RefreshStart(hook) => format!("refresh {} {:?}", hook.address, hook.id),
-            Kind::RefreshComplete(hook) => format!("refreshed {}", hook.address),
-            Kind::ResourceDrift(change) => format!("drift {} {}", change.address, change.action),
-            Kind::PlannedChange(change) => {
+            EventKind::Version { engine, ui } => format!("version {engine} {ui}"),
+            EventKind::RefreshStart(hook) => format!("refresh {} {:?}", hook.address, hook.id),
+            EventKind::RefreshComplete(hook) => format!("refreshed {}", hook.address),
+            EventKind::ResourceDrift(change) => format!("drift {} {}", change.address, change.action),
+            EventKind::PlannedChange(change) => {
                 format!("{} {} {:?}", change.action, change.resource_type, change.reason)
             }
-            Kind::ChangeSummary { operation, counts } => format!("{operation} {}", counts.operations()),
-            Kind::Outputs(outputs) => format!("{outputs:?}"),
+            EventKind::ChangeSummary { operation, counts } => format!("{operation} {}", counts.operations()),
+            EventKind::Outputs(outputs) => format!("{outputs:?}"),
             other => panic!("{other:?}"),
         });
     });
@@ -62,7 +62,7 @@ fn the_events_of_a_plan_are_read() {
 #[test]
 fn a_diagnostic_keeps_its_address_and_place() {
     let line = r#"{"@level":"error","@message":"Error: creating EKS Cluster (demo)","@module":"terraform.ui","@timestamp":"2026-11-16T02:16:33.235565Z","diagnostic":{"severity":"error","summary":"creating EKS Cluster (demo)","detail":"line\nline","address":"aws_eks_cluster.this","range":{"filename":"main.tf","start":{"line":12,"column":1,"byte":200},"end":{"line":12,"column":9,"byte":208}},"snippet":{"context":"x","code":"y","start_line":12,"highlight_start_offset":0,"highlight_end_offset":1,"values":[]}},"type":"diagnostic"}"#;
-    let Kind::Diagnostic(diagnostic) = Event::parse(line.as_bytes()).kind else { panic!() };
+    let EventKind::Diagnostic(diagnostic) = Event::parse(line.as_bytes()).kind else { panic!() };
     assert!(diagnostic.is_error());
     assert_eq!(diagnostic.summary, "creating EKS Cluster (demo)");
     assert_eq!(diagnostic.detail, "line\nline");
@@ -77,7 +77,7 @@ fn plain_text_between_events_survives() {
     let mut count = 0;
     events(&text, |event| {
         count += 1;
-        if matches!(event.kind, Kind::Text) {
+        if matches!(event.kind, EventKind::Text) {
             lines.push(event.message.to_string());
         }
     });
@@ -90,7 +90,7 @@ fn unknown_types_are_kept_with_their_text() {
     let line = r#"{"@level":"info","@message":"hello","type":"action_start","hook":{"addr":"x"},"new":{"deep":[1,2]}}"#;
     let event = Event::parse(line.as_bytes());
     assert_eq!(event.message.as_str(), "hello");
-    let Kind::Unknown { name, raw } = event.kind else { panic!("{:?}", event.kind) };
+    let EventKind::Unknown { name, raw } = event.kind else { panic!("{:?}", event.kind) };
     assert_eq!(name.as_str(), "action_start");
     assert_eq!(raw.0.get(), line);
 }
@@ -102,9 +102,9 @@ fn a_known_type_of_an_unknown_shape_is_kept_too() {
         r#"{"type":"change_summary"}"#,
         r#"{"type":"planned_change","change":null}"#,
     ] {
-        assert!(matches!(Event::parse(line.as_bytes()).kind, Kind::Unknown { .. }), "{line}");
+        assert!(matches!(Event::parse(line.as_bytes()).kind, EventKind::Unknown { .. }), "{line}");
     }
-    assert!(matches!(Event::parse(br#"{"type":"apply_start","hook":7}"#).kind, Kind::Text));
+    assert!(matches!(Event::parse(br#"{"type":"apply_start","hook":7}"#).kind, EventKind::Text));
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn an_emergency_state_dump_is_caught_and_not_printed() {
     let line = r#"{"@level":"info","@message":"Emergency state dump","@module":"terraform.ui","state":{"version":4,"serial":3,"outputs":{"p":{"value":"canary"}}},"type":"log"}"#;
     let event = Event::parse(line.as_bytes());
     assert!(!format!("{event:?}").contains("canary"));
-    let Kind::EmergencyState(state) = event.kind else { panic!() };
+    let EventKind::EmergencyState(state) = event.kind else { panic!() };
     assert_eq!(state.0.get(), r#"{"version":4,"serial":3,"outputs":{"p":{"value":"canary"}}}"#);
 }
 
@@ -132,19 +132,19 @@ fn text_is_borrowed_from_the_line() {
     let line = PLAN.lines().nth(1).unwrap();
     let event = Event::parse(line.as_bytes());
     assert!(matches!(event.message.0, Cow::Borrowed(_)));
-    let Kind::RefreshStart(hook) = event.kind else { panic!() };
+    let EventKind::RefreshStart(hook) = event.kind else { panic!() };
     assert!(matches!(hook.address.0, Cow::Borrowed(_)));
     assert!(matches!(hook.id.unwrap().1.0, Cow::Borrowed(_)));
 }
 
 // === lines ===
 
-fn collect(lines: &mut Lines, chunks: &[&[u8]]) -> Vec<Result<Vec<u8>, u64>> {
+fn collect(lines: &mut LineSplitter, chunks: &[&[u8]]) -> Vec<Result<Vec<u8>, u64>> {
     let mut all = Vec::new();
-    let mut each = |line: Line<'_>| {
+    let mut each = |line: StreamLine<'_>| {
         all.push(match line {
-            Line::Whole(bytes) => Ok(bytes.to_vec()),
-            Line::Oversized { bytes } => Err(bytes),
+            StreamLine::Complete(bytes) => Ok(bytes.to_vec()),
+            StreamLine::Oversized { bytes } => Err(bytes),
         });
     };
     for chunk in chunks {
@@ -161,12 +161,12 @@ fn a_line_longer_than_the_limit_is_counted_and_the_next_one_is_read() {
     input.extend_from_slice(b"\nnext\n");
     for size in 1..input.len() {
         let chunks: Vec<&[u8]> = input.chunks(size).collect();
-        let mut lines = Lines::new(10);
+        let mut lines = LineSplitter::new(10);
         assert_eq!(collect(&mut lines, &chunks), [Err(25), Ok(b"next".to_vec())], "chunks of {size}");
         assert_eq!(lines.pending(), 0);
     }
-    assert_eq!(collect(&mut Lines::new(10), &[&long]), [Err(25)]);
-    assert_eq!(collect(&mut Lines::new(25), &[&long]), [Ok(long)]);
+    assert_eq!(collect(&mut LineSplitter::new(10), &[&long]), [Err(25)]);
+    assert_eq!(collect(&mut LineSplitter::new(25), &[&long]), [Ok(long)]);
 }
 
 #[test]
@@ -176,12 +176,12 @@ fn a_line_of_several_megabytes_is_an_event() {
         r#"{{"@message":"m","outputs":{{"o":{{"sensitive":false,"value":"{value}"}}}},"type":"outputs"}}"#
     );
     let mut seen = 0;
-    let mut lines = Lines::default();
+    let mut lines = LineSplitter::default();
     for chunk in line.as_bytes().chunks(65536) {
         read_chunk(&mut lines, chunk, |_| panic!("the line has not ended"));
     }
     read_chunk(&mut lines, b"\n", |item| {
-        assert!(matches!(item, Item::Event(Event { kind: Kind::Outputs(_), .. })));
+        assert!(matches!(item, StreamItem::Event(Event { kind: EventKind::Outputs(_), .. })));
         seen += 1;
     });
     assert_eq!(seen, 1);
@@ -203,13 +203,13 @@ proptest! {
             rest = tail;
         }
         let whole: Vec<_> = lines.iter().map(|line| Ok(line.clone().into_bytes())).collect();
-        prop_assert_eq!(collect(&mut Lines::default(), &chunks), whole);
+        prop_assert_eq!(collect(&mut LineSplitter::default(), &chunks), whole);
     }
 
     #[test]
     fn no_line_stops_the_reading(line in proptest::collection::vec(any::<u8>(), 0..200)) {
         let event = Event::parse(&line);
-        let harmless = matches!(event.kind, Kind::Text | Kind::Log | Kind::Unknown { .. });
+        let harmless = matches!(event.kind, EventKind::Text | EventKind::Log | EventKind::Unknown { .. });
         prop_assert!(harmless, "{:?}", event);
     }
 }
@@ -222,13 +222,13 @@ fn hook(kind: &str, addr: &str, action: &str, at: &str, elapsed: u64) -> String 
     )
 }
 
-fn observe(progress: &mut Progress, lines: &[String]) {
+fn observe(progress: &mut TerraformProgress, lines: &[String]) {
     events(&lines.join("\n"), |event| progress.observe(&event));
 }
 
 #[test]
 fn progress_counts_what_is_done_and_finds_the_slowest() {
-    let mut progress = Progress::with_total(4);
+    let mut progress = TerraformProgress::with_total(4);
     observe(
         &mut progress,
         &[
@@ -255,11 +255,11 @@ fn progress_counts_what_is_done_and_finds_the_slowest() {
 
 #[test]
 fn the_total_comes_from_the_stream_when_nobody_said_it() {
-    let mut progress = Progress::default();
+    let mut progress = TerraformProgress::default();
     events(PLAN, |event| progress.observe(&event));
     assert_eq!(progress.total(), 3);
     assert_eq!(progress.read(), 1);
-    let mut apply = Progress::default();
+    let mut apply = TerraformProgress::default();
     let planned = |action: &str| {
         format!(r#"{{"type":"planned_change","change":{{"resource":{{"addr":"a"}},"action":"{action}"}}}}"#)
     };
@@ -269,7 +269,7 @@ fn the_total_comes_from_the_stream_when_nobody_said_it() {
 
 #[test]
 fn progress_never_shows_more_done_than_there_is() {
-    let mut progress = Progress::with_total(1);
+    let mut progress = TerraformProgress::with_total(1);
     let lines: Vec<_> =
         ["a", "b", "c"].iter().map(|a| hook("apply_complete", a, "create", "00:01", 1)).collect();
     observe(&mut progress, &lines);

@@ -1,5 +1,4 @@
-//! What the first process of a container needs: a child that is like us, a signal for it, and the ends of
-//! everybody who has no parent any more.
+//! Init process support for containers: starts the main process, forwards signals to it and reaps orphaned processes.
 
 use std::{
     ffi::OsString,
@@ -12,41 +11,41 @@ use rustix::{
     process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, wait},
 };
 
-/// A signal that is handed on.
+/// A signal to forward.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HandedOn {
-    /// To end.
+pub enum ForwardedSignal {
+    /// SIGTERM.
     Terminate,
-    /// To end, from a terminal.
+    /// SIGINT.
     Interrupt,
-    /// To read the settings again, or that the terminal is gone.
+    /// SIGHUP.
     HangUp,
 }
 
-/// What became of our children.
+/// Result of reaping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reaped {
-    /// This one ended.
-    Ended {
-        /// Its id.
+pub enum ReapResult {
+    /// A child exited.
+    Exited {
+        /// Process id.
         pid: i32,
-        /// Its exit code, or 128 and the signal that ended it, as shells have it.
+        /// Exit code, or 128 plus the signal, as in shells.
         code: u8,
     },
-    /// There are children, and none has ended.
-    Nobody,
-    /// There are no children at all.
-    Childless,
+    /// There are children, and none has exited.
+    NoneExited,
+    /// There are no children.
+    NoChildren,
 }
 
-/// From now on those whose parents die become children of this process, as they do of process 1.
-pub fn adopt_orphans() -> io::Result<()> {
+/// Makes this process a child subreaper: orphaned descendants become its children.
+pub fn become_subreaper() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// Starts a program with our own environment and our own input and output. [`reap`] tells of its end.
+/// Starts a program that inherits environment and standard streams. [`reap`] reports its exit.
 #[expect(clippy::disallowed_methods, reason = "exec is where processes start")]
-pub fn stand_in(program: &OsString, args: &[OsString]) -> io::Result<i32> {
+pub fn spawn_inherited(program: &OsString, args: &[OsString]) -> io::Result<i32> {
     let child = Command::new(program)
         .args(args)
         .stdin(Stdio::inherit())
@@ -56,12 +55,12 @@ pub fn stand_in(program: &OsString, args: &[OsString]) -> io::Result<i32> {
     i32::try_from(child.id()).map_err(io::Error::other)
 }
 
-/// Sends a signal to one of our own children. One that was not reaped keeps its id, so nobody else is hit.
-pub fn hand_on(pid: i32, signal: HandedOn) -> io::Result<()> {
+/// Sends a signal to a child. An unreaped child keeps its process id, so no other process can be hit.
+pub fn forward_signal(pid: i32, signal: ForwardedSignal) -> io::Result<()> {
     let signal = match signal {
-        HandedOn::Terminate => Signal::TERM,
-        HandedOn::Interrupt => Signal::INT,
-        HandedOn::HangUp => Signal::HUP,
+        ForwardedSignal::Terminate => Signal::TERM,
+        ForwardedSignal::Interrupt => Signal::INT,
+        ForwardedSignal::HangUp => Signal::HUP,
     };
     match Pid::from_raw(pid).map(|pid| kill_process(pid, signal)) {
         None | Some(Ok(()) | Err(Errno::SRCH)) => Ok(()),
@@ -69,20 +68,20 @@ pub fn hand_on(pid: i32, signal: HandedOn) -> io::Result<()> {
     }
 }
 
-/// Takes note of one child that has ended, whichever it is. Never waits.
-pub fn reap() -> io::Result<Reaped> {
+/// Reaps one exited child without blocking.
+pub fn reap() -> io::Result<ReapResult> {
     loop {
         match wait(WaitOptions::NOHANG) {
             Ok(Some((pid, status))) => {
                 let signal = status.terminating_signal().map(|signal| 128 + signal);
-                // One that only stopped or went on has not ended.
+                // A stopped or continued child has not exited.
                 if let Some(code) = status.exit_status().or(signal) {
                     let code = u8::try_from(code).unwrap_or(u8::MAX);
-                    return Ok(Reaped::Ended { pid: pid.as_raw_pid(), code });
+                    return Ok(ReapResult::Exited { pid: pid.as_raw_pid(), code });
                 }
             }
-            Ok(None) => return Ok(Reaped::Nobody),
-            Err(Errno::CHILD) => return Ok(Reaped::Childless),
+            Ok(None) => return Ok(ReapResult::NoneExited),
+            Err(Errno::CHILD) => return Ok(ReapResult::NoChildren),
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }

@@ -1,26 +1,26 @@
-//! What differs in an object, with sensitive values taken out before anything else sees them.
+//! Attribute changes of a resource. Sensitive values are redacted here and never leave this module.
 
 use std::{collections::BTreeSet, fmt};
 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::wire::Body;
+use super::show_json::ChangeJson;
 use crate::output::REDACTED;
 
-/// A value as it may be shown.
+/// A value for display.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
-pub enum Shown {
+pub enum DisplayValue {
     /// The value.
     Value(Value),
     /// A placeholder: sensitive, or not known yet.
     Hidden(&'static str),
 }
 
-const UNKNOWN: &str = "(known after apply)";
+const KNOWN_AFTER_APPLY: &str = "(known after apply)";
 
-impl fmt::Display for Shown {
+impl fmt::Display for DisplayValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Value(value) => write!(f, "{value}"),
@@ -29,7 +29,7 @@ impl fmt::Display for Shown {
     }
 }
 
-/// One attribute that differs.
+/// A changed attribute.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AttributeChange {
@@ -37,20 +37,20 @@ pub struct AttributeChange {
     pub path: String,
     /// Before; absent if it was not set.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub before: Option<Shown>,
-    /// After; absent if it goes.
+    pub before: Option<DisplayValue>,
+    /// After; absent if it is removed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub after: Option<Shown>,
-    /// Whether terraform names it as a reason to replace the object.
+    pub after: Option<DisplayValue>,
+    /// Whether terraform names it as a reason for a replacement.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub forces_replacement: bool,
 }
 
-/// Deeper than any resource; below it a value is shown as a whole.
-const DEPTH: usize = 16;
+/// Recursion limit, deeper than any resource; a value at this depth is shown as a whole.
+const MAX_DEPTH: usize = 16;
 
-pub(super) fn attributes(change: &Body) -> Vec<AttributeChange> {
-    let side = Sides {
+pub(super) fn attribute_changes(change: &ChangeJson) -> Vec<AttributeChange> {
+    let side = DiffSides {
         before: Some(&change.before),
         after: Some(&change.after),
         unknown: &change.after_unknown,
@@ -59,7 +59,7 @@ pub(super) fn attributes(change: &Body) -> Vec<AttributeChange> {
     };
     let forcing = replace_paths(&change.replace_paths);
     let mut found = Vec::new();
-    walk(&side, String::new(), DEPTH, &mut found);
+    walk(&side, String::new(), MAX_DEPTH, &mut found);
     for change in &mut found {
         change.forces_replacement = forcing.iter().any(|path| covers(path, &change.path));
     }
@@ -67,19 +67,19 @@ pub(super) fn attributes(change: &Body) -> Vec<AttributeChange> {
 }
 
 /// Whether any part of a mask is set. A mask (sensitive, unknown) is `true`, `false`, or has the shape of the value.
-pub(super) fn any_set(mask: &Value) -> bool {
+pub(super) fn has_any_set(mask: &Value) -> bool {
     match mask {
         Value::Bool(set) => *set,
-        Value::Array(items) => items.iter().any(any_set),
-        Value::Object(map) => map.values().any(any_set),
+        Value::Array(items) => items.iter().any(has_any_set),
+        Value::Object(map) => map.values().any(has_any_set),
         Value::Null => false,
-        // Not a mask at all: better hidden than shown.
+        // Not a valid mask: redact to be safe.
         Value::Number(_) | Value::String(_) => true,
     }
 }
 
 #[derive(Clone, Copy)]
-struct Sides<'a> {
+struct DiffSides<'a> {
     before: Option<&'a Value>,
     after: Option<&'a Value>,
     unknown: &'a Value,
@@ -87,52 +87,54 @@ struct Sides<'a> {
     after_mask: &'a Value,
 }
 
-fn walk(sides: &Sides<'_>, path: String, depth: usize, found: &mut Vec<AttributeChange>) {
+fn walk(sides: &DiffSides<'_>, path: String, depth: usize, found: &mut Vec<AttributeChange>) {
     let whole = sides.unknown == &Value::Bool(true)
         || depth == 0
-        || hidden_whole(sides.before, sides.before_mask)
-        || hidden_whole(sides.after, sides.after_mask);
+        || is_hidden_entirely(sides.before, sides.before_mask)
+        || is_hidden_entirely(sides.after, sides.after_mask);
     let keys = if whole { None } else { sides.keys() };
     if let Some(keys) = keys {
         for key in keys {
-            let below = sides.below(&key);
+            let below = sides.descend(&key);
             walk(&below, key.join(&path), depth - 1, found);
         }
         return;
     }
-    let hides = any_set(sides.before_mask) || any_set(sides.after_mask);
-    let before = shown(sides.before, hides, false);
-    let after = shown(sides.after, hides, sides.unknown == &Value::Bool(true));
-    if sides.before.unwrap_or(&Value::Null) != sides.after.unwrap_or(&Value::Null) || any_set(sides.unknown) {
+    let hides = has_any_set(sides.before_mask) || has_any_set(sides.after_mask);
+    let before = display_value(sides.before, hides, false);
+    let after = display_value(sides.after, hides, sides.unknown == &Value::Bool(true));
+    if sides.before.unwrap_or(&Value::Null) != sides.after.unwrap_or(&Value::Null)
+        || has_any_set(sides.unknown)
+    {
         found.push(AttributeChange { path, before, after, forces_replacement: false });
     }
 }
 
-fn shown(value: Option<&Value>, sensitive: bool, unknown: bool) -> Option<Shown> {
+fn display_value(value: Option<&Value>, sensitive: bool, unknown: bool) -> Option<DisplayValue> {
     if unknown {
-        return Some(Shown::Hidden(UNKNOWN));
+        return Some(DisplayValue::Hidden(KNOWN_AFTER_APPLY));
     }
     let value = value.filter(|value| !value.is_null())?;
-    Some(if sensitive { Shown::Hidden(REDACTED) } else { Shown::Value(value.clone()) })
+    Some(if sensitive { DisplayValue::Hidden(REDACTED) } else { DisplayValue::Value(value.clone()) })
 }
 
-/// Whether a mask hides a value as a whole: it says so, or it has another shape than the value and hides something.
-fn hidden_whole(value: Option<&Value>, mask: &Value) -> bool {
+/// Whether a mask redacts a value entirely: it is `true`, or it has another shape than the value and any part is set.
+fn is_hidden_entirely(value: Option<&Value>, mask: &Value) -> bool {
     let same_shape = match (value, mask) {
         (Some(Value::Object(_)), Value::Object(_)) => true,
         (Some(Value::Array(items)), Value::Array(mask)) => mask.len() <= items.len(),
         _ => false,
     };
-    !same_shape && any_set(mask)
+    !same_shape && has_any_set(mask)
 }
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
+enum PathStep {
     Index(usize),
     Name(String),
 }
 
-impl Key {
+impl PathStep {
     fn join(&self, path: &str) -> String {
         match self {
             Self::Index(index) => format!("{path}[{index}]"),
@@ -141,7 +143,7 @@ impl Key {
         }
     }
 
-    fn of<'a>(&self, value: &'a Value) -> Option<&'a Value> {
+    fn lookup<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         match self {
             Self::Index(index) => value.get(index),
             Self::Name(name) => value.get(name),
@@ -151,9 +153,9 @@ impl Key {
 
 static FALSE: Value = Value::Bool(false);
 
-impl<'a> Sides<'a> {
-    /// The keys to look below, or none if a side is a scalar or the sides are of different kinds.
-    fn keys(&self) -> Option<BTreeSet<Key>> {
+impl<'a> DiffSides<'a> {
+    /// Keys to descend into; `None` if a side is a scalar or the sides have different kinds.
+    fn keys(&self) -> Option<BTreeSet<PathStep>> {
         let mut keys = BTreeSet::new();
         let mut kinds = BTreeSet::new();
         let values = [self.before, self.after, Some(self.unknown)].into_iter().flatten();
@@ -161,11 +163,11 @@ impl<'a> Sides<'a> {
             match value {
                 Value::Object(map) => {
                     kinds.insert("object");
-                    keys.extend(map.keys().cloned().map(Key::Name));
+                    keys.extend(map.keys().cloned().map(PathStep::Name));
                 }
                 Value::Array(items) => {
                     kinds.insert("array");
-                    keys.extend((0..items.len()).map(Key::Index));
+                    keys.extend((0..items.len()).map(PathStep::Index));
                 }
                 Value::Null | Value::Bool(false) => {}
                 _ => return None,
@@ -175,15 +177,15 @@ impl<'a> Sides<'a> {
         (kinds.len() == 1 && !scalar(self.before) && !scalar(self.after)).then_some(keys)
     }
 
-    fn below(&self, key: &Key) -> Self {
-        // A mask of `true` stays in force below; where the mask has no entry, nothing is sensitive.
+    fn descend(&self, key: &PathStep) -> Self {
+        // A mask of `true` applies to everything below; a missing entry means that nothing is sensitive.
         let mask = |mask: &'a Value| match mask {
-            Value::Object(_) | Value::Array(_) => key.of(mask).unwrap_or(&FALSE),
+            Value::Object(_) | Value::Array(_) => key.lookup(mask).unwrap_or(&FALSE),
             whole => whole,
         };
         Self {
-            before: self.before.and_then(|value| key.of(value)),
-            after: self.after.and_then(|value| key.of(value)),
+            before: self.before.and_then(|value| key.lookup(value)),
+            after: self.after.and_then(|value| key.lookup(value)),
             unknown: mask(self.unknown),
             before_mask: mask(self.before_mask),
             after_mask: mask(self.after_mask),
@@ -195,7 +197,7 @@ impl<'a> Sides<'a> {
 fn replace_paths(paths: &Value) -> Vec<String> {
     let step = |path: String, step: &Value| match step {
         Value::Number(index) => format!("{path}[{index}]"),
-        Value::String(name) => Key::Name(name.clone()).join(&path),
+        Value::String(name) => PathStep::Name(name.clone()).join(&path),
         _ => path,
     };
     let paths = paths.as_array().into_iter().flatten();

@@ -1,10 +1,10 @@
-//! Whether a plan may be applied without being asked for (design 3.4, driver P9).
+//! Plan guard: rejects destructive plans that are not approved.
 
 use std::{collections::BTreeSet, fmt};
 
-use super::{Action, Summary};
+use super::{PlanAction, PlanSummary};
 
-/// Types whose loss takes a cluster, its network or its identity down.
+/// Types whose loss breaks a cluster, its network or its identity.
 pub const PROTECTED_TYPES: &[&str] = &[
     "aws_eks_cluster",
     "aws_iam_openid_connect_provider",
@@ -14,110 +14,112 @@ pub const PROTECTED_TYPES: &[&str] = &[
     "aws_vpc",
 ];
 
-/// What is refused.
+/// Policy of the guard.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Policy {
-    /// Types that must not be destroyed, replaced or forgotten.
+pub struct GuardPolicy {
+    /// Resource types that must not be destroyed, replaced or removed from the state.
     pub protected: BTreeSet<String>,
-    /// The largest share of the existing objects, in per cent, that may be lost at once; none: no limit.
-    pub most_lost_percent: Option<u8>,
+    /// Maximum share of the existing resources, in per cent, that a plan may destroy; `None`: no limit.
+    pub max_lost_percent: Option<u8>,
 }
 
-impl Default for Policy {
+impl Default for GuardPolicy {
     fn default() -> Self {
         Self {
             protected: PROTECTED_TYPES.iter().map(|&name| name.to_owned()).collect(),
-            most_lost_percent: None,
+            max_lost_percent: None,
         }
     }
 }
 
-/// What the run was started for.
+/// Intent of the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Intent {
-    /// Bring the cloud to what the configuration says.
+pub enum PlanIntent {
+    /// Apply the configuration.
     Change,
-    /// Destroy everything, asked for explicitly.
+    /// Destroy everything, explicitly requested.
     Destroy,
 }
 
-/// Why a plan is refused.
+/// Why a plan is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reason {
-    /// A protected object would be lost.
+pub enum GuardReason {
+    /// A protected resource would be destroyed, replaced or removed from the state.
     Protected {
-        /// The object.
+        /// Address of the resource.
         address: String,
         /// Its type.
         resource_type: String,
-        /// What would happen to it.
-        action: Action,
+        /// The planned action.
+        action: PlanAction,
         /// Terraform's reason, if it gave one.
         because: Option<String>,
     },
-    /// A protected object is not where the state says, and would be made anew.
-    Vanished {
-        /// The object.
+    /// A protected resource no longer exists and would be created again.
+    DeletedOutside {
+        /// Address of the resource.
         address: String,
     },
-    /// Too many objects would be lost at once.
-    TooMany {
-        /// How many.
+    /// The plan would destroy too many resources.
+    TooManyLost {
+        /// Number of destroyed resources.
         lost: usize,
-        /// Of how many.
+        /// Number of existing resources.
         existing: usize,
         /// The limit in per cent.
         limit: u8,
     },
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for GuardReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Protected { address, action, because, .. } => {
                 let verb = match action {
-                    Action::Replace => "replaced",
-                    Action::Destroy => "destroyed",
-                    Action::Forget => "forgotten",
-                    Action::Unknown | Action::NoOp | Action::Read | Action::Add | Action::Change => {
-                        "changed in a way that is not understood"
-                    }
+                    PlanAction::Replace => "replaced",
+                    PlanAction::Destroy => "destroyed",
+                    PlanAction::Forget => "forgotten",
+                    PlanAction::Unknown
+                    | PlanAction::NoOp
+                    | PlanAction::Read
+                    | PlanAction::Add
+                    | PlanAction::Change => "changed by an unknown action",
                 };
                 write!(f, "{address} would be {verb}")?;
                 because.iter().try_for_each(|because| write!(f, " ({})", because.replace('_', " ")))
             }
-            Self::Vanished { address } => write!(
+            Self::DeletedOutside { address } => write!(
                 f,
-                "{address} was not found, and would be made anew (deleted outside of terraform, or looked for in \
-                 another region or account?)"
+                "{address} was not found and would be created again (deleted outside terraform, or the wrong \
+                 region or account?)"
             ),
-            Self::TooMany { lost, existing, limit } => {
-                write!(f, "{lost} of {existing} objects would be lost, and the limit is {limit} %")
+            Self::TooManyLost { lost, existing, limit } => {
+                write!(f, "{lost} of {existing} objects would be lost; the limit is {limit} %")
             }
         }
     }
 }
 
-/// Whether a plan may be applied.
+/// Verdict of the guard.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// It harms nothing that is protected.
+pub enum GuardVerdict {
+    /// The plan is not destructive.
     Pass,
-    /// It does harm, and exactly this plan was approved, or the destruction was asked for.
+    /// The plan is destructive, and it was approved or the destroy was requested.
     Approved {
         /// What was approved.
-        reasons: Vec<Reason>,
+        reasons: Vec<GuardReason>,
     },
-    /// It does harm and nobody approved it.
+    /// The plan is destructive and not approved.
     Refused {
         /// Why.
-        reasons: Vec<Reason>,
+        reasons: Vec<GuardReason>,
     },
 }
 
-impl Verdict {
+impl GuardVerdict {
     /// Whether the plan may be applied.
-    pub const fn allows(&self) -> bool {
+    pub const fn is_allowed(&self) -> bool {
         match self {
             Self::Pass | Self::Approved { .. } => true,
             Self::Refused { .. } => false,
@@ -125,42 +127,47 @@ impl Verdict {
     }
 }
 
-/// Judges a plan. `approval` is the hash that a person approved, in its short or whole form.
-pub fn guard(summary: &Summary, policy: &Policy, intent: Intent, approval: Option<&str>) -> Verdict {
-    let mut reasons: Vec<Reason> = summary
+/// Checks a plan against the policy. `approval` is the approved plan hash in its short or full form.
+pub fn check_plan(
+    summary: &PlanSummary,
+    policy: &GuardPolicy,
+    intent: PlanIntent,
+    approval: Option<&str>,
+) -> GuardVerdict {
+    let mut reasons: Vec<GuardReason> = summary
         .changes
         .iter()
-        .filter(|change| change.managed && change.action.loses_the_object())
+        .filter(|change| change.managed && change.action.is_destructive())
         .filter(|change| policy.protected.contains(&change.resource_type))
-        .map(|change| Reason::Protected {
+        .map(|change| GuardReason::Protected {
             address: change.address.clone(),
             resource_type: change.resource_type.clone(),
             action: change.action,
             because: change.reason.clone(),
         })
         .collect();
-    let vanished = summary.drift.iter().filter(|drift| drift.managed && drift.action == Action::Destroy);
+    let vanished = summary.drift.iter().filter(|drift| drift.managed && drift.action == PlanAction::Destroy);
     reasons.extend(
         vanished
             .filter(|drift| policy.protected.contains(&drift.resource_type))
-            .map(|drift| Reason::Vanished { address: drift.address.clone() }),
+            .map(|drift| GuardReason::DeletedOutside { address: drift.address.clone() }),
     );
-    reasons.extend(too_many(summary, policy));
+    reasons.extend(check_loss_limit(summary, policy));
     if reasons.is_empty() {
-        Verdict::Pass
-    } else if intent == Intent::Destroy
+        GuardVerdict::Pass
+    } else if intent == PlanIntent::Destroy
         || approval.is_some_and(|approval| summary.hash.is_approved_by(approval))
     {
-        Verdict::Approved { reasons }
+        GuardVerdict::Approved { reasons }
     } else {
-        Verdict::Refused { reasons }
+        GuardVerdict::Refused { reasons }
     }
 }
 
-fn too_many(summary: &Summary, policy: &Policy) -> Option<Reason> {
-    let limit = policy.most_lost_percent?;
+fn check_loss_limit(summary: &PlanSummary, policy: &GuardPolicy) -> Option<GuardReason> {
+    let limit = policy.max_lost_percent?;
     let lost =
-        summary.changes.iter().filter(|change| change.managed && change.action.loses_the_object()).count();
+        summary.changes.iter().filter(|change| change.managed && change.action.is_destructive()).count();
     let existing = summary.existing;
-    (lost * 100 > existing * usize::from(limit)).then_some(Reason::TooMany { lost, existing, limit })
+    (lost * 100 > existing * usize::from(limit)).then_some(GuardReason::TooManyLost { lost, existing, limit })
 }

@@ -1,5 +1,4 @@
-//! The content hash of a plan, which a person approves (design 3.4). It is made where the saved plan is read
-//! ([`crate::planfile`]).
+//! Content hash of a plan, which identifies the plan in an approval. Computed from the saved plan in [`crate::planfile`].
 
 use std::fmt;
 
@@ -7,13 +6,13 @@ use serde::Serialize;
 
 use crate::hex::hex;
 
-/// sha256 of a plan's content.
+/// SHA-256 of a plan's content.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct PlanHash(String);
 
-/// How many hex digits people see and type.
-const SHORT: usize = 12;
+/// Number of hex digits of the short form.
+const SHORT_LEN: usize = 12;
 
 impl PlanHash {
     /// From the digest of a plan's content.
@@ -21,17 +20,17 @@ impl PlanHash {
         Self(hex(digest))
     }
 
-    /// The whole hash in hex.
+    /// The full hash in hex.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What people see and type.
+    /// The short form, for display and approvals.
     pub fn short(&self) -> &str {
-        &self.0[..SHORT]
+        &self.0[..SHORT_LEN]
     }
 
-    /// Whether an approval means this plan: the short or the whole form, nothing between and no shorter prefix.
+    /// Whether an approval matches this plan: the short or the full form, no other prefix.
     pub fn is_approved_by(&self, approval: &str) -> bool {
         let approval = approval.trim();
         approval == self.as_str() || approval == self.short()

@@ -1,63 +1,62 @@
-//! What a plan would do, and whether it may be applied.
+//! Plan summaries and the plan guard.
 //!
-//! The essence comes from the saved file itself ([`crate::planfile`]); `show -json`, read here, adds what differs in
-//! each object. Contract: everything that leaves this module and can be printed is free of sensitive values. What
-//! cannot be understood is refused, never waved through.
+//! The summary is read from the saved plan ([`crate::planfile`]); `show -json`, parsed here, adds the attribute changes. Printable
+//! types contain no sensitive values. Unknown actions are treated as destructive.
 
 mod diff;
 mod guard;
 mod hash;
-mod wire;
+mod show_json;
 
 use std::{collections::BTreeMap, fmt};
 
-pub use diff::{AttributeChange, Shown};
-pub use guard::{Intent, PROTECTED_TYPES, Policy, Reason, Verdict, guard};
+pub use diff::{AttributeChange, DisplayValue};
+pub use guard::{GuardPolicy, GuardReason, GuardVerdict, PROTECTED_TYPES, PlanIntent, check_plan};
 pub use hash::PlanHash;
 use serde::Serialize;
-use wire::{PlanFile, ResourceChange};
+use show_json::{PlanJson, ResourceChangeJson};
 
-/// Why a plan could not be read.
+/// Why the output of `show -json` could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// Not the JSON of a plan.
-    #[error("reading the plan that `show -json` printed")]
+    /// Invalid JSON.
+    #[error("cannot parse the plan printed by `show -json`")]
     NotPlan(#[source] serde_json::Error),
-    /// A format whose meaning is not known.
+    /// Unsupported format version.
     #[error("the plan has format version {found}, and only major version 1 can be read")]
     Format {
         /// The version the plan names.
         found: String,
     },
-    /// Terraform says that the plan is not complete.
+    /// Terraform marked the plan as errored.
     #[error("the plan ended in an error and cannot be applied")]
     Errored,
 }
 
-/// What happens to an object.
+/// Action of a plan on a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Action {
+pub enum PlanAction {
     /// Nothing.
     NoOp,
-    /// A data source is read during the apply.
+    /// Read of a data source during the apply.
     Read,
-    /// Made.
+    /// Created.
     Add,
-    /// Changed in place.
+    /// Updated in place.
     Change,
-    /// Destroyed and made again, in either order.
+    /// Destroyed and created, in either order.
     Replace,
     /// Destroyed.
     Destroy,
-    /// Taken out of the state and left in the cloud.
+    /// Removed from the state; the resource remains.
     Forget,
-    /// A combination that this driver does not know.
+    /// An unknown combination of actions.
     Unknown,
 }
 
-impl Action {
-    fn of(actions: &[String]) -> Self {
+impl PlanAction {
+    fn from_actions(actions: &[String]) -> Self {
         let actions: Vec<&str> = actions.iter().map(String::as_str).collect();
         match actions[..] {
             ["no-op"] => Self::NoOp,
@@ -84,8 +83,8 @@ impl Action {
         }
     }
 
-    /// Whether the object that exists now would be lost, or might be.
-    pub const fn loses_the_object(self) -> bool {
+    /// Whether the existing resource would be lost, or might be.
+    pub const fn is_destructive(self) -> bool {
         match self {
             Self::Replace | Self::Destroy | Self::Forget | Self::Unknown => true,
             Self::NoOp | Self::Read | Self::Add | Self::Change => false,
@@ -93,98 +92,98 @@ impl Action {
     }
 }
 
-/// One object of a plan.
+/// Change of one resource.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Change {
+pub struct ObjectChange {
     /// Its address.
     pub address: String,
     /// The type, `aws_vpc`.
     #[serde(rename = "type")]
     pub resource_type: String,
-    /// Whether terraform manages it; false for a data source.
+    /// Whether it is a managed resource; `false` for a data source.
     pub managed: bool,
-    /// What happens.
-    pub action: Action,
-    /// For a replacement: whether the new object is made before the old one goes.
+    /// The action.
+    pub action: PlanAction,
+    /// For a replacement: whether the new resource is created before the old one is destroyed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub create_first: bool,
     /// Terraform's own reason: `replace_because_tainted`, …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The key of an object that an interrupted replacement left behind.
+    /// Key of a deposed object, left by an interrupted replacement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deposed: Option<String>,
-    /// Whether an object that exists is taken into the state.
+    /// Whether an existing resource is imported.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub import: bool,
-    /// What differs, without sensitive values.
+    /// Attribute changes, without sensitive values.
     pub attributes: Vec<AttributeChange>,
 }
 
-impl Change {
-    /// The sign that stands before a line of a plan, as terraform writes it.
+impl ObjectChange {
+    /// Symbol of the action, as terraform prints it.
     pub const fn sign(&self) -> &'static str {
         if self.create_first { "+/-" } else { self.action.sign() }
     }
 }
 
-/// An output that changes.
+/// A changed output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OutputChange {
-    /// What happens.
-    pub action: Action,
+    /// The action.
+    pub action: PlanAction,
     /// Whether it is sensitive.
     pub sensitive: bool,
 }
 
-/// How many of what.
+/// Numbers of changes by action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Counts {
-    /// Made.
+pub struct ChangeCounts {
+    /// To create.
     pub add: usize,
-    /// Changed in place.
+    /// To update in place.
     pub change: usize,
-    /// Replaced.
+    /// To replace.
     pub replace: usize,
-    /// Destroyed.
+    /// To destroy.
     pub destroy: usize,
-    /// Taken into the state.
+    /// To import.
     pub import: usize,
-    /// Taken out of the state.
+    /// To remove from the state.
     pub forget: usize,
-    /// Found changed in the cloud.
+    /// Drifted resources.
     pub drift: usize,
 }
 
-impl Counts {
+impl ChangeCounts {
     /// Counts the changes of a plan.
-    pub(crate) fn of(changes: &[Change], drift: usize) -> Self {
+    pub(crate) fn from_changes(changes: &[ObjectChange], drift: usize) -> Self {
         let mut counts = Self { drift, ..Self::default() };
         for change in changes {
             counts.import += usize::from(change.import);
             match change.action {
-                Action::Add => counts.add += 1,
-                Action::Change => counts.change += 1,
-                Action::Replace => counts.replace += 1,
-                // Worst case: what is not understood is counted where people look first.
-                Action::Destroy | Action::Unknown => counts.destroy += 1,
-                Action::Forget => counts.forget += 1,
-                Action::NoOp | Action::Read => {}
+                PlanAction::Add => counts.add += 1,
+                PlanAction::Change => counts.change += 1,
+                PlanAction::Replace => counts.replace += 1,
+                // Count an unknown action as the worst case.
+                PlanAction::Destroy | PlanAction::Unknown => counts.destroy += 1,
+                PlanAction::Forget => counts.forget += 1,
+                PlanAction::NoOp | PlanAction::Read => {}
             }
         }
         counts
     }
 
-    /// The operations that an apply carries out; a replacement is two.
+    /// Number of operations of an apply; a replacement counts as two.
     pub const fn operations(&self) -> u64 {
         (self.add + self.change + 2 * self.replace + self.destroy) as u64
     }
 }
 
-impl fmt::Display for Counts {
+impl fmt::Display for ChangeCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { add, change, replace, destroy, import, forget, drift } = self;
         write!(f, "{add} to add, {change} to change, {replace} to replace, {destroy} to destroy")?;
@@ -197,39 +196,39 @@ impl fmt::Display for Counts {
     }
 }
 
-/// What a plan would do. Free of sensitive values.
+/// Summary of a plan. Contains no sensitive values.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Summary {
-    /// Every object that the plan touches, in the order of the addresses; untouched ones are left out.
-    pub changes: Vec<Change>,
-    /// Objects that differ from the state.
-    pub drift: Vec<Change>,
-    /// Outputs that change.
+pub struct PlanSummary {
+    /// Changed resources, sorted by address.
+    pub changes: Vec<ObjectChange>,
+    /// Resources that differ from the state.
+    pub drift: Vec<ObjectChange>,
+    /// Changed outputs.
     pub outputs: BTreeMap<String, OutputChange>,
-    /// How many of what.
-    pub counts: Counts,
-    /// How many managed objects the state holds before, so that a share of them can be judged.
+    /// Numbers of changes.
+    pub counts: ChangeCounts,
+    /// Number of managed resources before the apply, for the guard's loss limit.
     pub existing: usize,
     /// The content hash.
     pub hash: PlanHash,
 }
 
-impl Summary {
-    /// Whether an apply would do nothing at all, not even to an output.
+impl PlanSummary {
+    /// Whether an apply would change nothing, not even an output.
     pub fn is_empty(&self) -> bool {
-        let acts = |action| !matches!(action, Action::NoOp | Action::Read);
+        let acts = |action| !matches!(action, PlanAction::NoOp | PlanAction::Read);
         !self.changes.iter().any(|change| acts(change.action) || change.import)
             && !self.outputs.values().any(|output| acts(output.action))
     }
 }
 
-/// A plan that was read. It holds the values, sensitive ones included, and cannot be printed.
-pub struct Plan {
-    file: PlanFile,
+/// Parsed output of `show -json`. Contains sensitive values, so `Debug` prints only counts.
+pub struct DetailedPlan {
+    file: PlanJson,
 }
 
-impl fmt::Debug for Plan {
+impl fmt::Debug for DetailedPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Plan")
             .field("resource_changes", &self.file.resource_changes.len())
@@ -237,10 +236,10 @@ impl fmt::Debug for Plan {
     }
 }
 
-impl Plan {
-    /// Reads what `show -json` printed for a saved plan.
+impl DetailedPlan {
+    /// Parses the output of `show -json` for a saved plan.
     pub fn parse(json: &[u8]) -> Result<Self, PlanError> {
-        let file: PlanFile = serde_json::from_slice(json).map_err(PlanError::NotPlan)?;
+        let file: PlanJson = serde_json::from_slice(json).map_err(PlanError::NotPlan)?;
         if file.format_version.split('.').next() != Some("1") {
             return Err(PlanError::Format { found: file.format_version });
         }
@@ -250,45 +249,50 @@ impl Plan {
         Ok(Self { file })
     }
 
-    /// What it would do, with what differs in each object. `hash` is the one of the saved file.
-    pub fn summary(&self, hash: PlanHash) -> Summary {
+    /// Summary with attribute changes. `hash` is the hash of the saved plan.
+    pub fn summary(&self, hash: PlanHash) -> PlanSummary {
         let all = &self.file.resource_changes;
-        let changes = summarise(all, |change| change.action != Action::NoOp || change.import);
-        let drift = summarise(&self.file.resource_drift, |change| change.action != Action::NoOp);
+        let changes = summarize_changes(all, |change| change.action != PlanAction::NoOp || change.import);
+        let drift = summarize_changes(&self.file.resource_drift, |change| change.action != PlanAction::NoOp);
         let outputs: BTreeMap<_, _> = self
             .file
             .output_changes
             .iter()
             .map(|(name, change)| {
                 let sensitive =
-                    diff::any_set(&change.before_sensitive) || diff::any_set(&change.after_sensitive);
-                (name.clone(), OutputChange { action: Action::of(&change.actions), sensitive })
+                    diff::has_any_set(&change.before_sensitive) || diff::has_any_set(&change.after_sensitive);
+                (name.clone(), OutputChange { action: PlanAction::from_actions(&change.actions), sensitive })
             })
-            .filter(|(_, change)| change.action != Action::NoOp)
+            .filter(|(_, change)| change.action != PlanAction::NoOp)
             .collect();
         let existing = all
             .iter()
-            .filter(|change| change.is_managed() && Action::of(&change.change.actions) != Action::Add)
+            .filter(|change| {
+                change.is_managed() && PlanAction::from_actions(&change.change.actions) != PlanAction::Add
+            })
             .count();
-        let counts = Counts::of(&changes, drift.len());
-        Summary { changes, drift, outputs, counts, existing, hash }
+        let counts = ChangeCounts::from_changes(&changes, drift.len());
+        PlanSummary { changes, drift, outputs, counts, existing, hash }
     }
 }
 
-fn summarise(changes: &[ResourceChange], keep: impl Fn(&Change) -> bool) -> Vec<Change> {
-    let mut all: Vec<Change> = changes
+fn summarize_changes(
+    changes: &[ResourceChangeJson],
+    keep: impl Fn(&ObjectChange) -> bool,
+) -> Vec<ObjectChange> {
+    let mut all: Vec<ObjectChange> = changes
         .iter()
-        .map(|wire| Change {
+        .map(|wire| ObjectChange {
             address: wire.address.clone(),
             resource_type: wire.resource_type.clone(),
             managed: wire.is_managed(),
-            action: Action::of(&wire.change.actions),
+            action: PlanAction::from_actions(&wire.change.actions),
             create_first: wire.change.actions.first().is_some_and(|first| first == "create")
                 && wire.change.actions.len() > 1,
             reason: wire.action_reason.clone(),
             deposed: wire.deposed.clone(),
             import: wire.change.importing.as_ref().is_some_and(|importing| !importing.is_null()),
-            attributes: diff::attributes(&wire.change),
+            attributes: diff::attribute_changes(&wire.change),
         })
         .filter(keep)
         .collect();

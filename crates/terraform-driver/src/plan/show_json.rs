@@ -1,4 +1,4 @@
-//! The JSON of a plan, as much of it as decides something.
+//! JSON format of `show -json`, reduced to the fields in use.
 
 use std::collections::BTreeMap;
 
@@ -6,22 +6,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 #[derive(Deserialize)]
-pub(super) struct PlanFile {
+pub(super) struct PlanJson {
     pub(super) format_version: String,
     #[serde(default)]
     pub(super) errored: bool,
     #[serde(default)]
-    pub(super) resource_changes: Vec<ResourceChange>,
+    pub(super) resource_changes: Vec<ResourceChangeJson>,
     #[serde(default)]
-    pub(super) resource_drift: Vec<ResourceChange>,
+    pub(super) resource_drift: Vec<ResourceChangeJson>,
     #[serde(default)]
-    pub(super) output_changes: BTreeMap<String, Body>,
+    pub(super) output_changes: BTreeMap<String, ChangeJson>,
 }
 
-/// `address`, `type` and `change` have no default on purpose: an entry without them cannot be judged, so the plan
-/// is refused.
+/// `address`, `type` and `change` have no default: an entry without them cannot be checked, so the plan is rejected.
 #[derive(Deserialize, Serialize)]
-pub(super) struct ResourceChange {
+pub(super) struct ResourceChangeJson {
     pub(super) address: String,
     #[serde(default)]
     pub(super) previous_address: Option<String>,
@@ -35,18 +34,18 @@ pub(super) struct ResourceChange {
     pub(super) deposed: Option<String>,
     #[serde(default)]
     pub(super) action_reason: Option<String>,
-    pub(super) change: Body,
+    pub(super) change: ChangeJson,
 }
 
-impl ResourceChange {
-    /// Anything that is not plainly a data source is taken for a managed object.
+impl ResourceChangeJson {
+    /// Everything except a data source counts as managed.
     pub(super) fn is_managed(&self) -> bool {
         self.mode != "data"
     }
 }
 
 #[derive(Deserialize, Serialize)]
-pub(super) struct Body {
+pub(super) struct ChangeJson {
     pub(super) actions: Vec<String>,
     #[serde(default)]
     pub(super) before: Value,

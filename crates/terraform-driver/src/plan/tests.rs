@@ -23,11 +23,11 @@ fn hash() -> PlanHash {
     PlanHash::new(&[0xab; 32])
 }
 
-fn parse(json: &Value) -> Plan {
-    Plan::parse(json.to_string().as_bytes()).unwrap()
+fn parse(json: &Value) -> DetailedPlan {
+    DetailedPlan::parse(json.to_string().as_bytes()).unwrap()
 }
 
-fn summary(json: &Value) -> Summary {
+fn summary(json: &Value) -> PlanSummary {
     parse(json).summary(hash())
 }
 
@@ -52,7 +52,7 @@ fn every_action_is_counted_by_its_name() {
     ]));
     assert_eq!(
         summary.counts,
-        Counts { add: 1, change: 1, replace: 2, destroy: 1, import: 1, forget: 1, drift: 0 }
+        ChangeCounts { add: 1, change: 1, replace: 2, destroy: 1, import: 1, forget: 1, drift: 0 }
     );
     assert_eq!(summary.counts.operations(), 7);
     assert_eq!(
@@ -120,8 +120,9 @@ fn attributes_show_what_differs_and_hide_what_is_sensitive() {
         .attributes
         .iter()
         .map(|a| {
-            let text =
-                |side: &Option<Shown>| side.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
+            let text = |side: &Option<DisplayValue>| {
+                side.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string)
+            };
             format!("{} {} {} {}", a.path, text(&a.before), text(&a.after), a.forces_replacement)
         })
         .collect();
@@ -146,22 +147,28 @@ fn the_parsed_plan_cannot_be_printed() {
 
 #[test]
 fn what_is_not_a_plan_is_refused() {
-    assert!(matches!(Plan::parse(b"{}"), Err(PlanError::NotPlan(_))));
-    assert!(matches!(Plan::parse(b"Error: no"), Err(PlanError::NotPlan(_))));
-    assert!(matches!(Plan::parse(br#"{"format_version":"2.0"}"#), Err(PlanError::Format { .. })));
-    assert!(matches!(Plan::parse(br#"{"format_version":"1.2","errored":true}"#), Err(PlanError::Errored)));
+    assert!(matches!(DetailedPlan::parse(b"{}"), Err(PlanError::NotPlan(_))));
+    assert!(matches!(DetailedPlan::parse(b"Error: no"), Err(PlanError::NotPlan(_))));
+    assert!(matches!(DetailedPlan::parse(br#"{"format_version":"2.0"}"#), Err(PlanError::Format { .. })));
+    assert!(matches!(
+        DetailedPlan::parse(br#"{"format_version":"1.2","errored":true}"#),
+        Err(PlanError::Errored)
+    ));
     for missing in ["address", "type", "change"] {
         let mut json = change("aws_vpc.a", "aws_vpc", &["delete"]);
         json.as_object_mut().unwrap().remove(missing);
         let text = plan(&[json]).to_string();
-        assert!(matches!(Plan::parse(text.as_bytes()), Err(PlanError::NotPlan(_))), "without {missing}");
+        assert!(
+            matches!(DetailedPlan::parse(text.as_bytes()), Err(PlanError::NotPlan(_))),
+            "without {missing}"
+        );
     }
 }
 
 // === guard ===
 
-fn judge(changes: &[Value], intent: Intent, approval: Option<&str>) -> Verdict {
-    guard(&summary(&plan(changes)), &Policy::default(), intent, approval)
+fn judge(changes: &[Value], intent: PlanIntent, approval: Option<&str>) -> GuardVerdict {
+    check_plan(&summary(&plan(changes)), &GuardPolicy::default(), intent, approval)
 }
 
 #[rstest]
@@ -175,8 +182,8 @@ fn judge(changes: &[Value], intent: Intent, approval: Option<&str>) -> Verdict {
 fn the_loss_of_a_protected_object_is_refused(#[case] actions: &[&str]) {
     for protected in PROTECTED_TYPES {
         let address = format!("module.m[0].{protected}.this");
-        let verdict = judge(&[change(&address, protected, actions)], Intent::Change, None);
-        let Verdict::Refused { reasons } = verdict else { panic!("{protected} {actions:?}") };
+        let verdict = judge(&[change(&address, protected, actions)], PlanIntent::Change, None);
+        let GuardVerdict::Refused { reasons } = verdict else { panic!("{protected} {actions:?}") };
         assert!(reasons[0].to_string().starts_with(&address), "{}", reasons[0]);
     }
 }
@@ -188,14 +195,14 @@ fn the_loss_of_a_protected_object_is_refused(#[case] actions: &[&str]) {
 #[case("aws_eks_fargate_profile", &["delete", "create"])]
 #[case("aws_route", &["delete"])]
 fn harmless_changes_pass(#[case] resource_type: &str, #[case] actions: &[&str]) {
-    assert_eq!(judge(&[change("x.y", resource_type, actions)], Intent::Change, None), Verdict::Pass);
+    assert_eq!(judge(&[change("x.y", resource_type, actions)], PlanIntent::Change, None), GuardVerdict::Pass);
 }
 
 #[test]
 fn a_data_source_of_a_protected_type_is_no_loss() {
     let mut data = change("data.aws_vpc.a", "aws_vpc", &["delete"]);
     data["mode"] = json!("data");
-    assert_eq!(judge(&[data], Intent::Change, None), Verdict::Pass);
+    assert_eq!(judge(&[data], PlanIntent::Change, None), GuardVerdict::Pass);
 }
 
 #[test]
@@ -203,13 +210,13 @@ fn only_the_very_plan_that_was_approved_passes() {
     let changes = [change("aws_vpc.a", "aws_vpc", &["delete"])];
     let hash = summary(&plan(&changes)).hash;
     for approval in [hash.short(), hash.as_str(), &format!(" {} ", hash.short())] {
-        assert!(matches!(judge(&changes, Intent::Change, Some(approval)), Verdict::Approved { .. }));
+        assert!(matches!(judge(&changes, PlanIntent::Change, Some(approval)), GuardVerdict::Approved { .. }));
     }
     for approval in ["", &hash.as_str()[..11], &hash.as_str()[..13], "yes", "000000000000"] {
-        assert!(!judge(&changes, Intent::Change, Some(approval)).allows(), "{approval:?}");
+        assert!(!judge(&changes, PlanIntent::Change, Some(approval)).is_allowed(), "{approval:?}");
     }
     let other = PlanHash::new(&[0xac; 32]);
-    assert!(!judge(&changes, Intent::Change, Some(other.short())).allows());
+    assert!(!judge(&changes, PlanIntent::Change, Some(other.short())).is_allowed());
 }
 
 #[test]
@@ -217,16 +224,18 @@ fn a_protected_object_that_vanished_is_not_made_anew_unasked() {
     let mut json = plan(&[change("aws_vpc.a", "aws_vpc", &["create"])]);
     json["resource_drift"] = json!([change("aws_vpc.a", "aws_vpc", &["delete"])]);
     let summary = summary(&json);
-    let verdict = guard(&summary, &Policy::default(), Intent::Change, None);
-    let Verdict::Refused { reasons } = verdict else { panic!("{verdict:?}") };
-    assert_eq!(reasons, [Reason::Vanished { address: "aws_vpc.a".to_owned() }]);
-    assert!(guard(&summary, &Policy::default(), Intent::Change, Some(hash().short())).allows());
+    let verdict = check_plan(&summary, &GuardPolicy::default(), PlanIntent::Change, None);
+    let GuardVerdict::Refused { reasons } = verdict else { panic!("{verdict:?}") };
+    assert_eq!(reasons, [GuardReason::DeletedOutside { address: "aws_vpc.a".to_owned() }]);
+    assert!(
+        check_plan(&summary, &GuardPolicy::default(), PlanIntent::Change, Some(hash().short())).is_allowed()
+    );
 }
 
 #[test]
 fn an_explicit_destroy_passes_and_says_what_it_takes() {
-    let verdict = judge(&[change("aws_vpc.a", "aws_vpc", &["delete"])], Intent::Destroy, None);
-    let Verdict::Approved { reasons } = verdict else { panic!() };
+    let verdict = judge(&[change("aws_vpc.a", "aws_vpc", &["delete"])], PlanIntent::Destroy, None);
+    let GuardVerdict::Approved { reasons } = verdict else { panic!() };
     assert_eq!(reasons.len(), 1);
 }
 
@@ -237,13 +246,14 @@ fn losing_too_large_a_share_is_refused() {
     changes.push(change("aws_route.x", "aws_route", &["delete"]));
     changes.push(change("aws_route.y", "aws_route", &["delete"]));
     let summary = summary(&plan(&changes));
-    let with = |limit| Policy { most_lost_percent: limit, ..Policy::default() };
-    assert_eq!(guard(&summary, &with(Some(20)), Intent::Change, None), Verdict::Pass);
-    assert_eq!(guard(&summary, &with(None), Intent::Change, None), Verdict::Pass);
-    let Verdict::Refused { reasons } = guard(&summary, &with(Some(19)), Intent::Change, None) else {
+    let with = |limit| GuardPolicy { max_lost_percent: limit, ..GuardPolicy::default() };
+    assert_eq!(check_plan(&summary, &with(Some(20)), PlanIntent::Change, None), GuardVerdict::Pass);
+    assert_eq!(check_plan(&summary, &with(None), PlanIntent::Change, None), GuardVerdict::Pass);
+    let GuardVerdict::Refused { reasons } = check_plan(&summary, &with(Some(19)), PlanIntent::Change, None)
+    else {
         panic!()
     };
-    assert_eq!(reasons, [Reason::TooMany { lost: 2, existing: 10, limit: 19 }]);
+    assert_eq!(reasons, [GuardReason::TooManyLost { lost: 2, existing: 10, limit: 19 }]);
 }
 
 // === properties ===
@@ -335,8 +345,8 @@ fn poison(value: Value) -> Value {
 proptest! {
     #[test]
     fn no_harmful_plan_escapes_the_guard(changes in proptest::collection::vec(any_change(), 0..12), approval in prop::option::of("[a-f0-9]{0,16}")) {
-        let verdict = judge(&changes, Intent::Change, approval.as_deref());
-        prop_assert_eq!(verdict.allows(), !changes.iter().any(harms));
+        let verdict = judge(&changes, PlanIntent::Change, approval.as_deref());
+        prop_assert_eq!(verdict.is_allowed(), !changes.iter().any(harms));
     }
 
     #[test]

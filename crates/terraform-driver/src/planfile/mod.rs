@@ -1,54 +1,53 @@
-//! A saved plan, read without terraform.
+//! Reads a saved plan file in process.
 //!
-//! `terraform show -json` would start the provider again and load its schema: seconds of work to learn what
-//! the file says already. The file is a zip archive whose member `tfplan` is a protobuf message; we walk its
-//! bytes and look at the few fields that we need. Terraform and tofu share the format.
+//! `terraform show -json` would start the provider again and load its schema, which takes seconds. The file is a zip archive
+//! whose member `tfplan` is a protobuf message; only the few fields in use are decoded. Terraform and tofu share the format.
 
 mod names;
-mod wire;
+mod protobuf;
 
 use std::io::{Cursor, Read};
 
+use protobuf::{Field, FieldReader};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
-use wire::{Field, Fields};
 
 use crate::{
-    plan::{Action, Change, Counts, OutputChange, PlanHash, Summary},
-    state::Version,
+    plan::{ChangeCounts, ObjectChange, OutputChange, PlanAction, PlanHash, PlanSummary},
+    state::StateVersion,
 };
 
-/// A file that is not a plan we can read.
+/// Why a saved plan cannot be read.
 #[derive(Debug, Error)]
 pub enum PlanFileError {
-    /// Not an archive, or without the member.
+    /// Not a zip archive, or without the member `tfplan`.
     #[error("the saved plan is not a readable archive")]
     Archive(#[from] zip::result::ZipError),
-    /// The archive breaks off.
+    /// The archive is truncated.
     #[error("the saved plan cannot be unpacked")]
     Unpack(#[from] std::io::Error),
-    /// The message inside breaks off.
+    /// The protobuf message is truncated.
     #[error("the saved plan is damaged")]
     Damaged,
 }
 
-/// One planned change.
+/// A planned change with the hash of its encoded form.
 #[derive(Debug, Clone)]
-struct Planned {
-    change: Change,
+struct DecodedChange {
+    change: ObjectChange,
     fingerprint: [u8; 32],
 }
 
 /// A saved plan.
 #[derive(Debug, Clone)]
 pub struct PlanFile {
-    changes: Vec<Planned>,
-    drift: Vec<Planned>,
-    outputs: Vec<Output>,
+    changes: Vec<DecodedChange>,
+    drift: Vec<DecodedChange>,
+    outputs: Vec<DecodedOutput>,
 }
 
 #[derive(Debug, Clone)]
-struct Output {
+struct DecodedOutput {
     name: String,
     change: OutputChange,
     fingerprint: [u8; 32],
@@ -70,7 +69,7 @@ const OUTPUT_BODY: u64 = 2;
 const OUTPUT_SENSITIVE: u64 = 3;
 
 impl PlanFile {
-    /// Reads the bytes of a saved plan.
+    /// Parses a saved plan.
     pub fn parse(bytes: &[u8]) -> Result<Self, PlanFileError> {
         let mut archive = zip::ZipArchive::new(Cursor::new(bytes))?;
         let mut message = Vec::new();
@@ -80,41 +79,44 @@ impl PlanFile {
 
     fn decode(message: &[u8]) -> Result<Self, PlanFileError> {
         let mut plan = Self { changes: Vec::new(), drift: Vec::new(), outputs: Vec::new() };
-        for field in Fields::of(message) {
+        for field in FieldReader::new(message) {
             match field.ok_or(PlanFileError::Damaged)? {
-                Field::Bytes(PLAN_RESOURCE_CHANGES, raw) => plan.changes.push(Planned::decode(raw)?),
-                Field::Bytes(PLAN_DRIFT, raw) => plan.drift.push(Planned::decode(raw)?),
-                Field::Bytes(PLAN_OUTPUT_CHANGES, raw) => plan.outputs.push(Output::decode(raw)?),
+                Field::Bytes(PLAN_RESOURCE_CHANGES, raw) => plan.changes.push(DecodedChange::decode(raw)?),
+                Field::Bytes(PLAN_DRIFT, raw) => plan.drift.push(DecodedChange::decode(raw)?),
+                Field::Bytes(PLAN_OUTPUT_CHANGES, raw) => plan.outputs.push(DecodedOutput::decode(raw)?),
                 _ => {}
             }
         }
-        let order = |planned: &Planned| (planned.change.address.clone(), planned.change.deposed.clone());
+        let order =
+            |planned: &DecodedChange| (planned.change.address.clone(), planned.change.deposed.clone());
         plan.changes.sort_by_cached_key(order);
         plan.drift.sort_by_cached_key(order);
         plan.outputs.sort_by(|left, right| left.name.cmp(&right.name));
         Ok(plan)
     }
 
-    /// What it would do, with the hash for that state and configuration.
-    pub fn summary(&self, state: Option<&Version>, configuration: &str) -> Summary {
-        let acts = |planned: &&Planned| planned.change.action != Action::NoOp || planned.change.import;
-        let changes: Vec<Change> =
+    /// Summary of the plan, with its hash for a state version and configuration digest.
+    pub fn summary(&self, state: Option<&StateVersion>, configuration: &str) -> PlanSummary {
+        let acts =
+            |planned: &&DecodedChange| planned.change.action != PlanAction::NoOp || planned.change.import;
+        let changes: Vec<ObjectChange> =
             self.changes.iter().filter(acts).map(|planned| planned.change.clone()).collect();
-        // Computed attributes settle after a creation, and that is no news. What was deleted is, and so is what
-        // the plan reacts to.
-        let matters = |change: &Change| {
-            change.action == Action::Destroy || changes.iter().any(|it| it.address == change.address)
+        // Computed attributes change after a create, which is not drift worth reporting. Report only deleted resources and
+        // those that the plan changes.
+        let matters = |change: &ObjectChange| {
+            change.action == PlanAction::Destroy || changes.iter().any(|it| it.address == change.address)
         };
         let drift = self.drift.iter().filter(acts).map(|planned| planned.change.clone());
-        let drift: Vec<Change> = drift.filter(matters).collect();
-        let exists = |planned: &&Planned| planned.change.managed && planned.change.action != Action::Add;
-        Summary {
-            counts: Counts::of(&changes, drift.len()),
+        let drift: Vec<ObjectChange> = drift.filter(matters).collect();
+        let exists =
+            |planned: &&DecodedChange| planned.change.managed && planned.change.action != PlanAction::Add;
+        PlanSummary {
+            counts: ChangeCounts::from_changes(&changes, drift.len()),
             existing: self.changes.iter().filter(exists).count(),
             outputs: self
                 .outputs
                 .iter()
-                .filter(|output| output.change.action != Action::NoOp)
+                .filter(|output| output.change.action != PlanAction::NoOp)
                 .map(|output| (output.name.clone(), output.change))
                 .collect(),
             changes,
@@ -123,8 +125,8 @@ impl PlanFile {
         }
     }
 
-    /// The hash that a person approves: of what will happen, on which state, from which configuration.
-    fn hash(&self, state: Option<&Version>, configuration: &str) -> PlanHash {
+    /// The plan hash: over the changes, the state version and the configuration digest.
+    fn hash(&self, state: Option<&StateVersion>, configuration: &str) -> PlanHash {
         let mut hash = Sha256::new();
         hash.update(b"capt plan 1\n");
         for planned in &self.changes {
@@ -133,7 +135,7 @@ impl PlanFile {
         for output in &self.outputs {
             hash.update(output.fingerprint);
         }
-        if let Some(Version { lineage, serial }) = state {
+        if let Some(StateVersion { lineage, serial }) = state {
             hash.update(format!("\nstate {lineage} {serial}\n"));
         }
         hash.update(format!("configuration {configuration}"));
@@ -141,30 +143,30 @@ impl PlanFile {
     }
 }
 
-impl Planned {
+impl DecodedChange {
     fn decode(raw: &[u8]) -> Result<Self, PlanFileError> {
         let (mut address, mut deposed, mut reason) = (String::new(), None, None);
-        let (mut action, mut create_first, mut import) = (Action::NoOp, false, false);
+        let (mut action, mut create_first, mut import) = (PlanAction::NoOp, false, false);
         let mut print = Sha256::new();
-        for field in Fields::of(raw) {
+        for field in FieldReader::new(raw) {
             let field = field.ok_or(PlanFileError::Damaged)?;
             match field {
                 Field::Bytes(CHANGE_ADDRESS, text) => address = String::from_utf8_lossy(text).into_owned(),
                 Field::Bytes(CHANGE_DEPOSED_KEY, key) if !key.is_empty() => {
                     deposed = Some(String::from_utf8_lossy(key).into_owned());
                 }
-                Field::Bytes(CHANGE_BODY, body) => (action, create_first, import) = body_of(body)?,
-                Field::Number(CHANGE_REASON, number) => reason = names::reason(number),
+                Field::Bytes(CHANGE_BODY, body) => (action, create_first, import) = decode_change_body(body)?,
+                Field::Varint(CHANGE_REASON, number) => reason = names::decode_reason(number),
                 _ => {}
             }
-            // The provider's private notes may differ between two equal plans; nobody approves them.
+            // Exclude the provider's private data, which may differ between equal plans.
             if field.number() != CHANGE_PRIVATE {
-                field.feed(&mut print);
+                field.hash_into(&mut print);
             }
         }
-        let (managed, resource_type) = names::type_of(&address);
+        let (managed, resource_type) = names::mode_and_type(&address);
         let attributes = Vec::new();
-        let change = Change {
+        let change = ObjectChange {
             address,
             resource_type,
             managed,
@@ -179,14 +181,14 @@ impl Planned {
     }
 }
 
-impl Output {
+impl DecodedOutput {
     fn decode(raw: &[u8]) -> Result<Self, PlanFileError> {
-        let (mut name, mut action, mut sensitive) = (String::new(), Action::NoOp, false);
-        for field in Fields::of(raw) {
+        let (mut name, mut action, mut sensitive) = (String::new(), PlanAction::NoOp, false);
+        for field in FieldReader::new(raw) {
             match field.ok_or(PlanFileError::Damaged)? {
                 Field::Bytes(OUTPUT_NAME, text) => name = String::from_utf8_lossy(text).into_owned(),
-                Field::Bytes(OUTPUT_BODY, body) => action = body_of(body)?.0,
-                Field::Number(OUTPUT_SENSITIVE, number) => sensitive = number != 0,
+                Field::Bytes(OUTPUT_BODY, body) => action = decode_change_body(body)?.0,
+                Field::Varint(OUTPUT_SENSITIVE, number) => sensitive = number != 0,
                 _ => {}
             }
         }
@@ -195,14 +197,14 @@ impl Output {
     }
 }
 
-/// Action, whether a replacement is made first, and whether the object is imported. Protobuf leaves zeros out,
-/// and zero is no-op.
-fn body_of(body: &[u8]) -> Result<(Action, bool, bool), PlanFileError> {
-    let (mut action, mut create_first, mut import) = (Action::NoOp, false, false);
-    for field in Fields::of(body) {
+/// Action, whether a replacement is create-before-destroy, and whether the resource is imported. Protobuf omits zeros, and zero
+/// is no-op.
+fn decode_change_body(body: &[u8]) -> Result<(PlanAction, bool, bool), PlanFileError> {
+    let (mut action, mut create_first, mut import) = (PlanAction::NoOp, false, false);
+    for field in FieldReader::new(body) {
         match field.ok_or(PlanFileError::Damaged)? {
-            Field::Number(BODY_ACTION, number) => {
-                action = names::action(number);
+            Field::Varint(BODY_ACTION, number) => {
+                action = names::decode_action(number);
                 create_first = number == names::CREATE_THEN_DELETE;
             }
             Field::Bytes(BODY_IMPORTING, _) => import = true,

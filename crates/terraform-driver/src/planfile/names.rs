@@ -1,26 +1,26 @@
-//! What the numbers and addresses of a saved plan mean.
+//! Decodes the enum values and addresses of a saved plan.
 
-use crate::plan::Action;
+use crate::plan::PlanAction;
 
-/// A replacement whose new object is made before the old one goes.
+/// Action value of a create-before-destroy replacement.
 pub(super) const CREATE_THEN_DELETE: u64 = 7;
 
-/// `planproto`'s actions. A number of a later version is unknown, and therefore never harmless.
-pub(super) fn action(number: u64) -> Action {
+/// Actions of `planproto`. A value of a newer version is unknown, and therefore treated as destructive.
+pub(super) fn decode_action(number: u64) -> PlanAction {
     match number {
-        0 => Action::NoOp,
-        1 => Action::Add,
-        2 => Action::Read,
-        3 => Action::Change,
-        5 => Action::Destroy,
-        6 | CREATE_THEN_DELETE => Action::Replace,
-        8 | 9 => Action::Forget,
-        _ => Action::Unknown,
+        0 => PlanAction::NoOp,
+        1 => PlanAction::Add,
+        2 => PlanAction::Read,
+        3 => PlanAction::Change,
+        5 => PlanAction::Destroy,
+        6 | CREATE_THEN_DELETE => PlanAction::Replace,
+        8 | 9 => PlanAction::Forget,
+        _ => PlanAction::Unknown,
     }
 }
 
-/// `planproto`'s reasons, by the names that `show -json` uses.
-pub(super) fn reason(number: u64) -> Option<String> {
+/// Reasons of `planproto`, with the names of `show -json`.
+pub(super) fn decode_reason(number: u64) -> Option<String> {
     let name = match number {
         1 => "replace_because_tainted",
         2 => "replace_by_request",
@@ -37,9 +37,9 @@ pub(super) fn reason(number: u64) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// Whether the object is managed, and its type: `module.a["b.c"].data.aws_vpc.x` is data of type `aws_vpc`.
-pub(super) fn type_of(address: &str) -> (bool, String) {
-    let parts = split(address);
+/// Whether a resource is managed, and its type: `module.a["b.c"].data.aws_vpc.x` is a data source of type `aws_vpc`.
+pub(super) fn mode_and_type(address: &str) -> (bool, String) {
+    let parts = split_address(address);
     let mut rest = parts.as_slice();
     while let ["module", _, tail @ ..] = rest {
         rest = tail;
@@ -51,8 +51,8 @@ pub(super) fn type_of(address: &str) -> (bool, String) {
     }
 }
 
-/// Splits at the dots that are not inside of an index.
-fn split(address: &str) -> Vec<&str> {
+/// Splits an address at dots outside of an index.
+fn split_address(address: &str) -> Vec<&str> {
     let (mut parts, mut start, mut quoted, mut depth, mut escaped) = (Vec::new(), 0, false, 0_u32, false);
     for (at, character) in address.char_indices() {
         match character {
@@ -86,7 +86,7 @@ mod tests {
             ("module.a[\"q\\\".aws_vpc.\"].data.aws_region.now", false, "aws_region"),
             ("data.aws_availability_zones.all", false, "aws_availability_zones"),
         ] {
-            assert_eq!(type_of(address), (managed, kind.to_owned()), "{address}");
+            assert_eq!(mode_and_type(address), (managed, kind.to_owned()), "{address}");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Just enough protobuf to walk over a message.
+//! Minimal protobuf reader.
 
 use sha2::{Digest, Sha256};
 
-/// One field of a message, as it stands there.
+/// An encoded field: its number and value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Field<'a> {
-    Number(u64, u64),
+    Varint(u64, u64),
     Bytes(u64, &'a [u8]),
     Fixed(u64, &'a [u8]),
 }
@@ -13,15 +13,15 @@ pub(super) enum Field<'a> {
 impl Field<'_> {
     pub(super) fn number(&self) -> u64 {
         match self {
-            Self::Number(number, _) | Self::Bytes(number, _) | Self::Fixed(number, _) => *number,
+            Self::Varint(number, _) | Self::Bytes(number, _) | Self::Fixed(number, _) => *number,
         }
     }
 
-    /// Feeds number, length and value, so that no two different fields look alike to the hash.
-    pub(super) fn feed(&self, hash: &mut Sha256) {
+    /// Hashes number, length and value, so that different fields have different hashes.
+    pub(super) fn hash_into(&self, hash: &mut Sha256) {
         hash.update(self.number().to_be_bytes());
         match self {
-            Self::Number(_, value) => hash.update(value.to_be_bytes()),
+            Self::Varint(_, value) => hash.update(value.to_be_bytes()),
             Self::Bytes(_, value) | Self::Fixed(_, value) => {
                 hash.update((value.len() as u64).to_be_bytes());
                 hash.update(value);
@@ -30,13 +30,13 @@ impl Field<'_> {
     }
 }
 
-/// Iterates over the fields; yields `None` once and ends where the bytes make no sense.
-pub(super) struct Fields<'a> {
+/// Iterates over the fields of a message; yields `None` once and ends at invalid bytes.
+pub(super) struct FieldReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Fields<'a> {
-    pub(super) fn of(message: &'a [u8]) -> Self {
+impl<'a> FieldReader<'a> {
+    pub(super) fn new(message: &'a [u8]) -> Self {
         Self { rest: message }
     }
 
@@ -53,7 +53,7 @@ impl<'a> Fields<'a> {
         None
     }
 
-    fn take(&mut self, length: u64) -> Option<&'a [u8]> {
+    fn take_bytes(&mut self, length: u64) -> Option<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(usize::try_from(length).ok()?)?;
         self.rest = rest;
         Some(taken)
@@ -63,19 +63,19 @@ impl<'a> Fields<'a> {
         let tag = self.varint()?;
         let number = tag >> 3;
         match tag & 7 {
-            0 => Some(Field::Number(number, self.varint()?)),
-            1 => Some(Field::Fixed(number, self.take(8)?)),
+            0 => Some(Field::Varint(number, self.varint()?)),
+            1 => Some(Field::Fixed(number, self.take_bytes(8)?)),
             2 => {
                 let length = self.varint()?;
-                Some(Field::Bytes(number, self.take(length)?))
+                Some(Field::Bytes(number, self.take_bytes(length)?))
             }
-            5 => Some(Field::Fixed(number, self.take(4)?)),
+            5 => Some(Field::Fixed(number, self.take_bytes(4)?)),
             _ => None,
         }
     }
 }
 
-impl<'a> Iterator for Fields<'a> {
+impl<'a> Iterator for FieldReader<'a> {
     type Item = Option<Field<'a>>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -100,11 +100,11 @@ mod tests {
     fn fields_of_all_wire_types_are_walked() {
         let message =
             [0x08, 0x96, 0x01, 0x12, 0x02, b'h', b'i', 0x1d, 1, 2, 3, 4, 0x21, 1, 2, 3, 4, 5, 6, 7, 8];
-        let fields: Vec<_> = Fields::of(&message).map(Option::unwrap).collect();
+        let fields: Vec<_> = FieldReader::new(&message).map(Option::unwrap).collect();
         assert_eq!(
             fields,
             [
-                Field::Number(1, 150),
+                Field::Varint(1, 150),
                 Field::Bytes(2, b"hi"),
                 Field::Fixed(3, &[1, 2, 3, 4]),
                 Field::Fixed(4, &[1, 2, 3, 4, 5, 6, 7, 8]),
@@ -115,7 +115,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_make_it_panic_or_loop(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            prop_assert!(Fields::of(&bytes).count() <= bytes.len());
+            prop_assert!(FieldReader::new(&bytes).count() <= bytes.len());
         }
     }
 }

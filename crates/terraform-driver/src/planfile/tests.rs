@@ -36,8 +36,8 @@ fn decode(fields: &[Vec<u8>]) -> PlanFile {
     PlanFile::decode(&fields.concat()).unwrap()
 }
 
-fn version(lineage: &str, serial: u64) -> Version {
-    Version { lineage: lineage.to_owned(), serial }
+fn version(lineage: &str, serial: u64) -> StateVersion {
+    StateVersion { lineage: lineage.to_owned(), serial }
 }
 
 #[test]
@@ -57,16 +57,16 @@ fn actions_are_read_and_unknown_ones_are_never_harmless() {
     assert_eq!(
         actions,
         [
-            ("aws_vpc.changed", Action::Change),
-            ("aws_vpc.first", Action::Replace),
-            ("aws_vpc.gone", Action::Destroy),
-            ("aws_vpc.made", Action::Add),
-            ("aws_vpc.replaced", Action::Replace),
-            ("aws_vpc.strange", Action::Unknown),
-            ("data.aws_region.now", Action::Read),
+            ("aws_vpc.changed", PlanAction::Change),
+            ("aws_vpc.first", PlanAction::Replace),
+            ("aws_vpc.gone", PlanAction::Destroy),
+            ("aws_vpc.made", PlanAction::Add),
+            ("aws_vpc.replaced", PlanAction::Replace),
+            ("aws_vpc.strange", PlanAction::Unknown),
+            ("data.aws_region.now", PlanAction::Read),
         ]
     );
-    assert!(Action::Unknown.loses_the_object());
+    assert!(PlanAction::Unknown.is_destructive());
     assert_eq!(summary.existing, 6, "all that is managed and not new");
 }
 

@@ -1,10 +1,10 @@
-//! Version constraints as terraform writes them: `>= 5.60, < 7`.
+//! Terraform version constraints: `>= 5.60, < 7`.
 
 use std::{fmt, str::FromStr};
 
 use semver::Version;
 
-/// A text that is not a constraint.
+/// Invalid version constraint.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("`{text}` is not a version constraint")]
 pub struct ConstraintError {
@@ -26,11 +26,11 @@ enum Operator {
 struct Term {
     operator: Operator,
     version: Version,
-    /// How many parts were written: `~> 5.0` and `~> 5.0.0` differ.
+    /// Number of version parts: `~> 5.0` and `~> 5.0.0` differ.
     parts: usize,
 }
 
-/// All terms have to hold.
+/// A version constraint: the conjunction of its terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Constraint {
     text: String,
@@ -79,7 +79,7 @@ fn parse_term(term: &str) -> Option<Term> {
 }
 
 impl Constraint {
-    /// Whether a version will do. A pre-release does only if it is named exactly, as for terraform.
+    /// Whether a version satisfies the constraint. A pre-release does only if it is named exactly, as in terraform.
     pub fn matches(&self, version: &Version) -> bool {
         self.terms.iter().all(|term| term.matches(version))
     }

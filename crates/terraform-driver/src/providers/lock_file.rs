@@ -1,4 +1,4 @@
-//! The dependency lock file, as far as one provider goes, and what `init` leaves of it on disk.
+//! Entries of the dependency lock file, and the installation of a provider package as `init` does it.
 
 use std::{
     fs,
@@ -13,43 +13,43 @@ use crate::render::{LOCK_FILE, literal};
 
 /// An entry of a lock file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Locked {
+pub struct LockedProvider {
     /// The version.
     pub version: String,
-    /// The hashes that are allowed.
+    /// Accepted hashes.
     pub hashes: Vec<String>,
 }
 
-/// The entry of a provider; `None` if there is none, or if the text is no lock file.
-pub fn entry(text: &str, address: &str) -> Option<Locked> {
+/// Parses the entry of a provider; `None` if there is none, or if the text is not a lock file.
+pub fn parse_lock_entry(text: &str, address: &str) -> Option<LockedProvider> {
     let body: Body = text.parse().ok()?;
     let block = body.blocks().find(|block| {
         block.ident.as_str() == "provider" && block.labels.first().is_some_and(|it| it.as_str() == address)
     })?;
-    let value = |name| block.body.get_attribute(name).and_then(|it| literal::value(&it.value));
+    let value = |name| block.body.get_attribute(name).and_then(|it| literal::literal_value(&it.value));
     let hashes = value("hashes")?;
     let hashes = hashes.as_array()?.iter().filter_map(|hash| hash.as_str().map(str::to_owned)).collect();
-    Some(Locked { version: value("version")?.as_str()?.to_owned(), hashes })
+    Some(LockedProvider { version: value("version")?.as_str()?.to_owned(), hashes })
 }
 
-/// The entry of a root's lock file.
-pub fn locked(root: &Path, address: &str) -> io::Result<Option<Locked>> {
+/// Reads the entry of a provider from the lock file of a root module.
+pub fn read_lock_entry(root: &Path, address: &str) -> io::Result<Option<LockedProvider>> {
     match fs::read_to_string(root.join(LOCK_FILE)) {
-        Ok(text) => Ok(entry(&text, address)),
+        Ok(text) => Ok(parse_lock_entry(&text, address)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Where `init` puts a provider, or a link to it.
-pub fn installed(root: &Path, address: &str, version: &str) -> PathBuf {
+/// Path where `init` installs a provider, or a link to it.
+pub fn installed_path(root: &Path, address: &str, version: &str) -> PathBuf {
     root.join(".terraform/providers").join(address).join(version).join(platform())
 }
 
-/// Does for one provider what `init` would do with an unpacked mirror, without reading half a gigabyte: a link to the
-/// package and an entry in the lock file. A person who runs terraform in the directory finds everything in its place.
-pub fn install(root: &Path, address: &str, version: &str, package: &Path, h1: &str) -> io::Result<()> {
-    let place = installed(root, address, version);
+/// Installs one provider as `init` does from an unpacked mirror, without hashing half a gigabyte: links the package and adds the
+/// lock file entry. The directory stays usable with plain terraform.
+pub fn link_package(root: &Path, address: &str, version: &str, package: &Path, h1: &str) -> io::Result<()> {
+    let place = installed_path(root, address, version);
     if let Some(parent) = place.parent() {
         fs::create_dir_all(parent)?;
     }
@@ -59,7 +59,7 @@ pub fn install(root: &Path, address: &str, version: &str, package: &Path, h1: &s
             _ => {}
         }
     }
-    if locked(root, address)?.is_none() {
+    if read_lock_entry(root, address)?.is_none() {
         let mut file = fs::OpenOptions::new().create(true).append(true).open(root.join(LOCK_FILE))?;
         let text = format!(
             "\nprovider \"{address}\" {{\n  version = \"{version}\"\n  hashes = [\n    \"{h1}\",\n  ]\n}}\n"
@@ -78,13 +78,13 @@ mod tests {
     #[test]
     fn what_was_installed_is_found_again() {
         let (root, package) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        assert_eq!(locked(root.path(), AWS).unwrap(), None);
+        assert_eq!(read_lock_entry(root.path(), AWS).unwrap(), None);
         for _ in 0..2 {
-            install(root.path(), AWS, "5.100.0", package.path(), "h1:abc=").unwrap();
+            link_package(root.path(), AWS, "5.100.0", package.path(), "h1:abc=").unwrap();
         }
-        let expected = Locked { version: "5.100.0".to_owned(), hashes: vec!["h1:abc=".to_owned()] };
-        assert_eq!(locked(root.path(), AWS).unwrap(), Some(expected));
-        let link = installed(root.path(), AWS, "5.100.0");
+        let expected = LockedProvider { version: "5.100.0".to_owned(), hashes: vec!["h1:abc=".to_owned()] };
+        assert_eq!(read_lock_entry(root.path(), AWS).unwrap(), Some(expected));
+        let link = installed_path(root.path(), AWS, "5.100.0");
         assert_eq!(fs::read_link(link).unwrap(), package.path());
     }
 
@@ -105,9 +105,9 @@ mod tests {
               ]
             }
         "#;
-        let found = entry(text, AWS).unwrap();
+        let found = parse_lock_entry(text, AWS).unwrap();
         assert_eq!((found.version.as_str(), found.hashes.len()), ("5.1.0", 2));
-        assert_eq!(entry(text, "registry.terraform.io/hashicorp/null"), None);
-        assert_eq!(entry("not a lock {", AWS), None);
+        assert_eq!(parse_lock_entry(text, "registry.terraform.io/hashicorp/null"), None);
+        assert_eq!(parse_lock_entry("not a lock {", AWS), None);
     }
 }

@@ -1,13 +1,12 @@
-//! Where terraform gets its providers from, found without a network.
+//! Discovers where terraform gets its providers from, without network access.
 //!
-//! Contract: reads directories and the caller's CLI configuration, writes nothing. The order is: what the user set,
-//! the caller's CLI configuration, terraform's implied local mirrors, a shallow search below the usual roots, the
-//! registry. The first place that holds everything wanted is taken; [`Discovery::cli_config_text`] is our own CLI
-//! configuration for it.
+//! Reads directories and the caller's CLI configuration; writes nothing. The order is: the configured mirror, the caller's CLI
+//! configuration, terraform's implied local mirrors, a shallow search below default roots, the registry. The first source with
+//! all required providers is used; [`ProviderDiscovery::cli_config_text`] is the generated CLI configuration for it.
 
 mod cli_config;
 mod constraint;
-pub mod lock;
+pub mod lock_file;
 mod mirror;
 mod search;
 
@@ -18,32 +17,32 @@ use std::{
 };
 
 pub use constraint::{Constraint, ConstraintError};
-pub use mirror::Held;
-pub use search::usual_roots;
+pub use mirror::MirroredProvider;
+pub use search::default_search_roots;
 use sha2::{Digest, Sha256};
 
 use crate::{engine::EngineKind, hex::hex};
 
-/// A provider that a run needs.
+/// A required provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ProviderRequirement {
     /// `hashicorp`
     pub namespace: String,
     /// `aws`
     pub name: String,
-    /// Versions that will do.
+    /// Accepted versions.
     pub constraint: Constraint,
 }
 
-impl Wanted {
-    /// The AWS provider in the versions that the modules ask for.
+impl ProviderRequirement {
+    /// Creates a requirement; fails on an invalid constraint.
     pub fn new(namespace: &str, name: &str, constraint: &str) -> Result<Self, ConstraintError> {
         let constraint = constraint.parse()?;
         Ok(Self { namespace: namespace.to_owned(), name: name.to_owned(), constraint })
     }
 }
 
-impl fmt::Display for Wanted {
+impl fmt::Display for ProviderRequirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{} {}", self.namespace, self.name, self.constraint)
     }
@@ -51,40 +50,40 @@ impl fmt::Display for Wanted {
 
 /// How a mirror was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FoundBy {
-    /// The user named it.
+pub enum MirrorOrigin {
+    /// Configured by the user.
     Setting,
-    /// The caller's CLI configuration names it.
+    /// Named in the caller's CLI configuration.
     CliConfig(PathBuf),
-    /// It is one of the directories that terraform looks into by itself.
+    /// One of terraform's implied mirror directories.
     Implied,
-    /// It lies below one of the usual roots.
+    /// Found below one of the search roots.
     Search,
 }
 
-impl fmt::Display for FoundBy {
+impl fmt::Display for MirrorOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Setting => f.write_str("set"),
             Self::CliConfig(file) => write!(f, "named in {}", file.display()),
-            Self::Implied => f.write_str("a directory that terraform looks into"),
+            Self::Implied => f.write_str("implied mirror directory"),
             Self::Search => f.write_str("found by search"),
         }
     }
 }
 
-/// Where providers come from.
+/// Source of providers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProviderSource {
-    /// A directory; no network is needed.
+    /// A local mirror; needs no network.
     Mirror {
-        /// The directory that holds `registry.terraform.io`.
+        /// Directory that contains `registry.terraform.io`.
         dir: PathBuf,
         /// How it was found.
-        found_by: FoundBy,
+        found_by: MirrorOrigin,
     },
-    /// What the caller's CLI configuration says, as it stands there (a network mirror).
-    Caller {
+    /// The installation block of the caller's CLI configuration (a network mirror).
+    CallerConfig {
         /// The file.
         file: PathBuf,
     },
@@ -96,16 +95,16 @@ impl fmt::Display for ProviderSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Mirror { dir, found_by } => write!(f, "{} ({found_by})", dir.display()),
-            Self::Caller { file } => write!(f, "as {} says", file.display()),
+            Self::CallerConfig { file } => write!(f, "configured in {}", file.display()),
             Self::Registry => f.write_str("the registry"),
         }
     }
 }
 
-/// Why the providers cannot be had from where they have to come.
+/// Why the configured mirror cannot be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ProviderError {
-    /// The directory that the user named is none.
+    /// The configured directory is not a mirror.
     #[error(
         "the provider mirror {} does not exist or holds no directory named {registry}; name the directory above it",
         dir.display()
@@ -113,52 +112,52 @@ pub enum ProviderError {
     NoMirror {
         /// The directory.
         dir: PathBuf,
-        /// The directory that has to be in it.
+        /// The directory that it must contain.
         registry: &'static str,
     },
-    /// The directory that the user named lacks a provider.
+    /// The configured mirror lacks a provider.
     #[error(
-        "the provider mirror {} holds {held} for {platform}, and {wanted} is needed; fill it with `terraform providers mirror`, or name another",
+        "the provider mirror {} holds {held} for {platform}, but {wanted} is needed; fill it with `terraform providers mirror`, or name another",
         dir.display()
     )]
-    Lacking {
+    MissingProvider {
         /// The directory.
         dir: PathBuf,
-        /// What is needed.
+        /// The required provider.
         wanted: String,
-        /// What is there of it.
+        /// Available versions of it.
         held: String,
-        /// The platform that was looked for.
+        /// The required platform.
         platform: String,
     },
 }
 
-/// What the caller knows about the machine. Nothing is read from the process.
+/// Inputs of the discovery. Nothing is read from the process itself.
 #[derive(Debug, Clone)]
-pub struct Surroundings<'a> {
-    /// The mirror that a flag or a variable of ours names.
+pub struct DiscoveryInputs<'a> {
+    /// Mirror configured by a flag or variable of capt.
     pub setting: Option<&'a Path>,
     /// The caller's environment.
     pub env: &'a BTreeMap<String, String>,
-    /// Where to search, see [`usual_roots`].
+    /// Search roots, see [`default_search_roots`].
     pub roots: &'a [PathBuf],
-    /// The engine decides the registry that a short address means.
+    /// The engine; determines the default registry.
     pub engine: EngineKind,
 }
 
-/// What was found.
+/// Result of the discovery.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Discovery {
-    /// Where providers come from.
+pub struct ProviderDiscovery {
+    /// Source of providers.
     pub source: ProviderSource,
-    /// What the mirror holds for this platform.
-    pub held: Vec<Held>,
-    /// Worth telling: mirrors that lack something, files that cannot be read.
+    /// Providers of the mirror for this platform.
+    pub mirrored: Vec<MirroredProvider>,
+    /// Notes for the user: incomplete mirrors, invalid files.
     pub notes: Vec<String>,
-    carried: cli_config::Carried,
+    carried: cli_config::CarriedBlocks,
 }
 
-/// `linux_amd64`, as the registries call it.
+/// The platform in the registries' notation: `linux_amd64`.
 pub fn platform() -> String {
     let os = match std::env::consts::OS {
         "macos" => "darwin",
@@ -173,78 +172,81 @@ pub fn platform() -> String {
     format!("{os}_{arch}")
 }
 
-/// Finds the place that holds everything wanted.
-pub fn discover(around: &Surroundings<'_>, wanted: &[Wanted]) -> Result<Discovery, ProviderError> {
-    let mut finder = Finder { registry: around.engine.registry(), wanted, notes: Vec::new() };
-    let config = cli_config::read(around.env, around.engine, &mut finder.notes);
+/// Finds a source with all required providers.
+pub fn discover_providers(
+    around: &DiscoveryInputs<'_>,
+    wanted: &[ProviderRequirement],
+) -> Result<ProviderDiscovery, ProviderError> {
+    let mut finder = MirrorFinder { registry: around.engine.registry(), wanted, notes: Vec::new() };
+    let config = cli_config::read_cli_config(around.env, around.engine, &mut finder.notes);
     let found = finder.find(around, &config)?;
     let (source, held) = found.unwrap_or_else(|| match &config.file {
         Some(file) if config.has_network_mirror => {
-            (ProviderSource::Caller { file: file.clone() }, Vec::new())
+            (ProviderSource::CallerConfig { file: file.clone() }, Vec::new())
         }
         _ => (ProviderSource::Registry, Vec::new()),
     });
-    Ok(Discovery { source, held, notes: finder.notes, carried: config.carried })
+    Ok(ProviderDiscovery { source, mirrored: held, notes: finder.notes, carried: config.carried })
 }
 
-struct Finder<'a> {
+struct MirrorFinder<'a> {
     registry: &'static str,
-    wanted: &'a [Wanted],
+    wanted: &'a [ProviderRequirement],
     notes: Vec<String>,
 }
 
-type Found = (ProviderSource, Vec<Held>);
+type FoundMirror = (ProviderSource, Vec<MirroredProvider>);
 
-impl Finder<'_> {
+impl MirrorFinder<'_> {
     fn find(
         &mut self,
-        around: &Surroundings<'_>,
+        around: &DiscoveryInputs<'_>,
         config: &cli_config::CliConfig,
-    ) -> Result<Option<Found>, ProviderError> {
+    ) -> Result<Option<FoundMirror>, ProviderError> {
         if let Some(dir) = around.setting {
-            return self.setting(dir).map(Some);
+            return self.check_configured_mirror(dir).map(Some);
         }
         let configured = config.file.iter().flat_map(|file| {
-            config.mirrors.iter().map(|dir| (dir.clone(), FoundBy::CliConfig(file.clone())))
+            config.mirrors.iter().map(|dir| (dir.clone(), MirrorOrigin::CliConfig(file.clone())))
         });
-        let implied = search::implied_mirrors(around.env).into_iter().map(|dir| (dir, FoundBy::Implied));
+        let implied = search::implied_mirrors(around.env).into_iter().map(|dir| (dir, MirrorOrigin::Implied));
         for (dir, found_by) in configured.chain(implied) {
             if let Some(found) = self.try_mirror(&dir, &found_by) {
                 return Ok(Some(found));
             }
         }
-        // Searching costs a few thousand directory entries, so it is done only now.
-        let mut searched = search::search(around.roots, self.registry);
-        Ok(searched.find_map(|dir| self.try_mirror(&dir, &FoundBy::Search)))
+        // The search reads thousands of directory entries, so it comes last.
+        let mut searched = search::search_mirrors(around.roots, self.registry);
+        Ok(searched.find_map(|dir| self.try_mirror(&dir, &MirrorOrigin::Search)))
     }
 
-    fn setting(&self, dir: &Path) -> Result<Found, ProviderError> {
+    fn check_configured_mirror(&self, dir: &Path) -> Result<FoundMirror, ProviderError> {
         if !dir.join(self.registry).is_dir() {
             return Err(ProviderError::NoMirror { dir: dir.to_owned(), registry: self.registry });
         }
-        let held = mirror::list(dir, self.registry, &platform());
-        if let Some(lacking) = self.wanted.iter().find(|wanted| !satisfied(wanted, &held)) {
-            return Err(ProviderError::Lacking {
+        let held = mirror::list_mirror(dir, self.registry, &platform());
+        if let Some(lacking) = self.wanted.iter().find(|wanted| !is_satisfied(wanted, &held)) {
+            return Err(ProviderError::MissingProvider {
                 dir: dir.to_owned(),
                 wanted: lacking.to_string(),
-                held: describe(lacking, &held),
+                held: describe_held(lacking, &held),
                 platform: platform(),
             });
         }
-        Ok((ProviderSource::Mirror { dir: dir.to_owned(), found_by: FoundBy::Setting }, held))
+        Ok((ProviderSource::Mirror { dir: dir.to_owned(), found_by: MirrorOrigin::Setting }, held))
     }
 
-    fn try_mirror(&mut self, dir: &Path, found_by: &FoundBy) -> Option<Found> {
-        let held = mirror::list(dir, self.registry, &platform());
-        let lacking = self.wanted.iter().find(|wanted| !satisfied(wanted, &held));
+    fn try_mirror(&mut self, dir: &Path, found_by: &MirrorOrigin) -> Option<FoundMirror> {
+        let held = mirror::list_mirror(dir, self.registry, &platform());
+        let lacking = self.wanted.iter().find(|wanted| !is_satisfied(wanted, &held));
         match lacking {
             None if held.is_empty() => None,
             None => Some((ProviderSource::Mirror { dir: dir.to_owned(), found_by: found_by.clone() }, held)),
             Some(lacking) => {
                 if !held.is_empty() {
-                    let what = describe(lacking, &held);
+                    let what = describe_held(lacking, &held);
                     self.notes.push(format!(
-                        "the provider mirror {} holds {what}, and {lacking} is needed",
+                        "the provider mirror {} holds {what}, but {lacking} is needed",
                         dir.display()
                     ));
                 }
@@ -254,7 +256,7 @@ impl Finder<'_> {
     }
 }
 
-fn satisfied(wanted: &Wanted, held: &[Held]) -> bool {
+fn is_satisfied(wanted: &ProviderRequirement, held: &[MirroredProvider]) -> bool {
     held.iter().any(|held| {
         held.namespace == wanted.namespace
             && held.name == wanted.name
@@ -262,28 +264,28 @@ fn satisfied(wanted: &Wanted, held: &[Held]) -> bool {
     })
 }
 
-fn describe(wanted: &Wanted, held: &[Held]) -> String {
+fn describe_held(wanted: &ProviderRequirement, held: &[MirroredProvider]) -> String {
     let same = held.iter().find(|held| held.namespace == wanted.namespace && held.name == wanted.name);
     let Some(same) = same else { return format!("no {}/{}", wanted.namespace, wanted.name) };
     let versions: Vec<String> = same.versions.iter().map(ToString::to_string).collect();
     format!("{}/{} {}", same.namespace, same.name, versions.join(", "))
 }
 
-impl Discovery {
-    /// The unpacked package of a provider in the mirror; `None` if it is packed, or not there.
-    pub fn package(&self, address: &str, version: &str) -> Option<PathBuf> {
+impl ProviderDiscovery {
+    /// Unpacked package of a provider in the mirror; `None` if it is packed or missing.
+    pub fn unpacked_package(&self, address: &str, version: &str) -> Option<PathBuf> {
         let ProviderSource::Mirror { dir, .. } = &self.source else { return None };
         let package = dir.join(address).join(version).join(platform());
         package.is_dir().then_some(package)
     }
 
-    /// Our CLI configuration: the mirror for what it holds, the registry for everything else, and the caller's
-    /// credentials for private registries. It may hold tokens: write it so that only we can read it.
+    /// The generated CLI configuration: the mirror for its providers, the registry for all others, and the caller's credentials
+    /// for private registries. It may contain tokens: write it with mode 0600.
     pub fn cli_config_text(&self) -> String {
         let mut text = "# Written by capt. Changes are lost.\ndisable_checkpoint = true\n".to_owned();
         match &self.source {
             ProviderSource::Mirror { dir, .. } => text.push_str(&self.mirror_block(dir)),
-            ProviderSource::Caller { .. } => text.push_str(&self.carried.installation),
+            ProviderSource::CallerConfig { .. } => text.push_str(&self.carried.installation),
             ProviderSource::Registry => text.push_str("provider_installation {\n  direct {}\n}\n"),
         }
         text.push_str(&self.carried.credentials);
@@ -291,11 +293,12 @@ impl Discovery {
     }
 
     fn mirror_block(&self, dir: &Path) -> String {
-        let addresses: Vec<String> = self.held.iter().map(|held| format!("\"{}\"", held.address())).collect();
+        let addresses: Vec<String> =
+            self.mirrored.iter().map(|held| format!("\"{}\"", held.address())).collect();
         let addresses = addresses.join(", ");
         let path = dir.to_string_lossy().replace('\\', "\\\\").replace('"', "\\\"");
         let mut text = String::from("provider_installation {\n");
-        // A String takes everything.
+        // Writing to a String cannot fail.
         let _ = write!(
             text,
             "  filesystem_mirror {{\n    path    = \"{path}\"\n    include = [{addresses}]\n  }}\n  direct {{\n    exclude = [{addresses}]\n  }}\n}}\n"
@@ -303,9 +306,9 @@ impl Discovery {
         text
     }
 
-    /// Changes whenever `init` could choose other providers.
+    /// Digest that changes whenever `init` could select other providers.
     pub fn digest(&self) -> String {
-        let held: Vec<String> = self.held.iter().map(|held| format!("{held:?}")).collect();
+        let held: Vec<String> = self.mirrored.iter().map(|held| format!("{held:?}")).collect();
         let text = format!("{:?}\n{}\n{}", self.source, held.join("\n"), self.cli_config_text());
         hex(&Sha256::digest(text))
     }

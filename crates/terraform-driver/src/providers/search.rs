@@ -1,4 +1,4 @@
-//! Directories that may be mirrors: terraform's implied ones, and a shallow search.
+//! Candidate mirror directories: terraform's implied ones, and a bounded search.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -6,20 +6,20 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How deep below a root the registry's directory may lie.
-const DEPTH: usize = 3;
-/// Directories that are read at most, over all roots.
-const DIRECTORIES: usize = 4000;
-/// Entries of one directory that are looked at.
-const ENTRIES: usize = 2000;
+/// Maximum depth of the registry's directory below a root.
+const MAX_DEPTH: usize = 3;
+/// Maximum number of directories that are read, over all roots.
+const MAX_DIRECTORIES: usize = 4000;
+/// Maximum number of entries that are read per directory.
+const MAX_ENTRIES: usize = 2000;
 
-/// The usual roots of a Unix system.
-pub fn usual_roots(home: Option<&Path>) -> Vec<PathBuf> {
+/// Default search roots of a Unix system.
+pub fn default_search_roots(home: Option<&Path>) -> Vec<PathBuf> {
     let fixed = ["/opt", "/usr/share", "/usr/local/share", "/var/lib"].map(PathBuf::from);
     fixed.into_iter().chain(home.map(Path::to_owned)).collect()
 }
 
-/// The directories that terraform and tofu look into by themselves.
+/// Implied local mirror directories of terraform and tofu.
 pub(super) fn implied_mirrors(env: &BTreeMap<String, String>) -> Vec<PathBuf> {
     let home = env.get("HOME").map(PathBuf::from);
     let variable = |name: &str| env.get(name).filter(|value| !value.is_empty());
@@ -33,13 +33,16 @@ pub(super) fn implied_mirrors(env: &BTreeMap<String, String>) -> Vec<PathBuf> {
     home.map(|home| home.join(".terraform.d/plugins")).into_iter().chain(data).collect()
 }
 
-/// Finds directories that hold one named like the registry, the shallowest first. Bounded in depth and in number, and
-/// every real directory is entered once, so loops of links end. Lazy: who takes the first one pays for no more.
-pub(super) fn search<'a>(roots: &[PathBuf], registry: &'a str) -> impl Iterator<Item = PathBuf> + use<'a> {
+/// Finds directories that contain a directory named like the registry, shallowest first. Bounded in depth and number; each real
+/// directory is entered once, so symlink loops end. Lazy: the search stops when the caller has a match.
+pub(super) fn search_mirrors<'a>(
+    roots: &[PathBuf],
+    registry: &'a str,
+) -> impl Iterator<Item = PathBuf> + use<'a> {
     let mut queue: VecDeque<(PathBuf, usize)> = roots.iter().map(|root| (root.clone(), 1)).collect();
     let mut entered = BTreeSet::new();
     std::iter::from_fn(move || {
-        while entered.len() < DIRECTORIES
+        while entered.len() < MAX_DIRECTORIES
             && let Some((dir, depth)) = queue.pop_front()
         {
             let Ok(real) = dir.canonicalize() else { continue };
@@ -48,7 +51,7 @@ pub(super) fn search<'a>(roots: &[PathBuf], registry: &'a str) -> impl Iterator<
             }
             let names = subdirectories(&dir);
             let below =
-                names.iter().filter(|name| depth < DEPTH && *name != registry && !name.starts_with('.'));
+                names.iter().filter(|name| depth < MAX_DEPTH && *name != registry && !name.starts_with('.'));
             queue.extend(below.map(|name| (dir.join(name), depth + 1)));
             if names.iter().any(|name| name == registry) {
                 return Some(dir);
@@ -58,9 +61,9 @@ pub(super) fn search<'a>(roots: &[PathBuf], registry: &'a str) -> impl Iterator<
     })
 }
 
-/// Links to directories count: a mirror is often one.
+/// Subdirectories, including symlinks to directories: a mirror is often one.
 fn subdirectories(dir: &Path) -> Vec<String> {
-    let entries = fs::read_dir(dir).into_iter().flatten().flatten().take(ENTRIES);
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten().take(MAX_ENTRIES);
     let directories = entries.filter(|entry| match entry.file_type() {
         Ok(kind) if kind.is_symlink() => entry.path().is_dir(),
         Ok(kind) => kind.is_dir(),

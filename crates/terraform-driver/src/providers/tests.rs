@@ -45,14 +45,14 @@ impl Machine {
         self.tmp.path().join(path)
     }
 
-    fn discover(&self, setting: Option<&Path>) -> Result<Discovery, ProviderError> {
+    fn discover(&self, setting: Option<&Path>) -> Result<ProviderDiscovery, ProviderError> {
         let roots = [self.tmp.path().join("opt"), self.tmp.path().join("home")];
-        let around = Surroundings { setting, env: &self.env, roots: &roots, engine: self.engine };
-        discover(&around, &[Wanted::new("hashicorp", "aws", ">= 5.60, < 7").unwrap()])
+        let around = DiscoveryInputs { setting, env: &self.env, roots: &roots, engine: self.engine };
+        discover_providers(&around, &[ProviderRequirement::new("hashicorp", "aws", ">= 5.60, < 7").unwrap()])
     }
 }
 
-fn mirror_of(discovery: &Discovery) -> (&Path, &FoundBy) {
+fn mirror_of(discovery: &ProviderDiscovery) -> (&Path, &MirrorOrigin) {
     match &discovery.source {
         ProviderSource::Mirror { dir, found_by } => (dir, found_by),
         other => panic!("{other:?} {:?}", discovery.notes),
@@ -64,26 +64,29 @@ fn the_order_of_the_places_is_kept() {
     let mut machine = machine();
     assert_eq!(machine.discover(None).unwrap().source, ProviderSource::Registry);
     let searched = machine.mirror("opt/tf-plugins", &["5.100.0"]);
-    assert_eq!(mirror_of(&machine.discover(None).unwrap()), (searched.as_path(), &FoundBy::Search));
+    assert_eq!(mirror_of(&machine.discover(None).unwrap()), (searched.as_path(), &MirrorOrigin::Search));
     let implied = machine.mirror("share/terraform/plugins", &["5.100.0"]);
-    assert_eq!(mirror_of(&machine.discover(None).unwrap()), (implied.as_path(), &FoundBy::Implied));
+    assert_eq!(mirror_of(&machine.discover(None).unwrap()), (implied.as_path(), &MirrorOrigin::Implied));
     let home = machine.mirror("home/.terraform.d/plugins", &["5.100.0"]);
-    assert_eq!(mirror_of(&machine.discover(None).unwrap()), (home.as_path(), &FoundBy::Implied));
+    assert_eq!(mirror_of(&machine.discover(None).unwrap()), (home.as_path(), &MirrorOrigin::Implied));
     let configured = machine.mirror("elsewhere/m", &["5.100.0"]);
     let text = format!(
         "provider_installation {{\n  filesystem_mirror {{\n    path = \"{}\"\n  }}\n}}\n",
         configured.display()
     );
     let rc = machine.file("home/.terraformrc", &text);
-    assert_eq!(mirror_of(&machine.discover(None).unwrap()), (configured.as_path(), &FoundBy::CliConfig(rc)));
+    assert_eq!(
+        mirror_of(&machine.discover(None).unwrap()),
+        (configured.as_path(), &MirrorOrigin::CliConfig(rc))
+    );
     let named = machine.file("named.tfrc", &text);
     machine.env.insert("TF_CLI_CONFIG_FILE".to_owned(), named.to_str().unwrap().to_owned());
     assert_eq!(
         mirror_of(&machine.discover(None).unwrap()),
-        (configured.as_path(), &FoundBy::CliConfig(named))
+        (configured.as_path(), &MirrorOrigin::CliConfig(named))
     );
     let set = machine.mirror("set", &["5.100.0"]);
-    assert_eq!(mirror_of(&machine.discover(Some(&set)).unwrap()), (set.as_path(), &FoundBy::Setting));
+    assert_eq!(mirror_of(&machine.discover(Some(&set)).unwrap()), (set.as_path(), &MirrorOrigin::Setting));
 }
 
 #[test]
@@ -144,7 +147,7 @@ fn packed_mirrors_are_read_too() {
     let zip = format!("opt/m/{REGISTRY}/hashicorp/aws/terraform-provider-aws_5.99.1_{}.zip", platform());
     machine.file(&zip, "");
     let discovery = machine.discover(None).unwrap();
-    assert_eq!(discovery.held[0].versions, ["5.99.1".parse().unwrap()]);
+    assert_eq!(discovery.mirrored[0].versions, ["5.99.1".parse().unwrap()]);
 }
 
 #[test]
@@ -208,7 +211,7 @@ fn a_network_mirror_of_the_caller_is_used_as_it_stands() {
         "provider_installation {\n  network_mirror {\n    url = \"https://mirror.example.com/\"\n  }\n}\n",
     );
     let discovery = machine.discover(None).unwrap();
-    assert_eq!(discovery.source, ProviderSource::Caller { file: rc });
+    assert_eq!(discovery.source, ProviderSource::CallerConfig { file: rc });
     assert!(discovery.cli_config_text().contains("url = \"https://mirror.example.com/\""));
 }
 

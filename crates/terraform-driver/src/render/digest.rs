@@ -1,4 +1,4 @@
-//! Digests over what was rendered.
+//! Digests of the rendered files.
 
 use std::collections::BTreeMap;
 
@@ -6,32 +6,36 @@ use sha2::{Digest, Sha256};
 
 use super::{
     LOCK_FILE,
-    request::{Contents, Fetch},
+    request::{FileContents, ModuleFetch},
 };
 use crate::hex::hex;
 
-pub(super) struct Digests {
+pub(super) struct RenderDigests {
     pub(super) all: String,
     pub(super) init: String,
 }
 
-pub(super) fn of(files: &BTreeMap<String, Contents>, root: &str, fetch: Option<&Fetch>) -> Digests {
+pub(super) fn digest_files(
+    files: &BTreeMap<String, FileContents>,
+    root: &str,
+    fetch: Option<&ModuleFetch>,
+) -> RenderDigests {
     let matters_to_init = |path: &str| {
         [".tf", ".tf.json", ".tofu", ".tofu.json", LOCK_FILE].iter().any(|end| path.ends_with(end))
     };
-    Digests {
+    RenderDigests {
         all: digest(files.iter(), root, fetch),
         init: digest(files.iter().filter(|(path, _)| matters_to_init(path)), root, fetch),
     }
 }
 
 fn digest<'a>(
-    files: impl Iterator<Item = (&'a String, &'a Contents)>,
+    files: impl Iterator<Item = (&'a String, &'a FileContents)>,
     root: &str,
-    fetch: Option<&Fetch>,
+    fetch: Option<&ModuleFetch>,
 ) -> String {
     let mut hash = Sha256::new();
-    // The length goes first, so that no two sequences of fields have the same bytes.
+    // Prefix each field with its length, so that no two sequences of fields collide.
     let mut field = |bytes: &[u8]| {
         hash.update((bytes.len() as u64).to_be_bytes());
         hash.update(bytes);

@@ -1,15 +1,16 @@
-//! The files of configuration that we write: provider and backend.
+//! Generated configuration files: provider and backend.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
 use super::{
-    Files, RenderError,
-    inspect::Inspected,
+    FileSet, RenderError,
+    inspect::RootInspection,
     paths,
     request::{
-        AssumeRole, Backend, Contents, EffectiveBackend, LocalEndpoint, ProviderBlock, Request, Source,
+        AssumeRole, Backend, EffectiveBackend, FileContents, LocalEndpoint, ProviderBlock, RenderRequest,
+        RootSource,
     },
 };
 
@@ -17,7 +18,7 @@ const PROVIDER_FILE: &str = "capt_provider.tf.json";
 const OVERRIDE_FILE: &str = "capt_provider_override.tf.json";
 const BACKEND_FILE: &str = "capt_backend.tf.json";
 
-/// Services of the local AWS. A service that is not listed would be asked for at its real address.
+/// Services of the local AWS. The provider would call the real endpoint of a service that is not listed.
 const LOCAL_SERVICES: &[&str] = &[
     "acm",
     "autoscaling",
@@ -45,7 +46,7 @@ const LOCAL_SERVICES: &[&str] = &[
     "sts",
 ];
 
-/// Names that a source must not bring.
+/// Whether a file name is reserved for generated files.
 pub(super) fn is_reserved(name: &str) -> bool {
     let ours =
         [PROVIDER_FILE, OVERRIDE_FILE, BACKEND_FILE, "terraform.tfvars.json", "upstream.auto.tfvars.json"];
@@ -54,13 +55,13 @@ pub(super) fn is_reserved(name: &str) -> bool {
 
 // === provider ===
 
-pub(super) fn provider(request: &Request, root: &Inspected, files: &mut Files) {
+pub(super) fn add_provider(request: &RenderRequest, root: &RootInspection, files: &mut FileSet) {
     let Some(block) = &request.provider else { return };
-    // Without the files of a remote root nothing is known; the block is harmless then.
-    let needed = root.uses_aws || !root.is_complete || matches!(request.source, Source::Module(_));
+    // An unfetched remote root is unknown; an unneeded block is harmless.
+    let needed = root.uses_aws || !root.is_complete || matches!(request.source, RootSource::Module(_));
     if !root.aws_providers.contains(&None) && needed {
-        let body = with_local(real(block), block);
-        files.add(PROVIDER_FILE, config(request, json!({"provider": {"aws": body}})));
+        let body = with_local_endpoints(provider_body(block), block);
+        files.add(PROVIDER_FILE, config_file(request, json!({"provider": {"aws": body}})));
     }
     if block.local.is_some() && !root.aws_providers.is_empty() {
         let overrides: Vec<Value> = root
@@ -68,15 +69,15 @@ pub(super) fn provider(request: &Request, root: &Inspected, files: &mut Files) {
             .iter()
             .map(|alias| {
                 let body: Map<_, _> =
-                    alias.iter().map(|alias| ("alias".to_owned(), literal(alias))).collect();
-                with_local(body, block)
+                    alias.iter().map(|alias| ("alias".to_owned(), escaped_literal(alias))).collect();
+                with_local_endpoints(body, block)
             })
             .collect();
-        files.add(OVERRIDE_FILE, config(request, json!({"provider": {"aws": overrides}})));
+        files.add(OVERRIDE_FILE, config_file(request, json!({"provider": {"aws": overrides}})));
     }
 }
 
-fn real(block: &ProviderBlock) -> Map<String, Value> {
+fn provider_body(block: &ProviderBlock) -> Map<String, Value> {
     let ProviderBlock {
         region,
         local: _,
@@ -86,48 +87,48 @@ fn real(block: &ProviderBlock) -> Map<String, Value> {
         allowed_account_ids,
     } = block;
     let mut body = Map::new();
-    body.insert("region".to_owned(), literal(region));
+    body.insert("region".to_owned(), escaped_literal(region));
     if !assume_roles.is_empty() {
-        body.insert("assume_role".to_owned(), assume_roles.iter().map(assumed).collect());
+        body.insert("assume_role".to_owned(), assume_roles.iter().map(assume_role_block).collect());
     }
     if !default_tags.is_empty() {
-        body.insert("default_tags".to_owned(), json!([{ "tags": literals(default_tags) }]));
+        body.insert("default_tags".to_owned(), json!([{ "tags": escaped_map(default_tags) }]));
     }
     if !allowed_account_ids.is_empty() {
-        let ids: Vec<Value> = allowed_account_ids.iter().map(|id| literal(id)).collect();
+        let ids: Vec<Value> = allowed_account_ids.iter().map(|id| escaped_literal(id)).collect();
         body.insert("allowed_account_ids".to_owned(), Value::from(ids));
     }
     body
 }
 
-/// One `assume_role` block. The provider assumes them in their order.
-fn assumed(role: &AssumeRole) -> Value {
+/// One `assume_role` block; the provider assumes the roles in order.
+fn assume_role_block(role: &AssumeRole) -> Value {
     let AssumeRole { role_arn, session_name, external_id, duration_seconds, tags } = role;
     let texts = [
         ("role_arn", Some(role_arn)),
         ("session_name", session_name.as_ref()),
         ("external_id", external_id.as_ref()),
     ];
-    let set = texts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), literal(value?))));
+    let set = texts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), escaped_literal(value?))));
     let mut body: Map<_, _> = set.collect();
     if let Some(seconds) = duration_seconds {
         body.insert("duration".to_owned(), Value::from(format!("{seconds}s")));
     }
     if !tags.is_empty() {
-        body.insert("tags".to_owned(), Value::from(literals(tags)));
+        body.insert("tags".to_owned(), Value::from(escaped_map(tags)));
     }
     Value::Object(body)
 }
 
-fn literals(map: &BTreeMap<String, String>) -> Map<String, Value> {
-    map.iter().map(|(key, value)| (escape(key), literal(value))).collect()
+fn escaped_map(map: &BTreeMap<String, String>) -> Map<String, Value> {
+    map.iter().map(|(key, value)| (escape(key), escaped_literal(value))).collect()
 }
 
-/// Credentials that mean nothing and endpoints that reach nothing but the local AWS.
-fn with_local(mut body: Map<String, Value>, block: &ProviderBlock) -> Value {
+/// Adds dummy credentials and the endpoints of the local AWS.
+fn with_local_endpoints(mut body: Map<String, Value>, block: &ProviderBlock) -> Value {
     let Some(LocalEndpoint { url }) = &block.local else { return Value::Object(body) };
     let endpoints: Map<_, _> =
-        LOCAL_SERVICES.iter().map(|&service| (service.to_owned(), literal(url))).collect();
+        LOCAL_SERVICES.iter().map(|&service| (service.to_owned(), escaped_literal(url))).collect();
     for (name, value) in [
         ("skip_credentials_validation", json!(true)),
         ("skip_metadata_api_check", json!("true")),
@@ -147,17 +148,17 @@ fn with_local(mut body: Map<String, Value>, block: &ProviderBlock) -> Value {
 
 // === backend ===
 
-pub(super) fn backend(
-    request: &Request,
-    root: &Inspected,
-    files: &mut Files,
+pub(super) fn add_backend(
+    request: &RenderRequest,
+    root: &RootInspection,
+    files: &mut FileSet,
 ) -> Result<EffectiveBackend, RenderError> {
     if let Some(kind) = &root.backend {
         return Ok(EffectiveBackend::Other { kind: kind.clone() });
     }
     let (kind, settings, effective) = match &request.backend {
         Backend::Local { path } => {
-            let path = paths::relative(path)?;
+            let path = paths::normalize_relative(path)?;
             let place = EffectiveBackend::Local { path: paths::join(&files.root, &path) };
             ("local", [("path".to_owned(), Value::from(path))].into_iter().collect(), place)
         }
@@ -168,9 +169,9 @@ pub(super) fn backend(
     if let Some((name, _)) = settings.iter().find(|(_, value)| has_template(value)) {
         return Err(RenderError::BackendTemplate { name: name.clone() });
     }
-    let contents = config(request, json!({"terraform": {"backend": {kind: settings}}}));
-    // Settings of a backend may hold credentials.
-    let contents = if kind == "local" { contents } else { Contents::secret(contents.bytes) };
+    let contents = config_file(request, json!({"terraform": {"backend": {kind: settings}}}));
+    // Backend settings may contain credentials.
+    let contents = if kind == "local" { contents } else { FileContents::secret(contents.bytes) };
     files.add(BACKEND_FILE, contents);
     Ok(effective)
 }
@@ -186,8 +187,8 @@ fn has_template(value: &Value) -> bool {
 
 // === text ===
 
-/// A string that terraform reads back as it is, where it reads templates.
-fn literal(text: &str) -> Value {
+/// A string with template sequences escaped, so that terraform reads it literally.
+fn escaped_literal(text: &str) -> Value {
     Value::from(escape(text))
 }
 
@@ -195,27 +196,27 @@ fn escape(text: &str) -> String {
     text.replace("${", "$${").replace("%{", "%%{")
 }
 
-fn config(request: &Request, mut body: Value) -> Contents {
-    let Request { namespace, name, .. } = request;
+fn config_file(request: &RenderRequest, mut body: Value) -> FileContents {
+    let RenderRequest { namespace, name, .. } = request;
     if let Some(map) = body.as_object_mut() {
         let note = format!("Written by capt for the workspace {namespace}/{name}. Changes are lost.");
         map.insert("//".to_owned(), Value::from(note));
     }
-    Contents::plain(pretty(&body))
+    FileContents::plain(to_pretty_json(&body))
 }
 
-/// Indented, keys sorted, a line break at the end: equal values have equal bytes.
-pub(super) fn pretty(value: &Value) -> Vec<u8> {
-    format!("{:#}\n", sorted(value)).into_bytes()
+/// Pretty JSON with sorted keys and a final newline: equal values have equal bytes.
+pub(super) fn to_pretty_json(value: &Value) -> Vec<u8> {
+    format!("{:#}\n", sort_keys(value)).into_bytes()
 }
 
-fn sorted(value: &Value) -> Value {
+fn sort_keys(value: &Value) -> Value {
     match value {
-        Value::Array(items) => items.iter().map(sorted).collect(),
+        Value::Array(items) => items.iter().map(sort_keys).collect(),
         Value::Object(map) => {
             let mut entries: Vec<_> = map.iter().collect();
             entries.sort_by_key(|(key, _)| key.as_str());
-            entries.into_iter().map(|(key, value)| (key.clone(), sorted(value))).collect()
+            entries.into_iter().map(|(key, value)| (key.clone(), sort_keys(value))).collect()
         }
         scalar => scalar.clone(),
     }

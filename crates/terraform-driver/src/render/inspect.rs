@@ -1,4 +1,4 @@
-//! What a root module declares: read, never changed.
+//! Inspects a root module: its variables, provider blocks and backend. Read-only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,48 +10,48 @@ use serde_json::Value;
 
 use super::{KnownRoot, RenderError, literal};
 
-/// How the text of a variable is read, as terraform does after `-var`.
+/// How terraform parses the text of a variable after `-var`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum VariableType {
-    /// The text is the value; terraform converts it to a number or a bool.
+    /// The text is the value; terraform converts it to a number or bool.
     Text,
     /// The text is an expression of this type.
     Expression(String),
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Inspected {
+pub(super) struct RootInspection {
     pub(super) variables: BTreeMap<String, VariableType>,
-    /// The aliases of the source's own `provider "aws"` blocks; `None` is the default one.
+    /// Aliases of the source's own `provider "aws"` blocks; `None` is the default block.
     pub(super) aws_providers: BTreeSet<Option<String>>,
-    /// Whether anything needs the AWS provider; modules count, because nobody has looked inside.
+    /// Whether the AWS provider is needed; assumed for modules, which are not inspected.
     pub(super) uses_aws: bool,
     /// The source's own backend.
     pub(super) backend: Option<String>,
-    /// Whether every file of the root was there.
+    /// Whether all files of the root module were available.
     pub(super) is_complete: bool,
 }
 
-pub(super) fn inspect(root: &KnownRoot<'_>) -> Result<Inspected, RenderError> {
-    let mut found = Inspected { is_complete: root.is_complete, ..Inspected::default() };
+pub(super) fn inspect_root(root: &KnownRoot<'_>) -> Result<RootInspection, RenderError> {
+    let mut found = RootInspection { is_complete: root.is_complete, ..RootInspection::default() };
     for (path, bytes) in &root.files {
         match extension(path) {
-            Some("tf" | "tofu") => found.hcl(&hcl_body(path, &String::from_utf8_lossy(bytes))?),
-            Some("tf.json" | "tofu.json") => found.json(&json_object(path, bytes)?),
+            Some("tf" | "tofu") => found.inspect_hcl(&hcl_body(path, &String::from_utf8_lossy(bytes))?),
+            Some("tf.json" | "tofu.json") => found.inspect_json(&json_object(path, bytes)?),
             _ => {}
         }
     }
     Ok(found)
 }
 
-/// The whole extension of a file of the root; none for a file below it.
+/// Full extension of a file in the root module; `None` for files in subdirectories.
 fn extension(path: &str) -> Option<&str> {
     let name = (!path.contains('/')).then_some(path)?;
     let plain = name.strip_suffix(".json").unwrap_or(name);
     plain.rfind('.').map(|at| &name[at + 1..])
 }
 
-/// Parses HCL, with a message that names the place.
+/// Parses HCL; errors name file and line.
 pub(super) fn hcl_body(file: &str, text: &str) -> Result<Body, RenderError> {
     text.parse().map_err(|error: hcl_edit::parser::Error| RenderError::Parse {
         file: file.to_owned(),
@@ -60,7 +60,7 @@ pub(super) fn hcl_body(file: &str, text: &str) -> Result<Body, RenderError> {
     })
 }
 
-/// Parses JSON that has to be an object, with a message that names the place.
+/// Parses a JSON object; errors name file and line.
 pub(super) fn json_object(file: &str, bytes: &[u8]) -> Result<Value, RenderError> {
     let error = |line, reason| RenderError::Parse { file: file.to_owned(), line, reason };
     let value: Value =
@@ -68,8 +68,8 @@ pub(super) fn json_object(file: &str, bytes: &[u8]) -> Result<Value, RenderError
     if value.is_object() { Ok(value) } else { Err(error(1, "not a JSON object".to_owned())) }
 }
 
-impl Inspected {
-    fn hcl(&mut self, body: &Body) {
+impl RootInspection {
+    fn inspect_hcl(&mut self, body: &Body) {
         for block in body.blocks() {
             let label = |index: usize| block.labels.get(index).map_or("", |label| label.as_str());
             match block.ident.as_str() {
@@ -100,7 +100,7 @@ impl Inspected {
         }
     }
 
-    fn json(&mut self, root: &Value) {
+    fn inspect_json(&mut self, root: &Value) {
         for (name, variable) in labelled(root, "variable") {
             let ty = variable.get("type").and_then(Value::as_str);
             let ty = ty.map_or(VariableType::Text, |text| {
@@ -141,12 +141,12 @@ fn labelled<'a>(value: &'a Value, kind: &str) -> impl Iterator<Item = (&'a str, 
     objects.flatten().map(|(name, block)| (name.as_str(), block))
 }
 
-/// Terraform's rule: `string`, `number`, `bool` and no type at all take the text, everything else an expression.
+/// Terraform's rule: `string`, `number`, `bool` and untyped variables take the text, all others an expression.
 fn variable_type(ty: &Expression) -> VariableType {
     let name = match ty {
         Expression::Variable(name) => Some(name.as_str().to_owned()),
         // The old spelling, `type = "string"`.
-        quoted => literal::value(quoted).and_then(|value| value.as_str().map(str::to_owned)),
+        quoted => literal::literal_value(quoted).and_then(|value| value.as_str().map(str::to_owned)),
     };
     match name.as_deref() {
         Some("string" | "number" | "bool") => VariableType::Text,

@@ -1,5 +1,5 @@
-//! HCL expressions that need no evaluation: what terraform accepts after `-var name=` for a variable that is not a
-//! plain string.
+//! HCL literals: expressions without evaluation, which terraform accepts after `-var name=` for a variable that is not a plain
+//! string.
 
 use hcl_edit::{
     Number,
@@ -8,34 +8,39 @@ use hcl_edit::{
 };
 use serde_json::{Map, Value};
 
-/// Reads a text as a literal of HCL or JSON (JSON is HCL, `:` included).
-pub(crate) fn parse(text: &str) -> Option<Value> {
-    // An expression of its own may not span lines outside of brackets; surrounding space means nothing.
-    text.trim().parse::<Expression>().ok().as_ref().and_then(value)
+/// Parses an HCL or JSON literal (HCL is a superset of JSON).
+pub(crate) fn parse_literal(text: &str) -> Option<Value> {
+    // A top-level expression must not span lines outside brackets, so trim surrounding whitespace.
+    text.trim().parse::<Expression>().ok().as_ref().and_then(literal_value)
 }
 
 /// Whether a text is a literal.
 pub(crate) fn is_literal(text: &str) -> bool {
-    parse(text).is_some()
+    parse_literal(text).is_some()
 }
 
 /// The value of an expression, if it is a literal.
-pub(crate) fn value(expression: &Expression) -> Option<Value> {
+pub(crate) fn literal_value(expression: &Expression) -> Option<Value> {
     match expression {
         Expression::Null(_) => Some(Value::Null),
         Expression::Bool(value) => Some(Value::from(*value.value())),
         Expression::Number(number) => Some(number_value(number.value())),
         Expression::String(text) => Some(Value::from(text.value().as_str())),
-        Expression::Array(items) => items.iter().map(value).collect::<Option<Vec<_>>>().map(Value::from),
+        Expression::Array(items) => {
+            items.iter().map(literal_value).collect::<Option<Vec<_>>>().map(Value::from)
+        }
         Expression::Object(object) => {
-            let entries = object.iter().map(|(key, entry)| Some((key_text(key)?, value(entry.expr())?)));
+            let entries =
+                object.iter().map(|(key, entry)| Some((key_text(key)?, literal_value(entry.expr())?)));
             entries.collect::<Option<Map<_, _>>>().map(Value::Object)
         }
-        Expression::Parenthesis(inner) => value(inner.inner()),
-        Expression::UnaryOp(op) if *op.operator.value() == UnaryOperator::Neg => match value(&op.expr)? {
-            Value::Number(number) => negative(&number),
-            _ => None,
-        },
+        Expression::Parenthesis(inner) => literal_value(inner.inner()),
+        Expression::UnaryOp(op) if *op.operator.value() == UnaryOperator::Neg => {
+            match literal_value(&op.expr)? {
+                Value::Number(number) => negative(&number),
+                _ => None,
+            }
+        }
         Expression::StringTemplate(template) => {
             template.iter().map(literal_element).collect::<Option<String>>().map(Value::from)
         }
@@ -55,7 +60,7 @@ fn literal_element(element: &Element) -> Option<&str> {
 fn key_text(key: &ObjectKey) -> Option<String> {
     match key {
         ObjectKey::Ident(name) => Some(name.as_str().to_owned()),
-        ObjectKey::Expression(expression) => match value(expression)? {
+        ObjectKey::Expression(expression) => match literal_value(expression)? {
             Value::String(text) => Some(text),
             scalar @ (Value::Number(_) | Value::Bool(_)) => Some(scalar.to_string()),
             Value::Null | Value::Array(_) | Value::Object(_) => None,

@@ -1,9 +1,9 @@
-//! Relative paths that stay inside of the workspace.
+//! Relative paths inside the workspace.
 
 use super::RenderError;
 
-/// Checks a path of a file and brings it to its plain form.
-pub(super) fn relative(path: &str) -> Result<String, RenderError> {
+/// Validates and normalises a relative file path.
+pub(super) fn normalize_relative(path: &str) -> Result<String, RenderError> {
     let bad = || RenderError::BadPath { path: path.to_owned() };
     if path.starts_with('/') || path.contains(['\\', '\0']) {
         return Err(bad());
@@ -15,15 +15,15 @@ pub(super) fn relative(path: &str) -> Result<String, RenderError> {
     Ok(parts.join("/"))
 }
 
-/// The directory inside of a remote source. Upstream takes `../` out of the text, once; taken out again and again it
-/// cannot come back.
-pub(super) fn entrypoint(text: &str) -> Result<String, RenderError> {
+/// Normalises the entrypoint of a remote source. Upstream removes `../` from the text once; repeated removal cannot leave a
+/// new one.
+pub(super) fn normalize_entrypoint(text: &str) -> Result<String, RenderError> {
     let mut text = text.to_owned();
     while text.contains("../") {
         text = text.replace("../", "");
     }
     let trimmed = text.trim_matches('/');
-    if trimmed.is_empty() || trimmed == "." { Ok(String::new()) } else { relative(trimmed) }
+    if trimmed.is_empty() || trimmed == "." { Ok(String::new()) } else { normalize_relative(trimmed) }
 }
 
 pub(super) fn join(directory: &str, name: &str) -> String {

@@ -1,44 +1,43 @@
-//! What goes into rendering and what comes out.
+//! Input and output types of the renderer.
 
 use std::{collections::BTreeMap, fmt};
 
 use serde_json::{Map, Value};
 
-/// The inputs of one workspace, validated by the caller.
+/// Render request of one workspace, validated by the caller.
 #[derive(Debug, Clone)]
-pub struct Request {
-    /// The object's namespace.
+pub struct RenderRequest {
+    /// Namespace of the workspace.
     pub namespace: String,
-    /// The object's name.
+    /// Name of the workspace.
     pub name: String,
     /// The root module.
-    pub source: Source,
-    /// Directory inside of a remote source; means nothing for the others.
+    pub source: RootSource,
+    /// Directory inside a remote source; ignored for others.
     pub entrypoint: String,
-    /// Variables from the controller: exactly these for a module of ours; for a user's template those that it
-    /// declares, the others are dropped.
+    /// Variables of the controller. A built-in module gets all of them, a user's template only those that it declares.
     pub variables: Map<String, Value>,
-    /// The template's `vars`: text with the meaning of `-var`, and stronger than `variables`.
-    pub vars: Vec<Var>,
-    /// The template's `varFiles`, read.
+    /// The template's `vars`: text as for `-var`; take precedence over `variables`.
+    pub vars: Vec<TemplateVar>,
+    /// Contents of the template's `varFiles`.
     pub var_files: Vec<VarFile>,
     /// The template's `varmap`.
     pub varmap: Map<String, Value>,
-    /// Values that are outputs of other workspaces.
-    pub upstream: Map<String, Value>,
-    /// The AWS provider; none for a root that needs none.
+    /// Variables from outputs of other workspaces.
+    pub upstream_outputs: Map<String, Value>,
+    /// The AWS provider block; `None` if not needed.
     pub provider: Option<ProviderBlock>,
-    /// Where the state is.
+    /// State backend.
     pub backend: Backend,
-    /// The dependency lock file, if one is shipped.
+    /// Dependency lock file, if provided.
     pub lock_file: Option<Vec<u8>>,
-    /// Further files of the root, such as credentials beside `main.tf`.
-    pub extra: BTreeMap<String, Contents>,
+    /// Additional files of the root module.
+    pub extra_files: BTreeMap<String, FileContents>,
 }
 
-impl Request {
-    /// A request with nothing but a source.
-    pub fn new(namespace: impl Into<String>, name: impl Into<String>, source: Source) -> Self {
+impl RenderRequest {
+    /// Creates a request with only a source.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>, source: RootSource) -> Self {
         Self {
             namespace: namespace.into(),
             name: name.into(),
@@ -48,33 +47,33 @@ impl Request {
             vars: Vec::new(),
             var_files: Vec::new(),
             varmap: Map::new(),
-            upstream: Map::new(),
+            upstream_outputs: Map::new(),
             provider: None,
             backend: Backend::default(),
             lock_file: None,
-            extra: BTreeMap::new(),
+            extra_files: BTreeMap::new(),
         }
     }
 }
 
 /// The root module.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
-    /// Files of a module of ours, copied flat.
+pub enum RootSource {
+    /// Files of a built-in module.
     Module(BTreeMap<String, Vec<u8>>),
-    /// The whole root in one text.
+    /// The root module as one text.
     Inline {
         /// Its language.
         format: InlineFormat,
         /// The text, substituted.
         text: String,
     },
-    /// A local path or a go-getter address; it *is* the root, as with upstream.
+    /// A local path or go-getter address that is the root module, as in upstream.
     Remote {
         /// The address.
         address: String,
-        /// The files of the root module (entrypoint applied, flat names) once they are there. Without them the types
-        /// of the variables are not known, so the caller renders again after the fetch.
+        /// Files of the root module (below the entrypoint, flat names) after the fetch. Without them the variable types are
+        /// unknown, so the caller renders again after the fetch.
         fetched: Option<BTreeMap<String, Vec<u8>>>,
     },
 }
@@ -91,20 +90,20 @@ pub enum InlineFormat {
 
 /// One of the template's `vars`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Var {
+pub struct TemplateVar {
     /// The variable.
     pub key: String,
     /// Its text.
     pub value: String,
 }
 
-impl fmt::Debug for Var {
+impl fmt::Debug for TemplateVar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Var({})", self.key)
     }
 }
 
-/// One of the template's `varFiles`, read.
+/// Contents of one of the template's `varFiles`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct VarFile {
     /// For messages: `Secret default/demo-vpc-connection key vpc_config`.
@@ -126,21 +125,20 @@ impl fmt::Debug for VarFile {
 pub struct ProviderBlock {
     /// The region.
     pub region: String,
-    /// The local AWS; none for the real one.
+    /// Endpoint of the local AWS; `None` for the real AWS.
     pub local: Option<LocalEndpoint>,
-    /// The credentials of the environment are for the local AWS, too: the block brings no keys of its own then. Means
-    /// nothing without `local`.
+    /// Whether the local AWS uses the credentials of the environment instead of the dummy keys. Ignored without `local`.
     pub keys_from_environment: bool,
-    /// Roles to assume, one with the credentials of the other. The block has to be the same for all workspaces that
-    /// share an identity and a region, so nothing in it may tell one run from another.
+    /// Roles to assume, each with the credentials of the previous one. The block must be equal for all workspaces of an identity
+    /// and region (they share a provider process), so it must not contain anything specific to a run.
     pub assume_roles: Vec<AssumeRole>,
     /// Tags for every resource.
     pub default_tags: BTreeMap<String, String>,
-    /// Accounts that may be touched; empty for any.
+    /// Allowed accounts; empty for any.
     pub allowed_account_ids: Vec<String>,
 }
 
-/// Where the local AWS listens.
+/// Endpoint of the local AWS.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalEndpoint {
     /// `http://127.0.0.1:4566`
@@ -150,19 +148,19 @@ pub struct LocalEndpoint {
 /// A role to assume.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AssumeRole {
-    /// The role.
+    /// ARN of the role.
     pub role_arn: String,
-    /// The name of the session.
+    /// Session name.
     pub session_name: Option<String>,
-    /// The external id that its trust policy asks for.
+    /// External id that the trust policy requires.
     pub external_id: Option<String>,
-    /// How long the session lives; what AWS chooses if left out.
+    /// Session duration; the default of AWS if absent.
     pub duration_seconds: Option<i32>,
-    /// Tags of the session.
+    /// Session tags.
     pub tags: BTreeMap<String, String>,
 }
 
-/// Where the state is to be.
+/// Requested state backend.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Backend {
     /// In the working directory.
@@ -170,7 +168,7 @@ pub enum Backend {
         /// The file, relative to the root module.
         path: String,
     },
-    /// The user's own, passed through.
+    /// A backend of the user, passed through.
     Other {
         /// `s3`, `kubernetes`, …
         kind: String,
@@ -185,7 +183,7 @@ impl Default for Backend {
     }
 }
 
-/// Where the state will be.
+/// Effective state backend; the source's own takes precedence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EffectiveBackend {
     /// In the working directory, at this path relative to the workspace.
@@ -193,85 +191,85 @@ pub enum EffectiveBackend {
         /// The file.
         path: String,
     },
-    /// Elsewhere.
+    /// A remote backend.
     Other {
         /// `s3`, `kubernetes`, `cloud`, …
         kind: String,
     },
 }
 
-/// Who may read a file.
+/// File mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Everybody who may read the directory.
+pub enum FileMode {
+    /// 0644, within a 0700 directory.
     Plain,
-    /// Nobody but us: 0600.
+    /// 0600.
     Secret,
 }
 
-/// A file.
+/// Contents and mode of a file.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Contents {
+pub struct FileContents {
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// Who may read it.
-    pub mode: Mode,
+    /// File mode.
+    pub mode: FileMode,
 }
 
-impl Contents {
+impl FileContents {
     /// A file without secrets.
     pub const fn plain(bytes: Vec<u8>) -> Self {
-        Self { bytes, mode: Mode::Plain }
+        Self { bytes, mode: FileMode::Plain }
     }
 
-    /// A file with values of users.
+    /// A file with user values.
     pub const fn secret(bytes: Vec<u8>) -> Self {
-        Self { bytes, mode: Mode::Secret }
+        Self { bytes, mode: FileMode::Secret }
     }
 }
 
-impl fmt::Debug for Contents {
+impl fmt::Debug for FileContents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} of {} bytes", self.mode, self.bytes.len())
     }
 }
 
-/// What has to be there before the files are written.
+/// A module to fetch before the files are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fetch {
+pub struct ModuleFetch {
     /// A local path (copied by the writer of the workspace) or a go-getter address (`init -from-module`).
     pub address: String,
-    /// The directory inside of it that is the root; empty for its top.
+    /// Directory of the root module inside it; empty for the top level.
     pub entrypoint: String,
 }
 
-impl Fetch {
-    /// Whether the address is a path of this machine, by terraform's own rule.
+impl ModuleFetch {
+    /// Whether the address is a local path, by terraform's rule.
     pub fn is_local_path(&self) -> bool {
         ["/", "./", "../"].iter().any(|start| self.address.starts_with(start))
             || matches!(self.address.as_str(), "." | "..")
     }
 }
 
-/// The files of a workspace.
+/// Rendered files of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rendered {
-    /// Relative path with forward slashes → file.
-    pub files: BTreeMap<String, Contents>,
-    /// The directory terraform runs in, relative to the workspace; empty for the workspace itself.
+pub struct RenderedWorkspace {
+    /// Files by relative path with forward slashes.
+    pub files: BTreeMap<String, FileContents>,
+    /// Directory of the root module, relative to the workspace; empty for the workspace itself.
     pub root: String,
-    /// What has to be fetched first.
-    pub fetch: Option<Fetch>,
-    /// Where the state will be.
+    /// Module to fetch first.
+    pub fetch: Option<ModuleFetch>,
+    /// Effective state backend.
     pub backend: EffectiveBackend,
     /// Whether a lock file is among the files.
     pub has_lock_file: bool,
     /// False for a remote root that has not been fetched: render again when it has.
     pub types_known: bool,
-    /// Variables of the controller that the template does not declare.
-    pub dropped: Vec<String>,
-    /// sha256 over all names and bytes.
+    /// Variables that the template does not declare.
+    pub undeclared: Vec<String>,
+    /// SHA-256 over all names and contents.
     pub digest: String,
-    /// The same over what `init` depends on: the configuration and the lock file, not the variables.
+    /// SHA-256 over the inputs of `init`: the configuration and the lock file, not the variables.
     pub init_digest: String,
 }

@@ -9,21 +9,24 @@ use serde_json::{Map, Value};
 
 use super::*;
 
-fn inline(text: &str) -> Request {
-    let source = Source::Inline { format: InlineFormat::Hcl, text: text.to_owned() };
-    Request { provider: Some(provider()), ..Request::new("default", "demo-vpc", source) }
+fn inline(text: &str) -> RenderRequest {
+    let source = RootSource::Inline { format: InlineFormat::Hcl, text: text.to_owned() };
+    RenderRequest { provider: Some(provider()), ..RenderRequest::new("default", "demo-vpc", source) }
 }
 
-fn module(files: &[(&str, &str)]) -> Request {
+fn module(files: &[(&str, &str)]) -> RenderRequest {
     let files = files.iter().map(|&(name, text)| (name.to_owned(), text.as_bytes().to_vec())).collect();
-    Request { provider: Some(provider()), ..Request::new("default", "demo-vpc", Source::Module(files)) }
+    RenderRequest {
+        provider: Some(provider()),
+        ..RenderRequest::new("default", "demo-vpc", RootSource::Module(files))
+    }
 }
 
-fn remote(address: &str, fetched: Option<&[(&str, &str)]>) -> Request {
+fn remote(address: &str, fetched: Option<&[(&str, &str)]>) -> RenderRequest {
     let fetched = fetched
         .map(|files| files.iter().map(|&(name, text)| (name.to_owned(), text.as_bytes().to_vec())).collect());
-    let source = Source::Remote { address: address.to_owned(), fetched };
-    Request { provider: Some(provider()), ..Request::new("default", "demo-vpc", source) }
+    let source = RootSource::Remote { address: address.to_owned(), fetched };
+    RenderRequest { provider: Some(provider()), ..RenderRequest::new("default", "demo-vpc", source) }
 }
 
 fn provider() -> ProviderBlock {
@@ -34,23 +37,23 @@ fn map(value: &Value) -> Map<String, Value> {
     value.as_object().unwrap().clone()
 }
 
-fn var(key: &str, value: &str) -> Var {
-    Var { key: key.to_owned(), value: value.to_owned() }
+fn var(key: &str, value: &str) -> TemplateVar {
+    TemplateVar { key: key.to_owned(), value: value.to_owned() }
 }
 
-fn text<'a>(rendered: &'a Rendered, path: &str) -> &'a str {
+fn text<'a>(rendered: &'a RenderedWorkspace, path: &str) -> &'a str {
     let contents =
         rendered.files.get(path).unwrap_or_else(|| panic!("no {path} in {:?}", rendered.files.keys()));
     std::str::from_utf8(&contents.bytes).unwrap()
 }
 
-fn json_of(rendered: &Rendered, path: &str) -> Value {
+fn json_of(rendered: &RenderedWorkspace, path: &str) -> Value {
     let mut value: Value = serde_json::from_str(text(rendered, path)).unwrap();
     value.as_object_mut().unwrap().remove("//");
     value
 }
 
-fn names(rendered: &Rendered) -> Vec<&str> {
+fn names(rendered: &RenderedWorkspace) -> Vec<&str> {
     rendered.files.keys().map(String::as_str).collect()
 }
 

@@ -1,4 +1,4 @@
-//! What the steps of a run work with: the engine, a workspace, and whoever listens.
+//! Types shared by the steps of a run: the driver, the context of a step, its phases and errors.
 
 use std::time::Duration;
 
@@ -7,28 +7,28 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     handle::RunError,
-    lend::{Lender, Refused},
-    record::StopReason,
+    reattach::{ProviderMismatch, ReattachSource},
+    run_dir::StopReason,
 };
 use crate::{
     command::{ArgsError, PlanMode, UserArgs},
     engine::Engine,
     environment::Environment,
-    events::{Diagnostic, Progress},
+    events::{Diagnostic, TerraformProgress},
     exec::ShimProgram,
-    plan::{PlanError, Summary},
+    plan::{PlanError, PlanSummary},
     planfile::PlanFileError,
-    state::RecoverError,
-    workspace::{Workspace, WorkspaceError, files::FileError},
+    state::StateRecoveryError,
+    workspace::{WorkspaceDir, WorkspaceError, files::FileError},
 };
 
-/// What a run is doing.
+/// Phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
-pub enum Phase {
-    /// Following a command that an earlier caller left running.
+pub enum StepPhase {
+    /// Following a command that a previous caller left running.
     Resuming,
-    /// Waiting for objects whose creation was interrupted.
+    /// Repairing the state: waiting for interrupted creates, `untaint`, `import`, `state mv`.
     Settling,
     /// `init`.
     Initialising,
@@ -40,58 +40,58 @@ pub enum Phase {
     Destroying,
 }
 
-/// Why a step did not end well.
+/// Why a step failed.
 #[derive(Debug, Error)]
 pub enum StepError {
-    /// We were asked to stop, and terraform did.
+    /// Terraform stopped on request.
     #[error("interrupted during {phase}")]
     Interrupted {
-        /// During what.
-        phase: Phase,
+        /// Phase of the run.
+        phase: StepPhase,
     },
-    /// It made no sound, or took too long, and was stopped.
-    #[error("terraform was stopped during {phase}: {}", hung(*reason))]
+    /// Terraform was stopped because it was silent or exceeded its deadline.
+    #[error("terraform was stopped during {phase}: {}", stop_reason_text(*reason))]
     Hung {
-        /// During what.
-        phase: Phase,
-        /// Which of the two.
+        /// Phase of the run.
+        phase: StepPhase,
+        /// Why it was stopped.
         reason: StopReason,
     },
-    /// It was killed by somebody else.
-    #[error("terraform was killed during {phase}; what it had finished is in the state")]
+    /// Terraform was killed by another process or the kernel.
+    #[error("terraform was killed during {phase}; completed changes are in the state")]
     Killed {
-        /// During what.
-        phase: Phase,
+        /// Phase of the run.
+        phase: StepPhase,
     },
-    /// Terraform said no.
+    /// Terraform exited with an error.
     #[error("terraform failed during {phase}")]
     Failed {
-        /// During what.
-        phase: Phase,
-        /// What it said.
+        /// Phase of the run.
+        phase: StepPhase,
+        /// Its error diagnostics.
         diagnostics: Vec<Diagnostic>,
-        /// What else it printed, the end of it.
+        /// The last lines of its other output.
         tail: String,
     },
-    /// The provider is not the one that was locked.
+    /// The provider does not match the dependency lock file.
     #[error(transparent)]
-    Refused(#[from] Refused),
+    ProviderMismatch(#[from] ProviderMismatch),
     /// The saved plan cannot be read.
     #[error(transparent)]
     Plan(#[from] PlanFileError),
-    /// What `show` printed cannot be read.
+    /// The output of `show` cannot be parsed.
     #[error(transparent)]
     Show(#[from] PlanError),
-    /// The state cannot be brought back.
+    /// The state cannot be recovered.
     #[error(transparent)]
-    Recover(#[from] RecoverError),
-    /// The command could not be run.
+    Recover(#[from] StateRecoveryError),
+    /// The command could not be started or followed.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// An argument that must not be.
+    /// An argument is not allowed.
     #[error(transparent)]
     Args(#[from] ArgsError),
-    /// The workspace's directory.
+    /// The workspace directory is unusable.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
     /// A file could not be read or written.
@@ -99,28 +99,28 @@ pub enum StepError {
     File(#[from] FileError),
 }
 
-fn hung(reason: StopReason) -> &'static str {
+fn stop_reason_text(reason: StopReason) -> &'static str {
     match reason {
-        StopReason::Requested => "it was asked to",
-        StopReason::Silent => "it gave no sign of life for too long",
-        StopReason::Overdue => "it took longer than its limit",
+        StopReason::Requested => "stop requested",
+        StopReason::Silent => "no output within the silence limit",
+        StopReason::Overdue => "deadline exceeded",
     }
 }
 
-/// How long things may take.
+/// Time limits of a run.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// From the SIGINT to the kill.
+pub struct RunLimits {
+    /// Grace period between SIGINT and SIGKILL.
     pub grace: Duration,
-    /// Without a word during `apply`, whose heartbeat is ten seconds.
+    /// Maximum time without output during `apply`, whose heartbeat is ten seconds.
     pub silence: Duration,
-    /// For everything but `apply`.
+    /// Deadline of all commands except `apply`.
     pub deadline: Duration,
-    /// For somebody else's lock on the state.
+    /// How long to wait for the state lock.
     pub lock_timeout: Duration,
 }
 
-impl Default for Limits {
+impl Default for RunLimits {
     fn default() -> Self {
         Self {
             grace: Duration::from_mins(10),
@@ -131,40 +131,40 @@ impl Default for Limits {
     }
 }
 
-/// One workspace to work on, and who listens.
-pub struct Job<'a> {
-    /// The directory.
-    pub workspace: &'a Workspace,
-    /// The environment of its commands.
+/// Context of a step: the workspace, its environment and the callbacks.
+pub struct StepContext<'a> {
+    /// The workspace directory.
+    pub workspace: &'a WorkspaceDir,
+    /// Environment of its commands.
     pub environment: &'a Environment,
-    /// What its template adds to them.
+    /// Extra arguments of its template.
     pub args: &'a UserArgs,
-    /// Hears how far it is.
-    pub hear: &'a (dyn Fn(Phase, &Progress) + Send + Sync),
-    /// Cancelled when it should stop.
+    /// Called with the progress of the current command.
+    pub on_progress: &'a (dyn Fn(StepPhase, &TerraformProgress) + Send + Sync),
+    /// Cancelled to stop the run.
     pub stop: &'a CancellationToken,
-    /// Who lends running providers to its commands; terraform starts its own if nobody does.
-    pub lender: Option<&'a dyn Lender>,
+    /// Source of running providers; `None` if terraform starts its own.
+    pub reattach: Option<&'a dyn ReattachSource>,
 }
 
-/// A plan that was made and saved.
+/// A saved plan.
 #[derive(Debug)]
-pub struct Planned {
-    /// What it would do.
-    pub summary: Summary,
-    /// What it was made for.
+pub struct SavedPlan {
+    /// Summary of the changes.
+    pub summary: PlanSummary,
+    /// Mode of the plan.
     pub mode: PlanMode,
-    /// Whether there is anything to apply, be it only an output.
-    pub has_work: bool,
+    /// Whether there is anything to apply, including output changes.
+    pub has_changes: bool,
 }
 
-/// Runs terraform's commands.
+/// Runs terraform commands.
 #[derive(Debug, Clone)]
 pub struct Driver {
     /// Terraform or tofu.
     pub engine: Engine,
-    /// Our own binary.
+    /// How to start the shim.
     pub shim: ShimProgram,
-    /// How long things may take.
-    pub limits: Limits,
+    /// Time limits.
+    pub limits: RunLimits,
 }

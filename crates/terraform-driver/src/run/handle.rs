@@ -1,7 +1,7 @@
-//! A run as its caller sees it: started or found again, listened to, stopped, waited for.
+//! Handle to a run: starts a shim or finds a live one, follows its output, requests a stop, waits for the end.
 //!
-//! Everything is read from the run's directory. Whether we started the shim ourselves or a caller that
-//! died did, makes no difference but for how its end is noticed.
+//! Everything is read from the run directory, so a run that a crashed caller started is followed like any other; only the
+//! detection of its end differs.
 
 use std::{
     collections::BTreeMap,
@@ -18,23 +18,23 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::record::{Exit, RunDir, RunSpec};
+use super::run_dir::{RunDir, RunExit, RunSpec};
 use crate::{
     exec::{self, ShimProgram},
     workspace::{
-        FileLock, LockError, Workspace,
-        files::{FileError, open_append, private_dir},
-        is_held,
+        FileLock, LockError, WorkspaceDir,
+        files::{FileError, create_private_dir, open_append},
+        is_lock_held,
     },
 };
 
-/// How often a run's directory is looked at. The events are for people and take seconds to happen.
-const LOOK: Duration = Duration::from_millis(50);
+/// Poll interval of the run directory. Events are for display and seconds apart.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How many finished runs a workspace remembers.
-const REMEMBER: usize = 20;
+/// Number of finished runs that are kept per workspace.
+const MAX_FINISHED_RUNS: usize = 20;
 
-/// What keeps a run from being started or followed.
+/// Why a run cannot be started or followed.
 #[derive(Debug, Error)]
 pub enum RunError {
     /// The shim did not start.
@@ -42,14 +42,14 @@ pub enum RunError {
     Shim {
         /// The shim's executable.
         program: String,
-        /// The system's answer.
+        /// The operating system's error.
         #[source]
         source: io::Error,
     },
     /// The shim started and failed.
     #[error("{0}")]
     Supervision(String),
-    /// Somebody else has the run.
+    /// Another process holds the run's lock.
     #[error(transparent)]
     Lock(#[from] LockError),
     /// A file could not be read or written.
@@ -57,169 +57,168 @@ pub enum RunError {
     File(#[from] FileError),
 }
 
-/// How a run ended, as far as anybody knows.
+/// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
-    /// The shim wrote it down.
-    Known(Exit),
-    /// Shim and engine are gone and nobody wrote anything down: the machine went down, or somebody killed
-    /// them. What the engine did is in the state and its copies.
+pub enum RunCompletion {
+    /// The shim recorded the exit.
+    Exited(RunExit),
+    /// Shim and engine are gone without a record: the machine crashed, or both were killed. The work of the engine is in the
+    /// state and its snapshots.
     Lost,
 }
 
-/// A run under way.
+/// A run in progress.
 #[derive(Debug)]
-pub struct Run {
+pub struct RunHandle {
     dir: RunDir,
     child: Option<Child>,
 }
 
-impl Run {
+impl RunHandle {
     /// Starts a run in a new directory below the workspace.
     pub fn start(
-        workspace: &Workspace,
+        workspace: &WorkspaceDir,
         spec: &RunSpec,
         dir: RunDir,
         env: &BTreeMap<String, String>,
         shim: &ShimProgram,
     ) -> Result<Self, RunError> {
-        forget_old_runs(workspace)?;
-        private_dir(dir.path())?;
-        let lock = FileLock::take(&dir.lock(), "a running terraform")?;
+        prune_old_runs(workspace)?;
+        create_private_dir(dir.path())?;
+        let lock = FileLock::acquire(&dir.lock_path(), "a running terraform")?;
         dir.write_spec(spec)?;
-        open_append(&dir.events())?;
+        open_append(&dir.events_path())?;
         let failed = |source| RunError::Shim { program: shim.program.display().to_string(), source };
-        let shared = lock.share().map_err(failed)?;
-        let child = exec::shim(shim, dir.path(), env, shared).map_err(failed)?;
+        let shared = lock.try_clone_file().map_err(failed)?;
+        let child = exec::spawn_shim(shim, dir.path(), env, shared).map_err(failed)?;
         Ok(Self { dir, child: Some(child) })
     }
 
-    /// A directory for a run that starts now; its name sorts by time and tells what it was.
-    pub fn new_dir(workspace: &Workspace, spec: &RunSpec) -> RunDir {
+    /// Directory of a run that starts now; its name sorts by time and contains the command.
+    pub fn new_dir(workspace: &WorkspaceDir, spec: &RunSpec) -> RunDir {
         let time = spec.created.strftime("%Y%m%dT%H%M%S%3fZ");
-        RunDir::at(workspace.runs().join(format!("{time}-{}", spec.command)))
+        RunDir::at(workspace.runs_dir().join(format!("{time}-{}", spec.command)))
     }
 
-    /// The run of this workspace that is still going on, if a caller died and left one.
-    pub fn find_alive(workspace: &Workspace) -> Result<Option<Self>, FileError> {
-        for dir in RunDir::all(&workspace.runs())?.into_iter().rev() {
-            end_orphans(&dir)?;
-            if is_held(&dir.lock())? {
+    /// The run of a workspace that is still alive after its caller died.
+    pub fn find_alive(workspace: &WorkspaceDir) -> Result<Option<Self>, FileError> {
+        for dir in RunDir::list(&workspace.runs_dir())?.into_iter().rev() {
+            kill_orphaned_providers(&dir)?;
+            if is_lock_held(&dir.lock_path())? {
                 return Ok(Some(Self { dir, child: None }));
             }
         }
         Ok(None)
     }
 
-    /// Its directory.
+    /// The run directory.
     pub fn dir(&self) -> &RunDir {
         &self.dir
     }
 
-    /// Follows the run to its end. `hear` gets what terraform writes, in pieces of any size; when `stop`
-    /// is cancelled, the run is asked to stop, once, and is still followed to its end.
+    /// Follows the run to its end. `hear` receives the output of terraform in chunks of any size. When `stop` is cancelled, a stop
+    /// is requested once, and the run is still followed to its end.
     pub async fn follow(
         mut self,
         stop: &CancellationToken,
         mut hear: impl FnMut(&[u8]),
-    ) -> Result<Ended, RunError> {
-        let mut ear = Ear::new(&self.dir.events())?;
-        let mut look = interval(LOOK);
+    ) -> Result<RunCompletion, RunError> {
+        let mut ear = FileTail::new(&self.dir.events_path())?;
+        let mut look = interval(POLL_INTERVAL);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut asked = false;
         loop {
             tokio::select! {
-                () = shim_gone(&mut self.child) => self.child = None,
+                () = shim_exited(&mut self.child) => self.child = None,
                 () = stop.cancelled(), if !asked => {
-                    asked = self.ask_to_stop()?;
-                    // Too early means that the shim has not yet written down who it is.
-                    tokio::time::sleep(LOOK).await;
+                    asked = self.request_stop()?;
+                    // Retry while the shim has not recorded its process id yet.
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
                 _ = look.tick() => {}
             }
-            // The shim's own end is not enough: if it was killed, the engine still works and holds the lock.
-            let over = self.child.is_none() && is_over(&self.dir)?;
-            ear.listen(&mut hear)?;
+            // The exit of the shim is not sufficient: if it was killed, the engine still runs and holds the lock.
+            let over = self.child.is_none() && has_ended(&self.dir)?;
+            ear.read_new(&mut hear)?;
             if over {
                 return self.outcome();
             }
         }
     }
 
-    /// Asks the shim to stop the engine; whether there was a shim to ask.
-    fn ask_to_stop(&self) -> Result<bool, RunError> {
+    /// Asks the shim to stop the engine; returns whether its process id was known.
+    fn request_stop(&self) -> Result<bool, RunError> {
         let Some(processes) = self.dir.processes()? else { return Ok(false) };
         let stop = match (processes.shim, processes.engine) {
             (Some(shim), _) if shim.is_alive() => shim.terminate(),
-            // The shim was killed; then terraform gets its one signal from us.
-            (_, Some(engine)) if engine.is_alive() => exec::interrupt(engine.pid),
+            // The shim was killed, so terraform gets its single SIGINT from here.
+            (_, Some(engine)) if engine.is_alive() => exec::send_interrupt(engine.pid),
             _ => Ok(()),
         };
         stop.map_err(|source| FileError::new("stop", self.dir.path(), source))?;
         Ok(true)
     }
 
-    fn outcome(&self) -> Result<Ended, RunError> {
+    fn outcome(&self) -> Result<RunCompletion, RunError> {
         if let Some(exit) = self.dir.exit()? {
-            return Ok(Ended::Known(exit));
+            return Ok(RunCompletion::Exited(exit));
         }
         match self.dir.shim_error()? {
             Some(text) => Err(RunError::Supervision(text)),
-            None => Ok(Ended::Lost),
+            None => Ok(RunCompletion::Lost),
         }
     }
 }
 
-/// Resolves when the shim that we started has ended; never, if somebody else started it.
-async fn shim_gone(child: &mut Option<Child>) {
+/// Resolves when a shim that this process started has exited; pending for a shim of another process.
+async fn shim_exited(child: &mut Option<Child>) {
     match child {
-        // Its exit code says nothing that the directory does not say better.
+        // The exit code is redundant: the directory has the details.
         Some(child) => drop(child.wait().await),
         None => std::future::pending().await,
     }
 }
 
-fn is_over(dir: &RunDir) -> Result<bool, FileError> {
-    end_orphans(dir)?;
-    Ok(!is_held(&dir.lock())?)
+fn has_ended(dir: &RunDir) -> Result<bool, FileError> {
+    kill_orphaned_providers(dir)?;
+    Ok(!is_lock_held(&dir.lock_path())?)
 }
 
-/// A provider whose shim and terraform were both killed waits for calls that never come, and would hold the
-/// run's lock for ever. Nobody is left to hear its answers, so it goes.
-fn end_orphans(dir: &RunDir) -> Result<(), FileError> {
+/// Kills providers whose shim and terraform were both killed: they would wait for calls and hold the run's lock for ever.
+fn kill_orphaned_providers(dir: &RunDir) -> Result<(), FileError> {
     let Some(processes) = dir.processes()? else { return Ok(()) };
     let alive = |id: Option<exec::ProcessId>| id.is_some_and(exec::ProcessId::is_alive);
     if let Some(engine) = processes.engine
         && !alive(processes.shim)
         && !engine.is_alive()
-        && is_held(&dir.lock())?
+        && is_lock_held(&dir.lock_path())?
     {
         exec::kill_group(engine.pid).map_err(|source| FileError::new("end", dir.path(), source))?;
     }
     Ok(())
 }
 
-fn forget_old_runs(workspace: &Workspace) -> Result<(), FileError> {
-    let runs = RunDir::all(&workspace.runs())?;
-    for dir in runs.iter().rev().skip(REMEMBER - 1) {
+fn prune_old_runs(workspace: &WorkspaceDir) -> Result<(), FileError> {
+    let runs = RunDir::list(&workspace.runs_dir())?;
+    for dir in runs.iter().rev().skip(MAX_FINISHED_RUNS - 1) {
         std::fs::remove_dir_all(dir.path()).map_err(|source| FileError::new("remove", dir.path(), source))?;
     }
     Ok(())
 }
 
-/// Reads what is new in a file that grows.
-struct Ear {
+/// Reads the new contents of a growing file.
+struct FileTail {
     file: File,
     buffer: Vec<u8>,
 }
 
-impl Ear {
+impl FileTail {
     fn new(path: &Path) -> Result<Self, FileError> {
         let file = File::open(path).map_err(|source| FileError::new("read", path, source))?;
         Ok(Self { file, buffer: vec![0; 64 * 1024] })
     }
 
-    fn listen(&mut self, hear: &mut impl FnMut(&[u8])) -> Result<(), FileError> {
+    fn read_new(&mut self, hear: &mut impl FnMut(&[u8])) -> Result<(), FileError> {
         loop {
             let heard = self
                 .file

@@ -1,15 +1,17 @@
-//! Runs: terraform commands started through a shim and followed through their directories.
+//! Runs: terraform commands that are started through a shim and followed through their run directories.
 
+mod approved_plan;
+mod command_output;
 mod driver;
 mod handle;
 mod interrupted;
-mod lend;
-mod listen;
-pub mod record;
+mod reattach;
+pub mod run_dir;
 mod steps;
 
-pub use driver::{Driver, Job, Limits, Phase, Planned, StepError};
-pub use handle::{Ended, Run, RunError};
+pub use approved_plan::{ApprovedPlan, RefusedPlan};
+pub use driver::{Driver, RunLimits, SavedPlan, StepContext, StepError, StepPhase};
+pub use handle::{RunCompletion, RunError, RunHandle};
 pub use interrupted::interrupted_taints;
-pub use lend::{Lender, Lending, Loan, Refused};
-pub use steps::Digests;
+pub use reattach::{ProviderMismatch, ReattachFuture, ReattachLease, ReattachSource};
+pub use steps::ConfigurationDigests;

@@ -1,45 +1,49 @@
-//! Providers that run already, lent to a command.
+//! Reattaching terraform to running providers.
 //!
-//! Whoever has them implements [`Lender`]; the driver only puts what it gets into the command's environment. It knows
-//! neither what runs the providers nor how.
+//! An implementation of [`ReattachSource`] supplies the value of `TF_REATTACH_PROVIDERS`; the driver only sets it in the command's
+//! environment and does not know who runs the providers.
 
 use std::{future::Future, pin::Pin};
 
-use super::driver::{Job, Phase};
+use super::driver::{StepContext, StepPhase};
 
-/// The variable that tells terraform where its providers run.
-pub(super) const VARIABLE: &str = "TF_REATTACH_PROVIDERS";
+/// Environment variable with the addresses of running providers.
+pub(super) const REATTACH_VARIABLE: &str = "TF_REATTACH_PROVIDERS";
 
-/// A provider that is lent for one command.
+/// Lease of running providers for one command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Loan {
-    /// The lender's name for it.
+pub struct ReattachLease {
+    /// Id of the lease.
     pub id: String,
-    /// The value of `TF_REATTACH_PROVIDERS`.
+    /// Value of `TF_REATTACH_PROVIDERS`.
     pub reattach: String,
 }
 
-/// The provider is not the one that it should be: the command must not run at all.
+/// The provider does not match the lock file; the command must not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Refused(pub String);
+pub struct ProviderMismatch(pub String);
 
-/// What a lender does, it does while the command waits.
-pub type Lending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// Future of a [`ReattachSource`] method.
+pub type ReattachFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Lends providers.
-pub trait Lender: Send + Sync {
-    /// For one command; `None` if terraform shall start its providers itself.
-    fn lend<'a>(&'a self, job: &'a Job<'_>, phase: Phase) -> Lending<'a, Result<Option<Loan>, Refused>>;
+/// Supplies running providers to terraform commands.
+pub trait ReattachSource: Send + Sync {
+    /// Acquires a lease for one command; `None` if terraform starts its own providers.
+    fn acquire<'a>(
+        &'a self,
+        job: &'a StepContext<'_>,
+        phase: StepPhase,
+    ) -> ReattachFuture<'a, Result<Option<ReattachLease>, ProviderMismatch>>;
 
-    /// The command is over.
-    fn give_back(&self, loan: Loan) -> Lending<'_, ()>;
+    /// Releases the lease after the command.
+    fn release(&self, loan: ReattachLease) -> ReattachFuture<'_, ()>;
 
-    /// Terraform missed the schema of something: from now on it gets all of them. Whether that is news.
-    fn lend_everything(&self) -> bool;
+    /// Serves all schemas from now on, because terraform missed one. Returns whether that changes anything.
+    fn request_all_schemas(&self) -> bool;
 }
 
-/// Whether terraform failed because it was given too few schemas.
-pub(super) fn misses_a_schema(text: &str) -> bool {
+/// Whether a message reports a missing schema.
+pub(super) fn mentions_missing_schema(text: &str) -> bool {
     ["no schema available", "missing schema for", "Missing schema for"].iter().any(|it| text.contains(it))
 }

@@ -1,5 +1,4 @@
-//! What is on disk of one terraform command. The shim writes it, everybody else reads it: a caller that
-//! died finds the run again here.
+//! The run directory of one terraform command. The shim writes it; callers read it, and find a run of a crashed caller there.
 
 use std::{
     fs,
@@ -15,73 +14,73 @@ use crate::{
     workspace::files::{FileError, read_json, write_json},
 };
 
-/// What was asked for. No secret is in it: credentials are in the environment, variables in their files.
+/// Specification of a run. Contains no secrets: credentials are in the environment, variables in files.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunSpec {
-    /// `init`, `plan`, `apply`, …; for people and for recovery.
+    /// `init`, `plan`, `apply`, …; for display and recovery.
     pub command: String,
     /// The engine.
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Where it runs.
+    /// Working directory.
     pub cwd: PathBuf,
-    /// When it was asked for.
+    /// Creation time.
     pub created: Timestamp,
-    /// How long it may take to stop after the one SIGINT.
+    /// Grace period after SIGINT.
     pub grace: Duration,
-    /// Hung, if it says nothing for so long. Terraform has a heartbeat in `apply` only.
+    /// Maximum time without output. Only `apply` has a heartbeat.
     pub silence: Option<Duration>,
-    /// Hung, if it is not done by then.
+    /// Maximum duration.
     pub deadline: Option<Duration>,
-    /// Where copies of the state go.
+    /// Directory of the state snapshots.
     pub snapshots: PathBuf,
 }
 
-/// Who carries the run.
+/// Processes of a run.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct Processes {
+pub struct RunProcesses {
     /// The shim.
     pub shim: Option<ProcessId>,
-    /// Terraform; its id is also the id of the process group.
+    /// Terraform; its id is also the process group id.
     pub engine: Option<ProcessId>,
 }
 
-/// Why a run was asked to stop.
+/// Why a run was stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum StopReason {
-    /// Somebody asked.
+    /// Requested by the caller.
     Requested,
-    /// No word from it for too long.
+    /// No output for too long.
     Silent,
-    /// It passed its deadline.
+    /// Deadline exceeded.
     Overdue,
 }
 
-/// The stop, if there was one.
+/// A stop of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stop {
-    /// Why.
+pub struct RunStop {
+    /// Reason.
     pub reason: StopReason,
-    /// When the SIGINT was sent.
+    /// Time of the SIGINT.
     pub at: Timestamp,
-    /// Whether patience ended and the group was killed.
+    /// Whether the grace period ended and the process group was killed.
     pub killed: bool,
 }
 
-/// How it ended.
+/// Exit of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Exit {
-    /// The exit code, absent if a signal ended it.
+pub struct RunExit {
+    /// Exit code; absent if a signal ended the engine.
     pub code: Option<i32>,
     /// The signal.
     pub signal: Option<i32>,
-    /// The stop that led to it.
-    pub stop: Option<Stop>,
-    /// When.
+    /// The stop that caused it.
+    pub stop: Option<RunStop>,
+    /// End time.
     pub finished: Timestamp,
-    /// What failed beside it and did not matter enough to stop: a copy of the state, for one.
+    /// Non-fatal failures of the shim, such as a failed state snapshot.
     #[serde(default)]
     pub trouble: Vec<String>,
 }
@@ -98,8 +97,8 @@ impl RunDir {
         Self { path: path.into() }
     }
 
-    /// Every run below `runs`, oldest first: names begin with the time.
-    pub fn all(runs: &Path) -> Result<Vec<Self>, FileError> {
+    /// All runs below `runs`, oldest first: names start with the time.
+    pub fn list(runs: &Path) -> Result<Vec<Self>, FileError> {
         if !runs.exists() {
             return Ok(Vec::new());
         }
@@ -117,62 +116,62 @@ impl RunDir {
         &self.path
     }
 
-    /// The lock that shim, engine and providers hold.
-    pub fn lock(&self) -> PathBuf {
+    /// Lock file that shim, engine and providers hold.
+    pub fn lock_path(&self) -> PathBuf {
         self.path.join("lock")
     }
 
-    /// What terraform says, line by line.
-    pub fn events(&self) -> PathBuf {
+    /// Event stream of terraform.
+    pub fn events_path(&self) -> PathBuf {
         self.path.join("events.ndjson")
     }
 
-    /// What it says beside that.
-    pub fn stderr(&self) -> PathBuf {
+    /// Standard error of terraform.
+    pub fn stderr_path(&self) -> PathBuf {
         self.path.join("stderr.log")
     }
 
-    /// The saved plan of a `plan`.
-    pub fn plan(&self) -> PathBuf {
+    /// Saved plan of a `plan`.
+    pub fn plan_path(&self) -> PathBuf {
         self.path.join("plan.tfplan")
     }
 
-    /// What was asked.
+    /// Reads the specification.
     pub fn spec(&self) -> Result<Option<RunSpec>, FileError> {
         read_json(&self.path.join("run.json"))
     }
 
-    /// Records what is asked.
+    /// Writes the specification.
     pub fn write_spec(&self, spec: &RunSpec) -> Result<(), FileError> {
         write_json(&self.path.join("run.json"), spec)
     }
 
-    /// Who carries it.
-    pub fn processes(&self) -> Result<Option<Processes>, FileError> {
+    /// Reads the processes.
+    pub fn processes(&self) -> Result<Option<RunProcesses>, FileError> {
         read_json(&self.path.join("process.json"))
     }
 
-    /// Records who carries it.
-    pub fn write_processes(&self, processes: &Processes) -> Result<(), FileError> {
+    /// Writes the processes.
+    pub fn write_processes(&self, processes: &RunProcesses) -> Result<(), FileError> {
         write_json(&self.path.join("process.json"), processes)
     }
 
-    /// How it ended; `None` while it runs, or if the shim was killed.
-    pub fn exit(&self) -> Result<Option<Exit>, FileError> {
+    /// Reads the exit; `None` while the run is alive, or if the shim was killed.
+    pub fn exit(&self) -> Result<Option<RunExit>, FileError> {
         read_json(&self.path.join("exit.json"))
     }
 
-    /// Records how it ended.
-    pub fn write_exit(&self, exit: &Exit) -> Result<(), FileError> {
+    /// Writes the exit.
+    pub fn write_exit(&self, exit: &RunExit) -> Result<(), FileError> {
         write_json(&self.path.join("exit.json"), exit)
     }
 
-    /// Records that the shim itself failed, in words.
+    /// Writes an error of the shim itself.
     pub fn write_shim_error(&self, text: &str) -> Result<(), FileError> {
         crate::workspace::files::write_atomic(&self.path.join("shim-error.txt"), text.as_bytes(), true)
     }
 
-    /// What the shim itself failed at.
+    /// Reads the error of the shim itself.
     pub fn shim_error(&self) -> Result<Option<String>, FileError> {
         let bytes = crate::workspace::files::read_optional(&self.path.join("shim-error.txt"))?;
         Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))

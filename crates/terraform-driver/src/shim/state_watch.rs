@@ -1,4 +1,4 @@
-//! Notices each write to the state file and takes a copy of it.
+//! Watches the state file with inotify and takes a snapshot after each write.
 
 use std::{
     io,
@@ -16,25 +16,25 @@ use tokio::sync::Notify;
 
 use super::ShimError;
 use crate::{
-    run::record::RunSpec,
-    state::Snapshots,
+    run::run_dir::RunSpec,
+    state::StateSnapshots,
     workspace::files::{FileError, read_optional},
 };
 
-/// The state files of a working directory: the real one, and what terraform leaves when it cannot write it.
-const STATES: [&str; 2] = ["terraform.tfstate", "errored.tfstate"];
+/// State files of a working directory: the regular one, and the one that terraform writes if that fails.
+const STATE_FILES: [&str; 2] = ["terraform.tfstate", "errored.tfstate"];
 
 pub(super) struct StateWatch {
     changes: Arc<Notify>,
     cwd: PathBuf,
-    snapshots: Snapshots,
+    snapshots: StateSnapshots,
 }
 
 impl StateWatch {
     pub(super) fn new(spec: &RunSpec) -> Result<Self, ShimError> {
-        let changes =
-            watch(&spec.cwd).map_err(|source| ShimError::System { what: "watch the state file", source })?;
-        Ok(Self { changes, cwd: spec.cwd.clone(), snapshots: Snapshots::at(&spec.snapshots) })
+        let changes = watch_directory(&spec.cwd)
+            .map_err(|source| ShimError::System { what: "watch the state file", source })?;
+        Ok(Self { changes, cwd: spec.cwd.clone(), snapshots: StateSnapshots::at(&spec.snapshots) })
     }
 
     /// Resolves when the state file may have changed. Cancel-safe.
@@ -42,40 +42,38 @@ impl StateWatch {
         self.changes.notified().await;
     }
 
-    /// Offers what is on disk now. A torn file is refused by the store; the write that completes it will
-    /// bring us here again.
-    pub(super) fn copy(&self) -> Result<(), FileError> {
-        for name in STATES {
+    /// Stores snapshots of the current files. A truncated file is rejected; the write that completes it triggers another snapshot.
+    pub(super) fn snapshot(&self) -> Result<(), FileError> {
+        for name in STATE_FILES {
             if let Some(bytes) = read_optional(&self.cwd.join(name))?
                 && !bytes.is_empty()
             {
-                self.snapshots.offer(&bytes)?;
+                self.snapshots.store_if_newer(&bytes)?;
             }
         }
         Ok(())
     }
 }
 
-/// The directory is watched, not the file: it may not exist yet. The thread waits in the kernel and ends
-/// with the process.
-fn watch(cwd: &Path) -> io::Result<Arc<Notify>> {
+/// Watches the directory, because the file may not exist yet. The thread blocks in the kernel and ends with the process.
+fn watch_directory(cwd: &Path) -> io::Result<Arc<Notify>> {
     let fd = inotify::init(CreateFlags::CLOEXEC)?;
     let interesting = WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE | WatchFlags::MOVED_TO;
     inotify::add_watch(&fd, cwd, interesting)?;
     let changes = Arc::new(Notify::new());
     let heard = Arc::clone(&changes);
-    thread::Builder::new().name("state-watch".into()).spawn(move || listen(&fd, &heard))?;
+    thread::Builder::new().name("state-watch".into()).spawn(move || forward_inotify_events(&fd, &heard))?;
     Ok(changes)
 }
 
-/// An error ends the listening, not the shim: the state is copied once more at the end of the run.
-fn listen(fd: &OwnedFd, heard: &Notify) {
+/// Forwards inotify events. An error ends only the watch: a final snapshot is taken at the end of the run.
+fn forward_inotify_events(fd: &OwnedFd, heard: &Notify) {
     let mut buffer = [MaybeUninit::uninit(); 4096];
     let mut reader = inotify::Reader::new(fd, &mut buffer);
     while let Ok(event) = reader.next() {
         if event
             .file_name()
-            .is_some_and(|name| STATES.iter().any(|state| name.to_bytes() == state.as_bytes()))
+            .is_some_and(|name| STATE_FILES.iter().any(|state| name.to_bytes() == state.as_bytes()))
         {
             heard.notify_one();
         }

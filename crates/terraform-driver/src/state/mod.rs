@@ -1,9 +1,9 @@
-//! The state of a workspace: what it says, the snapshots that guard it, and how it comes back.
+//! The state of a workspace: parsing, snapshots and recovery.
 
-mod file;
-mod recover;
+mod recovery;
 mod snapshots;
+mod state_file;
 
-pub use file::{Instance, NotAState, Object, Resource, State, Version};
-pub use recover::{RecoverError, Recovered, recover};
-pub use snapshots::{Offer, Snapshots};
+pub use recovery::{StateRecovery, StateRecoveryError, recover_state};
+pub use snapshots::{SnapshotOutcome, StateSnapshots};
+pub use state_file::{InvalidState, ManagedObject, State, StateInstance, StateResource, StateVersion};

@@ -1,54 +1,54 @@
-//! Brings the state file back to the furthest version that is known, before anything is planned.
+//! Recovers the newest known version of the state before a plan.
 //!
-//! Planning on a torn, missing or outdated state means proposing to create what exists already. So this
-//! runs first, and planning is refused while a finished piece of work is only in a file we cannot place.
+//! A plan on a truncated, missing or outdated state would create existing resources again. Planning is therefore refused while
+//! an `errored.tfstate` cannot be attributed to the state.
 
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
 use super::{
-    file::Version,
-    snapshots::{Offer, Snapshots},
+    snapshots::{SnapshotOutcome, StateSnapshots},
+    state_file::StateVersion,
 };
 use crate::workspace::files::{FileError, read_optional, remove_optional, write_atomic};
 
-/// What was found, and what was done about it.
+/// Result of a recovery.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Recovered {
-    /// No state yet.
-    Fresh,
-    /// The file was the newest version.
+pub enum StateRecovery {
+    /// There is no state.
+    NoState,
+    /// The file has the newest version; its serial.
     Intact(u64),
-    /// The file was missing, torn or behind, and a copy took its place.
+    /// The file was missing, truncated or outdated, and was restored from a snapshot.
     FromSnapshot {
-        /// The version that is in force now.
+        /// The restored serial.
         serial: u64,
         /// `missing`, `torn` or `behind`.
-        was: &'static str,
+        problem: &'static str,
     },
-    /// Terraform could not write its state and had left it in `errored.tfstate`.
+    /// Restored from `errored.tfstate`, which terraform writes when it cannot save its state; the serial.
     FromErrored(u64),
 }
 
-/// Why nothing may be planned.
+/// Why the state cannot be recovered.
 #[derive(Debug, Error)]
-pub enum RecoverError {
-    /// The file is damaged and there is no copy.
+pub enum StateRecoveryError {
+    /// The file is damaged and there is no snapshot.
     #[error(
         "{} is damaged and there is no snapshot to restore it from; put a good copy in its place",
         path.display()
     )]
-    Lost {
+    Unrecoverable {
         /// The state file.
         path: PathBuf,
     },
-    /// An `errored.tfstate` that belongs to another history.
+    /// `errored.tfstate` has another lineage.
     #[error(
-        "{} holds a state of another lineage; look at it, then remove it or move it over terraform.tfstate",
+        "{} holds a state of another lineage; inspect it, then remove it or move it over terraform.tfstate",
         path.display()
     )]
-    Foreign {
+    ForeignLineage {
         /// The file.
         path: PathBuf,
     },
@@ -57,27 +57,30 @@ pub enum RecoverError {
     File(#[from] FileError),
 }
 
-/// Makes `dir/terraform.tfstate` the furthest of {file, snapshots, `errored.tfstate`}.
-pub fn recover(dir: &Path, snapshots: &Snapshots) -> Result<Recovered, RecoverError> {
-    let recovered = from_snapshot(dir, snapshots)?;
-    match from_errored(dir, snapshots)? {
-        Some(serial) => Ok(Recovered::FromErrored(serial)),
+/// Makes `dir/terraform.tfstate` the newest of the file, the snapshots and `errored.tfstate`.
+pub fn recover_state(dir: &Path, snapshots: &StateSnapshots) -> Result<StateRecovery, StateRecoveryError> {
+    let recovered = recover_from_snapshot(dir, snapshots)?;
+    match recover_from_errored(dir, snapshots)? {
+        Some(serial) => Ok(StateRecovery::FromErrored(serial)),
         None => Ok(recovered),
     }
 }
 
-fn from_snapshot(dir: &Path, snapshots: &Snapshots) -> Result<Recovered, RecoverError> {
+fn recover_from_snapshot(
+    dir: &Path,
+    snapshots: &StateSnapshots,
+) -> Result<StateRecovery, StateRecoveryError> {
     let path = dir.join("terraform.tfstate");
     let bytes = read_optional(&path)?;
     let newest = snapshots.newest()?;
-    let was = match (bytes.as_deref().map(Version::of), &newest) {
-        (None, None) => return Ok(Recovered::Fresh),
-        // An empty file is what terraform leaves when it dies before the first write: there was nothing.
+    let was = match (bytes.as_deref().map(StateVersion::parse), &newest) {
+        (None, None) => return Ok(StateRecovery::NoState),
+        // Terraform leaves an empty file when it is killed before the first write.
         (Some(Err(_)), None) if bytes.as_deref().is_some_and(<[u8]>::is_empty) => {
             remove_optional(&path)?;
-            return Ok(Recovered::Fresh);
+            return Ok(StateRecovery::NoState);
         }
-        (Some(Err(_)), None) => return Err(RecoverError::Lost { path }),
+        (Some(Err(_)), None) => return Err(StateRecoveryError::Unrecoverable { path }),
         (None, Some(_)) => "missing",
         (Some(Err(_)), Some(_)) => "torn",
         (Some(Ok(file)), Some((newest, _)))
@@ -87,32 +90,33 @@ fn from_snapshot(dir: &Path, snapshots: &Snapshots) -> Result<Recovered, Recover
         }
         (Some(Ok(file)), _) => {
             if let Some(bytes) = &bytes {
-                snapshots.offer(bytes)?;
+                snapshots.store_if_newer(bytes)?;
             }
-            return Ok(Recovered::Intact(file.serial));
+            return Ok(StateRecovery::Intact(file.serial));
         }
     };
-    let Some((version, copy)) = newest else { return Ok(Recovered::Fresh) };
-    let good = read_optional(&copy)?.ok_or_else(|| RecoverError::Lost { path: path.clone() })?;
+    let Some((version, copy)) = newest else { return Ok(StateRecovery::NoState) };
+    let good =
+        read_optional(&copy)?.ok_or_else(|| StateRecoveryError::Unrecoverable { path: path.clone() })?;
     write_atomic(&path, &good, true)?;
-    Ok(Recovered::FromSnapshot { serial: version.serial, was })
+    Ok(StateRecovery::FromSnapshot { serial: version.serial, problem: was })
 }
 
-fn from_errored(dir: &Path, snapshots: &Snapshots) -> Result<Option<u64>, RecoverError> {
+fn recover_from_errored(dir: &Path, snapshots: &StateSnapshots) -> Result<Option<u64>, StateRecoveryError> {
     let errored = dir.join("errored.tfstate");
     let Some(bytes) = read_optional(&errored)? else { return Ok(None) };
-    let foreign = || RecoverError::Foreign { path: errored.clone() };
-    let version = Version::of(&bytes).map_err(|_| foreign())?;
-    match snapshots.offer(&bytes)? {
-        Offer::Kept(_) => {
+    let foreign = || StateRecoveryError::ForeignLineage { path: errored.clone() };
+    let version = StateVersion::parse(&bytes).map_err(|_| foreign())?;
+    match snapshots.store_if_newer(&bytes)? {
+        SnapshotOutcome::Stored(_) => {
             write_atomic(&dir.join("terraform.tfstate"), &bytes, true)?;
             remove_optional(&errored)?;
             Ok(Some(version.serial))
         }
-        Offer::Known => {
+        SnapshotOutcome::AlreadyStored => {
             remove_optional(&errored)?;
             Ok(None)
         }
-        Offer::Torn | Offer::Foreign => Err(foreign()),
+        SnapshotOutcome::Incomplete | SnapshotOutcome::ForeignLineage => Err(foreign()),
     }
 }

@@ -1,84 +1,84 @@
-//! Copies of every valid state, kept beside it.
+//! State snapshots.
 //!
-//! Terraform's local backend truncates the file and writes it again, so a kill can leave half a file.
-//! A copy is taken of each version that parses, continues the same history and is further along.
+//! Terraform's local backend truncates the state file before it writes, so a kill can leave a partial file. A snapshot is
+//! stored of each version that parses, has the same lineage and a higher serial.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-use super::file::{State, Version};
-use crate::workspace::files::{FileError, private_dir, write_atomic};
+use super::state_file::{State, StateVersion};
+use crate::workspace::files::{FileError, create_private_dir, write_atomic};
 
-/// How many versions stay. One apply of a large workspace writes hundreds; only the newest matter for a
-/// recovery, the others are there for a person who wants to look back a few steps.
-const KEEP: usize = 10;
+/// Number of snapshots that are kept. An apply of a large workspace writes hundreds; recovery needs only the newest, the others
+/// are for manual inspection.
+const MAX_SNAPSHOTS: usize = 10;
 
-/// What became of an offered version.
+/// Result of storing a version.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Offer {
-    /// Kept, with its serial.
-    Kept(u64),
-    /// We have this one or a newer one.
-    Known,
-    /// Not a complete state.
-    Torn,
-    /// Another history than the one we keep.
-    Foreign,
+pub enum SnapshotOutcome {
+    /// Stored; the serial.
+    Stored(u64),
+    /// The same or a newer version is stored already.
+    AlreadyStored,
+    /// The state is truncated.
+    Incomplete,
+    /// The state has another lineage.
+    ForeignLineage,
 }
 
-/// The directory of copies.
+/// Directory of snapshots.
 #[derive(Debug, Clone)]
-pub struct Snapshots {
+pub struct StateSnapshots {
     dir: PathBuf,
 }
 
-impl Snapshots {
-    /// Copies live in `dir`, which is made on the first write.
+impl StateSnapshots {
+    /// Snapshots in `dir`, which is created on the first write.
     pub fn at(dir: impl Into<PathBuf>) -> Self {
         Self { dir: dir.into() }
     }
 
-    /// Takes a copy if the rules allow it.
-    pub fn offer(&self, bytes: &[u8]) -> Result<Offer, FileError> {
-        let Ok(version) = Version::of(bytes) else { return Ok(Offer::Torn) };
+    /// Stores a version if it is complete, of the same lineage and newer.
+    pub fn store_if_newer(&self, bytes: &[u8]) -> Result<SnapshotOutcome, FileError> {
+        let Ok(version) = StateVersion::parse(bytes) else { return Ok(SnapshotOutcome::Incomplete) };
         if let Some((newest, path)) = self.newest()? {
             if newest.lineage != version.lineage {
-                // A new history may only begin where the old one ended with nothing left.
-                if !ends_empty(&path)? {
-                    return Ok(Offer::Foreign);
+                // A new lineage is accepted only after a state without resources.
+                if !is_empty_state_file(&path)? {
+                    return Ok(SnapshotOutcome::ForeignLineage);
                 }
-                self.forget()?;
+                self.clear()?;
             } else if newest.serial >= version.serial {
-                return Ok(Offer::Known);
+                return Ok(SnapshotOutcome::AlreadyStored);
             }
         }
-        private_dir(&self.dir)?;
+        create_private_dir(&self.dir)?;
         write_atomic(&self.dir.join(file_name(version.serial)), bytes, true)?;
         self.prune()?;
-        Ok(Offer::Kept(version.serial))
+        Ok(SnapshotOutcome::Stored(version.serial))
     }
 
-    /// The furthest version that is intact.
-    pub fn newest(&self) -> Result<Option<(Version, PathBuf)>, FileError> {
+    /// The newest intact snapshot.
+    pub fn newest(&self) -> Result<Option<(StateVersion, PathBuf)>, FileError> {
         for path in self.paths()?.into_iter().rev() {
             let bytes = fs::read(&path).map_err(|source| FileError::new("read", &path, source))?;
-            if let Ok(version) = Version::of(&bytes) {
+            if let Ok(version) = StateVersion::parse(&bytes) {
                 return Ok(Some((version, path)));
             }
         }
         Ok(None)
     }
 
-    /// The furthest state itself, if there is one.
+    /// The state of the newest snapshot.
     pub fn newest_state(&self) -> Result<Option<State>, FileError> {
         let Some((_, path)) = self.newest()? else { return Ok(None) };
         let bytes = fs::read(&path).map_err(|source| FileError::new("read", &path, source))?;
         Ok(State::parse(&bytes).ok())
     }
 
-    fn forget(&self) -> Result<(), FileError> {
+    fn clear(&self) -> Result<(), FileError> {
         for path in self.paths()? {
             fs::remove_file(&path).map_err(|source| FileError::new("remove", &path, source))?;
         }
@@ -87,13 +87,13 @@ impl Snapshots {
 
     fn prune(&self) -> Result<(), FileError> {
         let paths = self.paths()?;
-        for path in paths.iter().rev().skip(KEEP) {
+        for path in paths.iter().rev().skip(MAX_SNAPSHOTS) {
             fs::remove_file(path).map_err(|source| FileError::new("remove", path, source))?;
         }
         Ok(())
     }
 
-    /// Oldest first: serials are padded, so names sort as numbers do.
+    /// Snapshot files, oldest first: serials are zero-padded, so names sort numerically.
     fn paths(&self) -> Result<Vec<PathBuf>, FileError> {
         if !self.dir.exists() {
             return Ok(Vec::new());
@@ -115,7 +115,7 @@ fn file_name(serial: u64) -> String {
     format!("{serial:020}.tfstate")
 }
 
-fn ends_empty(path: &Path) -> Result<bool, FileError> {
+fn is_empty_state_file(path: &Path) -> Result<bool, FileError> {
     let bytes = fs::read(path).map_err(|source| FileError::new("read", path, source))?;
     Ok(State::parse(&bytes).is_ok_and(|state| state.is_empty()))
 }

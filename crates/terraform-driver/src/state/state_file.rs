@@ -1,36 +1,36 @@
-//! What a state file says about itself, read without terraform.
+//! Reads a terraform state file in process.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use thiserror::Error;
 
-/// Bytes that are not a whole state file: torn by a kill, or something else altogether.
+/// The bytes are not a complete state file: truncated by a kill, or not a state at all.
 #[derive(Debug, Error)]
 #[error("not a complete terraform state")]
-pub struct NotAState(#[from] serde_json::Error);
+pub struct InvalidState(#[from] serde_json::Error);
 
-/// Identity of one snapshot: which history it belongs to and how far along it is.
+/// Version of a state: its lineage and serial.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Version {
-    /// The history.
+pub struct StateVersion {
+    /// Lineage: unique id of the state's history.
     pub lineage: String,
-    /// The position in it; terraform raises it with every write that changes something.
+    /// Serial: incremented by terraform with every change.
     pub serial: u64,
 }
 
-/// A state file, as much of it as we need.
+/// A state file, reduced to the fields in use.
 #[derive(Debug, Clone)]
 pub struct State {
     /// Lineage and serial.
-    pub version: Version,
-    /// Everything that terraform manages or has read.
-    pub resources: Vec<Resource>,
+    pub version: StateVersion,
+    /// Managed resources and data sources.
+    pub resources: Vec<StateResource>,
 }
 
 /// One `resource` or `data` block.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Resource {
-    /// Path of the module, absent in the root.
+pub struct StateResource {
+    /// Path of the module; absent in the root module.
     #[serde(default)]
     pub module: Option<String>,
     /// `managed` or `data`.
@@ -40,64 +40,64 @@ pub struct Resource {
     pub kind: String,
     /// The name in the configuration.
     pub name: String,
-    /// What exists of it.
+    /// Its instances.
     #[serde(default)]
-    pub instances: Vec<Instance>,
+    pub instances: Vec<StateInstance>,
 }
 
-/// One real object.
+/// One instance of a resource.
 #[derive(Debug, Clone, Deserialize)]
-pub struct Instance {
+pub struct StateInstance {
     /// Key in `count` or `for_each`.
     #[serde(default)]
     pub index_key: Option<serde_json::Value>,
     /// `tainted`, or nothing.
     #[serde(default)]
     pub status: Option<String>,
-    /// Set on the old object of a replacement under way.
+    /// Key of a deposed object: the old one of an incomplete replacement.
     #[serde(default)]
     pub deposed: Option<String>,
-    /// The attributes, not looked into unless asked for.
+    /// The attributes, parsed on demand.
     #[serde(default)]
     attributes: Option<Box<RawValue>>,
 }
 
 /// A managed object with its address.
 #[derive(Debug, Clone)]
-pub struct Object<'a> {
+pub struct ManagedObject<'a> {
     /// As terraform prints it: `module.a.aws_subnet.private["b"]`.
     pub address: String,
     /// The resource's type.
     pub kind: &'a str,
     /// The instance itself.
-    pub instance: &'a Instance,
+    pub instance: &'a StateInstance,
 }
 
-impl Version {
-    /// Lineage and serial alone; still parses every byte, so a torn file is refused.
-    pub fn of(bytes: &[u8]) -> Result<Self, NotAState> {
+impl StateVersion {
+    /// Parses lineage and serial. Reads the whole file, so a truncated one is rejected.
+    pub fn parse(bytes: &[u8]) -> Result<Self, InvalidState> {
         Ok(serde_json::from_slice(bytes)?)
     }
 }
 
 impl State {
     /// Parses a whole state file.
-    pub fn parse(bytes: &[u8]) -> Result<Self, NotAState> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, InvalidState> {
         // Two passes, because serde cannot keep raw values behind a flattened field.
         #[derive(Deserialize)]
         struct Body {
             #[serde(default)]
-            resources: Vec<Resource>,
+            resources: Vec<StateResource>,
         }
-        let version = Version::of(bytes)?;
+        let version = StateVersion::parse(bytes)?;
         let body: Body = serde_json::from_slice(bytes)?;
         Ok(Self { version, resources: body.resources })
     }
 
     /// Every managed object, deposed ones included.
-    pub fn managed(&self) -> impl Iterator<Item = Object<'_>> {
+    pub fn managed_objects(&self) -> impl Iterator<Item = ManagedObject<'_>> {
         self.resources.iter().filter(|resource| resource.mode == "managed").flat_map(|resource| {
-            resource.instances.iter().map(move |instance| Object {
+            resource.instances.iter().map(move |instance| ManagedObject {
                 address: address(resource, instance),
                 kind: &resource.kind,
                 instance,
@@ -105,24 +105,24 @@ impl State {
         })
     }
 
-    /// Whether nothing is managed any more: the proof that a destroy is complete.
+    /// Whether there are no managed objects: a destroy is complete.
     pub fn is_empty(&self) -> bool {
-        self.managed().next().is_none()
+        self.managed_objects().next().is_none()
     }
 }
 
-impl Instance {
-    /// Whether terraform would replace this object because a step of its creation failed.
+impl StateInstance {
+    /// Whether the object is tainted: terraform will replace it because its creation failed.
     pub fn is_tainted(&self) -> bool {
         self.status.as_deref() == Some("tainted")
     }
 
-    /// One attribute as a string, if it is one.
-    pub fn text(&self, name: &str) -> Option<String> {
+    /// A string attribute.
+    pub fn string_attribute(&self, name: &str) -> Option<String> {
         self.attribute(name)?.as_str().map(str::to_owned)
     }
 
-    /// One attribute.
+    /// An attribute.
     pub fn attribute(&self, name: &str) -> Option<serde_json::Value> {
         let attributes = self.attributes.as_ref()?;
         let mut map: serde_json::Map<String, serde_json::Value> =
@@ -131,7 +131,7 @@ impl Instance {
     }
 }
 
-fn address(resource: &Resource, instance: &Instance) -> String {
+fn address(resource: &StateResource, instance: &StateInstance) -> String {
     let module = resource.module.as_ref().map(|module| format!("{module}.")).unwrap_or_default();
     let index = match &instance.index_key {
         Some(key) => format!("[{key}]"),

@@ -1,18 +1,18 @@
-//! Upstream's `${WORKSPACE_NAME}` and `${key}` in a `WorkspaceTemplate`, without its injections (upstream B18).
+//! Substitutes upstream's placeholders `${WORKSPACE_NAME}` and `${key}` in a `WorkspaceTemplate`, safe against injection.
 //!
-//! Upstream replaces text in the JSON of the whole spec. Here the placeholders are replaced in the spec's *values*, so
-//! a quote or a line break in a value cannot leave it. The rules:
+//! Upstream replaces text in the JSON of the whole spec. Here placeholders are replaced in the *values* of the spec, so a quote or
+//! line break in a value cannot escape from it. The rules:
 //!
 //! | where | `${key}` with a known key becomes | `${name}` with an unknown name |
 //! |---|---|---|
 //! | any string or object key of the spec | the value | is an error |
 //! | inline HCL, inside quotes or a heredoc | the value as literal text | is an error, unless a `for` there declares the name |
-//! | inline HCL, outside of quotes | the value, which has to be a literal or an identifier | is an error |
+//! | inline HCL, outside quotes | the value, which must be a literal or an identifier | is an error |
 //! | inline HCL, in a comment | stays | stays |
 //! | inline JSON, in a string | the value as literal text | as in HCL |
 //!
-//! Everywhere: `$${…}` stays; `${var.x}`, `${f(x)}` and other expressions stay; a value is never searched again; a
-//! key that is known wins over everything else of that name, as upstream.
+//! Everywhere: `$${…}`, `${var.x}`, `${f(x)}` and other expressions stay; a substituted value is not scanned again; a known key
+//! takes precedence over everything else of that name, as in upstream.
 
 mod scan;
 mod unresolved;
@@ -21,13 +21,13 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// The key under which the workspace's name is known.
+/// Key of the workspace's name.
 pub const WORKSPACE_NAME: &str = "WORKSPACE_NAME";
 
-/// A placeholder that cannot be replaced.
+/// A placeholder that cannot be substituted.
 #[derive(Debug, thiserror::Error, PartialEq, Eq, Clone)]
 pub enum SubstituteError {
-    /// Nobody gave a value for it.
+    /// It has no value.
     #[error(
         "{path}: `${{{name}}}` is not resolved; add `{name}` to the variables, or write `$${{{name}}}` if the text itself is meant"
     )]
@@ -37,9 +37,9 @@ pub enum SubstituteError {
         /// The placeholder's name.
         name: String,
     },
-    /// Its value would become part of the code, and it is more than a literal.
+    /// It is outside quotes, and its value is not a literal.
     #[error(
-        "{path}: the value of `{name}` stands outside of quotes and is neither a literal nor an identifier; write \"${{{name}}}\" in quotes"
+        "{path}: the value of `{name}` is outside quotes and neither a literal nor an identifier; write \"${{{name}}}\" in quotes"
     )]
     NotLiteral {
         /// Where in the spec.
@@ -47,7 +47,7 @@ pub enum SubstituteError {
         /// The placeholder's name.
         name: String,
     },
-    /// Two keys of one object became equal.
+    /// Two keys of an object are equal after substitution.
     #[error("{path}: two keys become `{key}`")]
     SameKey {
         /// Where in the spec.
@@ -55,25 +55,25 @@ pub enum SubstituteError {
         /// The key.
         key: String,
     },
-    /// An inline module in JSON that is not JSON.
-    #[error("{path}: not JSON, although inlineFormat says so ({reason})")]
+    /// An inline JSON module is not valid JSON.
+    #[error("{path}: inlineFormat is JSON, but the module is not valid JSON ({reason})")]
     NotJson {
         /// Where in the spec.
         path: String,
-        /// What the parser says.
+        /// Error of the parser.
         reason: String,
     },
 }
 
-/// The values by key.
+/// Values by key.
 #[derive(Debug, Clone)]
-pub struct Values<'a> {
+pub struct PlaceholderValues<'a> {
     workspace_name: &'a str,
     variables: &'a BTreeMap<String, String>,
 }
 
-impl<'a> Values<'a> {
-    /// The workspace's name, and the variables of the object that applies the template.
+impl<'a> PlaceholderValues<'a> {
+    /// From the workspace's name and the variables of the object that applies the template.
     pub const fn new(workspace_name: &'a str, variables: &'a BTreeMap<String, String>) -> Self {
         Self { workspace_name, variables }
     }
@@ -86,10 +86,13 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Replaces the placeholders of a template's `spec` (the object that holds `forProvider`). All problems at once.
-pub fn substitute(spec: &Value, values: &Values<'_>) -> Result<Value, Vec<SubstituteError>> {
+/// Substitutes the placeholders of a template's `spec` (the object with `forProvider`). Reports all errors at once.
+pub fn substitute_placeholders(
+    spec: &Value,
+    values: &PlaceholderValues<'_>,
+) -> Result<Value, Vec<SubstituteError>> {
     let inline = inline_module(spec);
-    let mut walk = Walk { values, skips_module: inline.is_some(), errors: Vec::new() };
+    let mut walk = Substitution { values, skips_module: inline.is_some(), errors: Vec::new() };
     let mut done = walk.value(spec, "");
     if let Some(module) = inline {
         let path = "forProvider.module";
@@ -119,14 +122,14 @@ fn inline_module(spec: &Value) -> Option<InlineModule<'_>> {
     })
 }
 
-struct Walk<'a> {
-    values: &'a Values<'a>,
-    /// An inline module is replaced afterwards, by the rules of its language.
+struct Substitution<'a> {
+    values: &'a PlaceholderValues<'a>,
+    /// An inline module is substituted separately, by the rules of its language.
     skips_module: bool,
     errors: Vec<SubstituteError>,
 }
 
-impl Walk<'_> {
+impl Substitution<'_> {
     fn value(&mut self, value: &Value, path: &str) -> Value {
         match value {
             Value::String(_) if self.skips_module && path == "forProvider.module" => value.clone(),
@@ -153,22 +156,22 @@ impl Walk<'_> {
     }
 
     fn plain(&mut self, text: &str, path: &str) -> String {
-        let (done, unresolved) = scan::plain(text, self.values);
+        let (done, unresolved) = scan::scan_plain(text, self.values);
         self.unresolved(unresolved, path);
         done
     }
 
     fn hcl(&mut self, text: &str, path: &str) -> String {
-        let scan::Scanned { text: done, unresolved, not_literal } = scan::hcl(text, self.values);
+        let scan::ScanOutput { text: done, unresolved, not_literal } = scan::scan_hcl(text, self.values);
         self.unresolved(unresolved, path);
-        self.unresolved(unresolved::in_body(&done), path);
+        self.unresolved(unresolved::unresolved_in_body(&done), path);
         let path = || path.to_owned();
         self.errors
             .extend(not_literal.into_iter().map(|name| SubstituteError::NotLiteral { path: path(), name }));
         done
     }
 
-    /// The text is kept as it is if there is nothing to replace in it.
+    /// Keeps the text unchanged if it has no placeholders.
     fn json_module(&mut self, text: &str, path: &str) -> String {
         let module: Value = match serde_json::from_str(text) {
             Ok(module) => module,
@@ -195,9 +198,9 @@ impl Walk<'_> {
     }
 
     fn template(&mut self, text: &str, path: &str) -> String {
-        let scan::Scanned { text: done, unresolved, not_literal } = scan::template(text, self.values);
+        let scan::ScanOutput { text: done, unresolved, not_literal } = scan::scan_template(text, self.values);
         self.unresolved(unresolved, path);
-        self.unresolved(unresolved::in_template(&done), path);
+        self.unresolved(unresolved::unresolved_in_template(&done), path);
         let path = || path.to_owned();
         self.errors
             .extend(not_literal.into_iter().map(|name| SubstituteError::NotLiteral { path: path(), name }));

@@ -1,17 +1,17 @@
-//! Finds placeholders in a text and puts values in, by the rules of the place where each stands.
+//! Scans a text and substitutes its placeholders by the rules of their context.
 
-use super::Values;
+use super::PlaceholderValues;
 use crate::render::literal;
 
-/// A text after the placeholders were replaced, and what could not be.
-pub(super) struct Scanned {
+/// The substituted text, and the placeholders that could not be substituted.
+pub(super) struct ScanOutput {
     pub(super) text: String,
     pub(super) unresolved: Vec<String>,
     pub(super) not_literal: Vec<String>,
 }
 
-/// Plain text: no language around the placeholder.
-pub(super) fn plain(text: &str, values: &Values<'_>) -> (String, Vec<String>) {
+/// Scans plain text.
+pub(super) fn scan_plain(text: &str, values: &PlaceholderValues<'_>) -> (String, Vec<String>) {
     let mut out = String::with_capacity(text.len());
     let mut unresolved = Vec::new();
     let mut rest = text;
@@ -38,14 +38,14 @@ pub(super) fn plain(text: &str, values: &Values<'_>) -> (String, Vec<String>) {
     (out, unresolved)
 }
 
-/// The body of a `.tf` file.
-pub(super) fn hcl(text: &str, values: &Values<'_>) -> Scanned {
-    Scanner::run(text, values, Mode::Code { depth: 0 })
+/// Scans the body of a `.tf` file.
+pub(super) fn scan_hcl(text: &str, values: &PlaceholderValues<'_>) -> ScanOutput {
+    Scanner::run(text, values, ScanMode::Code { depth: 0 })
 }
 
-/// A string of a `.tf.json` file, which terraform reads as a template.
-pub(super) fn template(text: &str, values: &Values<'_>) -> Scanned {
-    Scanner::run(text, values, Mode::Template)
+/// Scans a string of a `.tf.json` file, which terraform reads as a template.
+pub(super) fn scan_template(text: &str, values: &PlaceholderValues<'_>) -> ScanOutput {
+    Scanner::run(text, values, ScanMode::Template)
 }
 
 struct Placeholder<'a> {
@@ -53,7 +53,7 @@ struct Placeholder<'a> {
     len: usize,
 }
 
-/// `${key}` at the start of a text. The key may hold anything but what would make it another placeholder.
+/// Parses `${key}` at the start of a text. The key must not contain `{`, `"` or a line break.
 fn placeholder(text: &str) -> Option<Placeholder<'_>> {
     let inside = text.strip_prefix("${")?;
     let end = inside.find('}')?;
@@ -61,16 +61,16 @@ fn placeholder(text: &str) -> Option<Placeholder<'_>> {
     (!key.is_empty() && !key.contains(['{', '"', '\n'])).then_some(Placeholder { key, len: end + 3 })
 }
 
-/// A bare name, which is no expression of terraform: every reference of it has a dot.
+/// A bare name. Not a terraform expression: every terraform reference contains a dot.
 pub(super) fn is_identifier(key: &str) -> bool {
     key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
         && !matches!(key, "true" | "false" | "null")
 }
 
-/// Where the scanner is.
-enum Mode {
-    /// Outside of quotes, or inside `${ … }`.
+/// Context of the scanner.
+enum ScanMode {
+    /// Outside quotes, or inside `${ … }`.
     Code { depth: usize },
     /// Inside `"…"`.
     Quoted,
@@ -82,14 +82,14 @@ enum Mode {
 
 struct Scanner<'a> {
     rest: &'a str,
-    values: &'a Values<'a>,
-    modes: Vec<Mode>,
-    done: Scanned,
+    values: &'a PlaceholderValues<'a>,
+    modes: Vec<ScanMode>,
+    done: ScanOutput,
 }
 
 impl<'a> Scanner<'a> {
-    fn run(text: &'a str, values: &'a Values<'a>, mode: Mode) -> Scanned {
-        let done = Scanned {
+    fn run(text: &'a str, values: &'a PlaceholderValues<'a>, mode: ScanMode) -> ScanOutput {
+        let done = ScanOutput {
             text: String::with_capacity(text.len()),
             unresolved: Vec::new(),
             not_literal: Vec::new(),
@@ -97,10 +97,10 @@ impl<'a> Scanner<'a> {
         let mut scanner = Self { rest: text, values, modes: vec![mode], done };
         while !scanner.rest.is_empty() {
             match scanner.modes.last() {
-                Some(Mode::Code { .. }) => scanner.code(),
-                Some(Mode::Quoted) => scanner.quoted(),
-                Some(Mode::Heredoc { .. }) => scanner.heredoc(),
-                Some(Mode::Template) | None => scanner.in_template(unquoted_literal),
+                Some(ScanMode::Code { .. }) => scanner.code(),
+                Some(ScanMode::Quoted) => scanner.quoted(),
+                Some(ScanMode::Heredoc { .. }) => scanner.heredoc(),
+                Some(ScanMode::Template) | None => scanner.in_template(unquoted_literal),
             }
         }
         scanner.done
@@ -116,7 +116,7 @@ impl<'a> Scanner<'a> {
         self.copy(self.rest.chars().next().map_or(0, char::len_utf8));
     }
 
-    /// Copies through `end`, or everything if it does not come.
+    /// Copies up to and including `end`, or everything if it is missing.
     fn copy_through(&mut self, end: &str) {
         let bytes = self.rest.find(end).map_or(self.rest.len(), |at| at + end.len());
         self.copy(bytes);
@@ -129,10 +129,10 @@ impl<'a> Scanner<'a> {
         } else if rest.starts_with("/*") {
             self.copy_through("*/");
         } else if rest.starts_with('"') {
-            self.modes.push(Mode::Quoted);
+            self.modes.push(ScanMode::Quoted);
             self.copy(1);
         } else if let Some((tag, bytes)) = heredoc_start(rest) {
-            self.modes.push(Mode::Heredoc { tag });
+            self.modes.push(ScanMode::Heredoc { tag });
             self.copy(bytes);
             self.end_heredoc_if_here();
         } else if rest.starts_with("${") {
@@ -145,7 +145,7 @@ impl<'a> Scanner<'a> {
 
     fn brace(&mut self, rest: &str) {
         let nested = self.modes.len() > 1;
-        if let Some(Mode::Code { depth }) = self.modes.last_mut() {
+        if let Some(ScanMode::Code { depth }) = self.modes.last_mut() {
             match rest.as_bytes()[0] {
                 b'{' => *depth += 1,
                 b'}' if *depth > 0 => *depth -= 1,
@@ -171,7 +171,7 @@ impl<'a> Scanner<'a> {
                 self.done.unresolved.push(key.to_owned());
                 self.copy(len);
             }
-            // Not HCL; terraform will say so. The brace has to be counted all the same.
+            // Invalid HCL, which terraform reports. The brace still has to be counted.
             _ => self.copy(1),
         }
     }
@@ -197,7 +197,7 @@ impl<'a> Scanner<'a> {
     }
 
     fn end_heredoc_if_here(&mut self) {
-        let Some(Mode::Heredoc { tag }) = self.modes.last() else { return };
+        let Some(ScanMode::Heredoc { tag }) = self.modes.last() else { return };
         let line = self.rest.split('\n').next().unwrap_or_default();
         if line.trim() == tag {
             let bytes = line.len();
@@ -215,7 +215,7 @@ impl<'a> Scanner<'a> {
                 placeholder(self.rest).and_then(|found| Some((found.len, self.values.get(found.key)?)));
             if let Some((len, value)) = known {
                 self.rest = &self.rest[len..];
-                // With nothing between them, the text around the placeholder would become the start of a template.
+                // An empty value would join the surrounding characters into the start of a template.
                 let touching = self.done.text.ends_with(['$', '%']) && self.rest.starts_with('{');
                 let literal =
                     if value.is_empty() && touching { "${\"\"}".to_owned() } else { as_literal(value) };
@@ -224,14 +224,14 @@ impl<'a> Scanner<'a> {
             }
         }
         if self.rest.starts_with("${") || self.rest.starts_with("%{") {
-            self.modes.push(Mode::Code { depth: 0 });
+            self.modes.push(ScanMode::Code { depth: 0 });
             return self.copy(2);
         }
         self.copy_char();
     }
 }
 
-/// `<<TAG` or `<<-TAG` with the end of its line.
+/// Parses `<<TAG` or `<<-TAG` up to the end of its line.
 fn heredoc_start(text: &str) -> Option<(String, usize)> {
     let line_end = text.find('\n')?;
     let after = text[..line_end].strip_prefix("<<")?;
@@ -239,8 +239,8 @@ fn heredoc_start(text: &str) -> Option<(String, usize)> {
     is_identifier(tag).then(|| (tag.to_owned(), line_end + 1))
 }
 
-/// A value inside quotes: everything that could end the string or begin a template is written as an escape. `$`, `%`
-/// and `{` also when a neighbour in the text could complete them.
+/// Escapes a value for a quoted string: everything that could end the string or start a template. `$`, `%` and `{` are also
+/// escaped where an adjacent character could complete a template sequence.
 fn quoted_literal(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     let mut chars = value.chars().peekable();
@@ -262,14 +262,14 @@ fn quoted_literal(value: &str) -> String {
     out
 }
 
-/// All of them are below U+FFFF: `$`, `%`, `{` and control characters.
+/// Unicode escape; four digits suffice for `$`, `%`, `{` and control characters.
 fn escape(c: char, out: &mut String) {
     out.push_str("\\u");
     out.extend([12, 8, 4, 0].map(|shift| char::from_digit((u32::from(c) >> shift) & 0xf, 16).unwrap_or('0')));
 }
 
-/// A value in a template without quotes: as it is where that is harmless, else as an interpolated string, because a
-/// heredoc knows no escapes and a line of the value could be its end.
+/// Renders a value in a template without quotes: unchanged if harmless, otherwise as an interpolated string, because a heredoc
+/// has no escapes and a line of the value could end it.
 fn unquoted_literal(value: &str) -> String {
     if value.contains(['$', '%', '{']) || value.chars().any(char::is_control) {
         format!("${{\"{}\"}}", quoted_literal(value))

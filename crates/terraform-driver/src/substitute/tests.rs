@@ -15,7 +15,8 @@ fn inline(module: &str) -> Value {
 }
 
 fn in_hcl(module: &str, entries: &[(&str, &str)]) -> Result<String, Vec<SubstituteError>> {
-    let done = substitute(&inline(module), &Values::new("demo-vpc", &variables(entries)))?;
+    let done =
+        substitute_placeholders(&inline(module), &PlaceholderValues::new("demo-vpc", &variables(entries)))?;
     Ok(done["forProvider"]["module"].as_str().unwrap().to_owned())
 }
 
@@ -29,7 +30,7 @@ fn attribute(hcl: &str) -> Value {
 /// Literals, and templates whose interpolations are literals.
 fn evaluate(expression: &hcl_edit::expr::Expression) -> Value {
     use hcl_edit::template::Element;
-    if let Some(value) = literal::value(expression) {
+    if let Some(value) = literal::literal_value(expression) {
         return value;
     }
     let elements: Vec<_> = match expression {
@@ -39,7 +40,9 @@ fn evaluate(expression: &hcl_edit::expr::Expression) -> Value {
     };
     let text = elements.into_iter().map(|element| match element {
         Element::Literal(text) => text.value().clone(),
-        Element::Interpolation(inner) => literal::value(&inner.expr).unwrap().as_str().unwrap().to_owned(),
+        Element::Interpolation(inner) => {
+            literal::literal_value(&inner.expr).unwrap().as_str().unwrap().to_owned()
+        }
         Element::Directive(_) => panic!("a directive appeared"),
     });
     Value::from(text.collect::<String>())
@@ -56,9 +59,12 @@ fn the_shipped_templates_get_what_upstream_gives_them() {
         },
         "writeConnectionSecretToRef": {"name": "${WORKSPACE_NAME}-eks-connection", "namespace": "default"},
     });
-    let done = substitute(
+    let done = substitute_placeholders(
         &spec,
-        &Values::new("demo-apply", &variables(&[("cluster_name", "demo"), ("environment", "dev")])),
+        &PlaceholderValues::new(
+            "demo-apply",
+            &variables(&[("cluster_name", "demo"), ("environment", "dev")]),
+        ),
     );
     let done = done.unwrap();
     assert_eq!(done["forProvider"]["vars"][0]["value"], "demo");
@@ -80,21 +86,25 @@ fn the_shipped_templates_get_what_upstream_gives_them() {
 fn plain_values_are_replaced_once(#[case] text: &str, #[case] expected: &str) {
     let variables =
         variables(&[("a", "A"), ("b", "B"), ("tags_a/b", "T"), ("A", "never"), ("WORKSPACE_NAME", "never")]);
-    let done = substitute(&json!({"v": text}), &Values::new("ws", &variables)).unwrap();
+    let done =
+        substitute_placeholders(&json!({"v": text}), &PlaceholderValues::new("ws", &variables)).unwrap();
     assert_eq!(done["v"], expected);
 }
 
 #[test]
 fn a_value_is_never_searched_again() {
     let variables = variables(&[("a", "${b}"), ("b", "${a}")]);
-    let done = substitute(&json!({"v": "${a} ${b}"}), &Values::new("ws", &variables)).unwrap();
+    let done = substitute_placeholders(&json!({"v": "${a} ${b}"}), &PlaceholderValues::new("ws", &variables))
+        .unwrap();
     assert_eq!(done["v"], "${b} ${a}");
 }
 
 #[test]
 fn quotes_and_line_breaks_stay_inside_their_value() {
     let variables = variables(&[("a", "x\", \"source\": \"Remote\n\\")]);
-    let done = substitute(&json!({"v": "${a}", "w": 1}), &Values::new("ws", &variables)).unwrap();
+    let done =
+        substitute_placeholders(&json!({"v": "${a}", "w": 1}), &PlaceholderValues::new("ws", &variables))
+            .unwrap();
     assert_eq!(done, json!({"v": "x\", \"source\": \"Remote\n\\", "w": 1}));
 }
 
@@ -105,7 +115,7 @@ fn all_unresolved_placeholders_are_named_with_their_place() {
         "vars": [{"key": "k", "value": "${cluster_name}"}],
         "env": [{"name": "E", "value": "${HOME}/x"}],
     }});
-    let errors = substitute(&spec, &Values::new("ws", &BTreeMap::new())).unwrap_err();
+    let errors = substitute_placeholders(&spec, &PlaceholderValues::new("ws", &BTreeMap::new())).unwrap_err();
     let mut texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
     texts.sort();
     assert_eq!(
@@ -196,7 +206,7 @@ fn inline_json_is_replaced_in_its_strings() {
         |module: &str| json!({"forProvider": {"source": "Inline", "inlineFormat": "JSON", "module": module}});
     let run = |module: &str, value: &str| {
         let variables = variables(&[("name", value)]);
-        let done = substitute(&spec(module), &Values::new("ws", &variables))?;
+        let done = substitute_placeholders(&spec(module), &PlaceholderValues::new("ws", &variables))?;
         Ok::<_, Vec<SubstituteError>>(done["forProvider"]["module"].as_str().unwrap().to_owned())
     };
     let done: Value = serde_json::from_str(&run(&module.to_string(), "demo").unwrap()).unwrap();
@@ -215,16 +225,16 @@ fn inline_json_is_replaced_in_its_strings() {
 fn a_remote_address_is_a_plain_value() {
     let spec = json!({"forProvider": {"source": "Remote", "module": "git::https://e.com/${repo}?ref=v1"}});
     let variables = variables(&[("repo", "vpc.git")]);
-    let done = substitute(&spec, &Values::new("ws", &variables)).unwrap();
+    let done = substitute_placeholders(&spec, &PlaceholderValues::new("ws", &variables)).unwrap();
     assert_eq!(done["forProvider"]["module"], "git::https://e.com/vpc.git?ref=v1");
 }
 
 #[test]
 fn keys_are_replaced_and_may_not_collide() {
     let variables = variables(&[("a", "x"), ("b", "x")]);
-    let values = Values::new("ws", &variables);
-    assert_eq!(substitute(&json!({"m": {"${a}": 1}}), &values).unwrap(), json!({"m": {"x": 1}}));
-    let errors = substitute(&json!({"m": {"${a}": 1, "${b}": 2}}), &values).unwrap_err();
+    let values = PlaceholderValues::new("ws", &variables);
+    assert_eq!(substitute_placeholders(&json!({"m": {"${a}": 1}}), &values).unwrap(), json!({"m": {"x": 1}}));
+    let errors = substitute_placeholders(&json!({"m": {"${a}": 1, "${b}": 2}}), &values).unwrap_err();
     assert_eq!(errors, [SubstituteError::SameKey { path: "m".to_owned(), key: "x".to_owned() }]);
 }
 
@@ -247,7 +257,7 @@ proptest! {
         let hcl = format!("# {}\nx = \"{text}\"\ny = <<EOT\n{text}\nEOT\n", text.replace("${", "$ {"));
         let spec = json!({"forProvider": {"source": "Inline", "module": hcl, "vars": [{"key": "k", "value": text}]}});
         let variables = variables(&[("a", &a), ("b", &b)]);
-        let ours = substitute(&spec, &Values::new(&ws, &variables)).unwrap();
+        let ours = substitute_placeholders(&spec, &PlaceholderValues::new(&ws, &variables)).unwrap();
         prop_assert_eq!(ours, upstream(&spec, &ws, &variables));
     }
 

@@ -1,7 +1,7 @@
-//! Interpolations of a bare name that nothing declares: a placeholder that nobody resolved.
+//! Finds unresolved placeholders: interpolations of a bare name that is not declared.
 //!
-//! Inside a template `${name}` is HCL only where a `for` declares the name, so the text is parsed and the scopes are
-//! followed. A text that does not parse has no answer here; rendering it reports why.
+//! In a template `${name}` is valid HCL only where a `for` declares the name, so the text is parsed and scopes are tracked. Text
+//! that does not parse is skipped; rendering reports the error.
 
 use hcl_edit::{
     expr::{Expression, ForExpr},
@@ -10,28 +10,28 @@ use hcl_edit::{
     visit::{Visit, visit_for_directive, visit_for_expr, visit_interpolation},
 };
 
-pub(super) fn in_body(text: &str) -> Vec<String> {
+pub(super) fn unresolved_in_body(text: &str) -> Vec<String> {
     let Ok(body) = text.parse::<Body>() else { return Vec::new() };
-    let mut finder = Finder::default();
+    let mut finder = UnresolvedFinder::default();
     finder.visit_body(&body);
     finder.found
 }
 
-pub(super) fn in_template(text: &str) -> Vec<String> {
+pub(super) fn unresolved_in_template(text: &str) -> Vec<String> {
     let Ok(template) = text.parse::<Template>() else { return Vec::new() };
-    let mut finder = Finder::default();
+    let mut finder = UnresolvedFinder::default();
     finder.visit_template(&template);
     finder.found
 }
 
 #[derive(Default)]
-struct Finder {
+struct UnresolvedFinder {
     declared: Vec<String>,
     found: Vec<String>,
 }
 
-impl Finder {
-    fn within(&mut self, names: impl IntoIterator<Item = String>, visit: impl FnOnce(&mut Self)) {
+impl UnresolvedFinder {
+    fn with_scope(&mut self, names: impl IntoIterator<Item = String>, visit: impl FnOnce(&mut Self)) {
         let before = self.declared.len();
         self.declared.extend(names);
         visit(self);
@@ -39,17 +39,17 @@ impl Finder {
     }
 }
 
-impl Visit for Finder {
+impl Visit for UnresolvedFinder {
     fn visit_for_expr(&mut self, node: &ForExpr) {
         let intro = &node.intro;
         let names = intro.key_var.iter().chain([&intro.value_var]).map(|name| name.as_str().to_owned());
-        self.within(names, |finder| visit_for_expr(finder, node));
+        self.with_scope(names, |finder| visit_for_expr(finder, node));
     }
 
     fn visit_for_directive(&mut self, node: &ForDirective) {
         let intro = &node.for_expr;
         let names = intro.key_var.iter().chain([&intro.value_var]).map(|name| name.as_str().to_owned());
-        self.within(names, |finder| visit_for_directive(finder, node));
+        self.with_scope(names, |finder| visit_for_directive(finder, node));
     }
 
     fn visit_interpolation(&mut self, node: &Interpolation) {

@@ -1,7 +1,7 @@
-//! Locks that a dead owner releases by dying.
+//! File locks (`flock`).
 //!
-//! They are `flock`s: the kernel drops them with the last process that holds the open file. Nothing has
-//! to be cleaned up after a kill, and a lock that can be taken is the proof that its owner is gone.
+//! The kernel releases a lock with the last process that holds the open file. A kill leaves nothing to clean up, and a lock
+//! that can be acquired proves that its owner is gone.
 
 use std::{
     fs::{File, OpenOptions},
@@ -18,15 +18,15 @@ use thiserror::Error;
 
 use super::files::FileError;
 
-/// Why a lock was not taken.
+/// Why a lock was not acquired.
 #[derive(Debug, Error)]
 pub enum LockError {
-    /// Somebody else has it.
+    /// Another process holds it.
     #[error("{} is in use by {holder}", path.display())]
     Held {
         /// The lock file.
         path: PathBuf,
-        /// What the holder wrote about itself.
+        /// The holder's description of itself.
         holder: String,
     },
     /// The lock file itself cannot be used.
@@ -34,17 +34,17 @@ pub enum LockError {
     File(#[from] FileError),
 }
 
-/// A held lock; dropping it, or dying, releases it.
+/// An acquired lock; released on drop or when the process exits.
 #[derive(Debug)]
 pub struct FileLock {
     file: File,
 }
 
 impl FileLock {
-    /// Takes the lock now or says who has it. `holder` is written into the file for the next one to read.
-    pub fn take(path: &Path, holder: &str) -> Result<Self, LockError> {
+    /// Acquires the lock without waiting, or reports the holder. `holder` is written into the file for other processes.
+    pub fn acquire(path: &Path, holder: &str) -> Result<Self, LockError> {
         let io = |source| FileError::new("lock", path, source);
-        let mut file = open(path)?;
+        let mut file = open_lock_file(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
@@ -62,18 +62,18 @@ impl FileLock {
         Ok(Self { file })
     }
 
-    /// The open file. A child that inherits it holds the lock too, for as long as it lives.
-    pub fn share(&self) -> std::io::Result<File> {
+    /// Duplicates the open file. A child that inherits it holds the lock until it exits.
+    pub fn try_clone_file(&self) -> std::io::Result<File> {
         self.file.try_clone()
     }
 }
 
-/// Whether anybody holds the lock. A lock file that was never made is free.
-pub fn is_held(path: &Path) -> Result<bool, FileError> {
+/// Whether a process holds the lock. A missing lock file is free.
+pub fn is_lock_held(path: &Path) -> Result<bool, FileError> {
     if !path.exists() {
         return Ok(false);
     }
-    let file = open(path)?;
+    let file = open_lock_file(path)?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(false),
         Err(Errno::WOULDBLOCK) => Ok(true),
@@ -81,7 +81,7 @@ pub fn is_held(path: &Path) -> Result<bool, FileError> {
     }
 }
 
-fn open(path: &Path) -> Result<File, FileError> {
+fn open_lock_file(path: &Path) -> Result<File, FileError> {
     OpenOptions::new()
         .create(true)
         .read(true)

@@ -1,7 +1,7 @@
-//! Files that are there completely or not at all.
+//! Atomic file operations.
 //!
-//! Every write goes to a temporary neighbour, is flushed to the disk and renamed over its target, so a
-//! kill or a full disk at any instant leaves the old contents.
+//! Every write goes to a temporary file in the same directory, is fsynced and renamed over its target, so a kill or a full
+//! disk leaves the old contents.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -13,39 +13,39 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;
 
-/// What can go wrong with a file of a workspace.
+/// A file operation failed.
 #[derive(Debug, Error)]
 pub enum FileError {
-    /// The disk is full; nothing was changed.
-    #[error("no space left on the disk for {}; free some space and run the same command again", path.display())]
+    /// The disk is full; the file is unchanged.
+    #[error("no space left on the disk for {}; free some space and retry", path.display())]
     DiskFull {
         /// The file that was to be written.
         path: PathBuf,
     },
-    /// Any other failure of the operating system.
+    /// Any other error of the operating system.
     #[error("cannot {verb} {}", path.display())]
     Io {
-        /// What was being done: `read`, `write`, `create`.
+        /// The operation: `read`, `write`, `create`.
         verb: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// The system's answer.
+        /// The operating system's error.
         #[source]
         source: io::Error,
     },
-    /// A file of ours that does not parse.
-    #[error("{} is not what capt wrote there", path.display())]
-    Garbled {
+    /// A file that capt wrote does not parse.
+    #[error("{} is not valid JSON written by capt", path.display())]
+    InvalidJson {
         /// The file.
         path: PathBuf,
-        /// Where it stops making sense.
+        /// The parse error.
         #[source]
         source: serde_json::Error,
     },
 }
 
 impl FileError {
-    /// Wraps an error of the system; a full disk gets a name of its own because its remedy differs.
+    /// Wraps an I/O error; a full disk has its own variant because its remedy differs.
     pub fn new(verb: &'static str, path: &Path, source: io::Error) -> Self {
         if source.kind() == io::ErrorKind::StorageFull {
             Self::DiskFull { path: path.to_owned() }
@@ -55,8 +55,8 @@ impl FileError {
     }
 }
 
-/// Creates a directory and its parents, readable by nobody else.
-pub fn private_dir(path: &Path) -> Result<(), FileError> {
+/// Creates a directory and its parents with mode 0700.
+pub fn create_private_dir(path: &Path) -> Result<(), FileError> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -64,7 +64,7 @@ pub fn private_dir(path: &Path) -> Result<(), FileError> {
         .map_err(|source| FileError::new("create", path, source))
 }
 
-/// Replaces `path` by `bytes` in one step. `secret` files are 0600, others 0644 within a 0700 directory.
+/// Replaces the contents of `path` atomically. `secret` files have mode 0600, others 0644 within a 0700 directory.
 pub fn write_atomic(path: &Path, bytes: &[u8], secret: bool) -> Result<(), FileError> {
     let fail = |source| FileError::new("write", path, source);
     let parent = path.parent().unwrap_or_else(|| Path::new("."));
@@ -78,31 +78,30 @@ pub fn write_atomic(path: &Path, bytes: &[u8], secret: bool) -> Result<(), FileE
     Ok(())
 }
 
-/// A rename is durable once its directory is. Some filesystems cannot sync a directory; they order the
-/// rename after the data themselves, so a refusal is no failure of the write.
+/// Makes a rename durable by syncing its directory. Filesystems that cannot sync a directory order the rename after the data
+/// themselves, so an error is ignored.
 fn sync_dir(path: &Path) {
     if let Ok(dir) = File::open(path) {
         let _unsupported_here = dir.sync_all();
     }
 }
 
-/// Writes a value of ours as JSON, atomically and for our eyes only. What stands there already is not flushed to
-/// the disk a second time.
+/// Writes a value as JSON, atomically and with mode 0600. Skips the write if the file is unchanged.
 pub fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), FileError> {
     let text = serde_json::to_vec_pretty(value)
-        .map_err(|source| FileError::Garbled { path: path.to_owned(), source })?;
+        .map_err(|source| FileError::InvalidJson { path: path.to_owned(), source })?;
     if read_optional(path)?.as_deref() == Some(text.as_slice()) {
         return Ok(());
     }
     write_atomic(path, &text, true)
 }
 
-/// Reads a value of ours; `None` when the file is not there.
+/// Reads a JSON value; `None` if the file does not exist.
 pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FileError> {
     let Some(bytes) = read_optional(path)? else { return Ok(None) };
     serde_json::from_slice(&bytes)
         .map(Some)
-        .map_err(|source| FileError::Garbled { path: path.to_owned(), source })
+        .map_err(|source| FileError::InvalidJson { path: path.to_owned(), source })
 }
 
 /// Reads a file that may be absent.
@@ -122,7 +121,7 @@ pub fn remove_optional(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Opens a private file for appending, creating it if need be.
+/// Opens a file for appending; creates it with mode 0600.
 pub fn open_append(path: &Path) -> Result<File, FileError> {
     OpenOptions::new()
         .create(true)

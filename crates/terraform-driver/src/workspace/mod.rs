@@ -1,20 +1,20 @@
-//! The directory of one workspace: the only place that writes there.
+//! The directory of one workspace. No other module writes there.
 //!
-//! A person opens it and sees an ordinary terraform root: `main.tf`, `terraform.tfvars.json`,
-//! `terraform.tfstate`. What belongs to capt is below `.capt/`:
+//! It is an ordinary terraform root module: `main.tf`, `terraform.tfvars.json`, `terraform.tfstate`. Files of capt are below
+//! `.capt/`:
 //!
-//! | path | is |
+//! | path | contents |
 //! |---|---|
-//! | `.capt/lock` | held by whoever works on the workspace |
-//! | `.capt/files.json` | the files that we rendered, so that a stale one can go |
-//! | `.capt/init.json` | the digest for which `init` was last done |
-//! | `.capt/sealed/` | the configuration of the last apply, for the destroy |
-//! | `.capt/state/` | copies of every valid state |
-//! | `.capt/pulled.tfstate` | the state as it was last read from a backend that the user chose |
-//! | `.capt/runs/<id>/` | one terraform command each: what was asked, what it said, how it ended |
+//! | `.capt/lock` | lock, held during a run |
+//! | `.capt/files.json` | list of the rendered files, to remove stale ones |
+//! | `.capt/init.json` | inputs digest of the last `init` |
+//! | `.capt/sealed/` | configuration of the last apply, for a destroy |
+//! | `.capt/state/` | state snapshots |
+//! | `.capt/pulled.tfstate` | last pulled copy of a state in a remote backend |
+//! | `.capt/runs/<id>/` | one terraform command each: specification, output, exit |
 
+mod file_lock;
 pub mod files;
-mod lock;
 
 use std::{
     collections::BTreeSet,
@@ -22,17 +22,19 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use files::{FileError, private_dir, read_json, read_optional, remove_optional, write_atomic, write_json};
-pub use lock::{FileLock, LockError, is_held};
+pub use file_lock::{FileLock, LockError, is_lock_held};
+use files::{
+    FileError, create_private_dir, read_json, read_optional, remove_optional, write_atomic, write_json,
+};
 use thiserror::Error;
 
-use crate::state::{NotAState, Snapshots, State};
+use crate::state::{InvalidState, State, StateSnapshots};
 
-/// Why the directory could not be brought to what was rendered.
+/// Why a workspace directory cannot be read or written.
 #[derive(Debug, Error)]
 pub enum WorkspaceError {
-    /// A rendered path that leaves the directory.
-    #[error("refusing to write {path:?}: it is outside of the workspace directory")]
+    /// A rendered path is outside the directory.
+    #[error("refusing to write {path:?}: it is outside the workspace directory")]
     Escapes {
         /// The offending path.
         path: String,
@@ -45,91 +47,95 @@ pub enum WorkspaceError {
     State {
         /// The state file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The parse error.
         #[source]
-        source: NotAState,
+        source: InvalidState,
     },
 }
 
-/// One file to be written.
+/// A file to write.
 #[derive(Debug, Clone, Copy)]
 pub struct FileToWrite<'a> {
     /// Relative path with forward slashes.
     pub path: &'a str,
     /// The contents.
     pub bytes: &'a [u8],
-    /// For our eyes only.
+    /// Whether the mode is 0600.
     pub secret: bool,
 }
 
 /// A workspace's directory.
 #[derive(Debug, Clone)]
-pub struct Workspace {
+pub struct WorkspaceDir {
     dir: PathBuf,
     root: PathBuf,
-    remote: bool,
+    has_remote_state: bool,
 }
 
-impl Workspace {
-    /// The workspace at `dir`; nothing is touched yet.
+impl WorkspaceDir {
+    /// The workspace at `dir`; creates nothing.
     pub fn at(dir: impl Into<PathBuf>) -> Self {
         let dir = dir.into();
-        Self { root: dir.clone(), dir, remote: false }
+        Self { root: dir.clone(), dir, has_remote_state: false }
     }
 
-    /// The same, with terraform running in a directory below (the entrypoint of a fetched module).
+    /// Sets the root module to a directory below (the entrypoint of a fetched module).
     #[must_use]
-    pub fn running_in(mut self, below: &str) -> Self {
+    pub fn with_root(mut self, below: &str) -> Self {
         self.root = self.dir.join(below);
         self
     }
 
-    /// The same, with its state in a backend that the user chose: what we read is a copy, pulled from there.
+    /// Sets whether the state is in a remote backend; the local state is then a pulled copy.
     #[must_use]
     pub fn with_remote_state(mut self, remote: bool) -> Self {
-        self.remote = remote;
+        self.has_remote_state = remote;
         self
     }
 
-    /// Whether the state is in a backend that the user chose.
+    /// Whether the state is in a remote backend.
     pub fn has_remote_state(&self) -> bool {
-        self.remote
+        self.has_remote_state
     }
 
-    /// Everything of the workspace.
+    /// The workspace directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The directory that terraform runs in.
+    /// Directory of the root module, where terraform runs.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Our own part of it.
-    pub fn meta(&self) -> PathBuf {
+    /// The `.capt` directory.
+    pub fn meta_dir(&self) -> PathBuf {
         self.dir.join(".capt")
     }
 
-    /// Where the runs are.
-    pub fn runs(&self) -> PathBuf {
-        self.meta().join("runs")
+    /// Directory of the runs.
+    pub fn runs_dir(&self) -> PathBuf {
+        self.meta_dir().join("runs")
     }
 
-    /// The state file, or our copy of it.
+    /// The state file, or the pulled copy of a remote state.
     pub fn state_path(&self) -> PathBuf {
-        if self.remote { self.meta().join("pulled.tfstate") } else { self.root.join("terraform.tfstate") }
+        if self.has_remote_state {
+            self.meta_dir().join("pulled.tfstate")
+        } else {
+            self.root.join("terraform.tfstate")
+        }
     }
 
-    /// The copies of the state.
-    pub fn snapshots(&self) -> Snapshots {
-        Snapshots::at(self.meta().join("state"))
+    /// State snapshots.
+    pub fn snapshots(&self) -> StateSnapshots {
+        StateSnapshots::at(self.meta_dir().join("state"))
     }
 
-    /// Makes the directory and takes its lock.
+    /// Creates the directory and acquires its lock.
     pub fn lock(&self, holder: &str) -> Result<FileLock, LockError> {
-        private_dir(&self.meta())?;
-        FileLock::take(&self.meta().join("lock"), holder)
+        create_private_dir(&self.meta_dir())?;
+        FileLock::acquire(&self.meta_dir().join("lock"), holder)
     }
 
     /// The state, if there is one.
@@ -144,23 +150,26 @@ impl Workspace {
         read_optional(&self.state_path())
     }
 
-    /// Brings the directory to exactly these files: writes what differs, removes what an earlier render
-    /// wrote and this one did not. Files that a person put there stay.
-    pub fn write<'a>(&self, wanted: impl IntoIterator<Item = FileToWrite<'a>>) -> Result<(), WorkspaceError> {
-        private_dir(&self.meta())?;
-        let index = self.meta().join("files.json");
+    /// Synchronises the rendered files: writes those that differ and removes those of an earlier render. Other files are left
+    /// alone.
+    pub fn sync_files<'a>(
+        &self,
+        wanted: impl IntoIterator<Item = FileToWrite<'a>>,
+    ) -> Result<(), WorkspaceError> {
+        create_private_dir(&self.meta_dir())?;
+        let index = self.meta_dir().join("files.json");
         let before: BTreeSet<String> = read_json(&index)?.unwrap_or_default();
         let wanted: Vec<_> = wanted.into_iter().collect();
         let after: BTreeSet<String> = wanted.iter().map(|file| file.path.to_owned()).collect();
-        // The union goes first: killed half-way, the next render still knows everything we may have written.
+        // Write the union first, so that after a kill the next render still knows every file of this one.
         if after != before {
             write_json(&index, &before.union(&after).collect::<BTreeSet<_>>())?;
         }
         for file in &wanted {
-            self.write_one(*file)?;
+            self.write_file(*file)?;
         }
         for stale in before.difference(&after) {
-            remove_optional(&self.inside(stale)?)?;
+            remove_optional(&self.checked_path(stale)?)?;
         }
         if after != before {
             write_json(&index, &after)?;
@@ -168,18 +177,18 @@ impl Workspace {
         Ok(())
     }
 
-    fn write_one(&self, file: FileToWrite<'_>) -> Result<(), WorkspaceError> {
-        let path = self.inside(file.path)?;
+    fn write_file(&self, file: FileToWrite<'_>) -> Result<(), WorkspaceError> {
+        let path = self.checked_path(file.path)?;
         if read_optional(&path)?.as_deref() == Some(file.bytes) {
             return Ok(());
         }
         if let Some(parent) = path.parent() {
-            private_dir(parent)?;
+            create_private_dir(parent)?;
         }
         Ok(write_atomic(&path, file.bytes, file.secret)?)
     }
 
-    fn inside(&self, path: &str) -> Result<PathBuf, WorkspaceError> {
+    fn checked_path(&self, path: &str) -> Result<PathBuf, WorkspaceError> {
         let relative = Path::new(path);
         let plain = relative.components().all(|part| matches!(part, Component::Normal(_)));
         if plain && !path.is_empty() && !path.starts_with(".capt") {
@@ -189,39 +198,38 @@ impl Workspace {
         }
     }
 
-    /// Keeps a copy of everything that was rendered: what is applied now can be destroyed with it, whatever is
-    /// rendered later.
+    /// Copies the rendered files, so that this apply can be destroyed with its own configuration after later renders.
     pub fn seal(&self) -> Result<(), WorkspaceError> {
-        let rendered: BTreeSet<String> = read_json(&self.meta().join("files.json"))?.unwrap_or_default();
-        let sealed = self.meta().join("sealed");
+        let rendered: BTreeSet<String> = read_json(&self.meta_dir().join("files.json"))?.unwrap_or_default();
+        let sealed = self.meta_dir().join("sealed");
         for path in &rendered {
-            if let Some(bytes) = read_optional(&self.inside(path)?)? {
+            if let Some(bytes) = read_optional(&self.checked_path(path)?)? {
                 let copy = sealed.join(path);
                 if let Some(parent) = copy.parent() {
-                    private_dir(parent)?;
+                    create_private_dir(parent)?;
                 }
                 write_atomic(&copy, &bytes, true)?;
             }
         }
-        Ok(write_json(&self.meta().join("sealed.json"), &rendered)?)
+        Ok(write_json(&self.meta_dir().join("sealed.json"), &rendered)?)
     }
 
-    /// Brings back what was sealed, if anything was.
+    /// Restores the sealed configuration, if there is one.
     pub fn unseal(&self) -> Result<(), WorkspaceError> {
-        let Some(rendered) = read_json::<BTreeSet<String>>(&self.meta().join("sealed.json"))? else {
+        let Some(rendered) = read_json::<BTreeSet<String>>(&self.meta_dir().join("sealed.json"))? else {
             return Ok(());
         };
         let mut files = Vec::new();
         for path in rendered {
-            if let Some(bytes) = read_optional(&self.meta().join("sealed").join(&path))? {
+            if let Some(bytes) = read_optional(&self.meta_dir().join("sealed").join(&path))? {
                 files.push((path, bytes));
             }
         }
         let secret = |path: &str| path.contains("tfvars");
-        self.write(files.iter().map(|(path, bytes)| FileToWrite { path, bytes, secret: secret(path) }))
+        self.sync_files(files.iter().map(|(path, bytes)| FileToWrite { path, bytes, secret: secret(path) }))
     }
 
-    /// Reads a tree of files (a local module), hidden ones left out.
+    /// Reads a directory tree (a local module) without hidden files.
     pub fn read_tree(source: &Path) -> Result<Vec<(String, Vec<u8>)>, FileError> {
         let mut found = Vec::new();
         read_tree_into(source, source, &mut found)?;

@@ -10,26 +10,26 @@ use std::{
 
 use tempfile::TempDir;
 use terraform_driver::{
-    command::{Commands, Invocation, LockFile, PlanMode, UserArgs},
+    command::{CommandBuilder, Invocation, LockFileMode, PlanMode, UserArgs},
     engine::{self, Engine},
-    environment::{Credentials, Environment, Inputs},
-    render::Rendered,
+    environment::{Environment, EnvironmentInputs, TerraformCredentials},
+    render::RenderedWorkspace,
 };
 
-pub(crate) struct Bench {
+pub(crate) struct EngineHarness {
     dir: TempDir,
     root: PathBuf,
     engine: Engine,
     environment: Environment,
 }
 
-impl Bench {
+impl EngineHarness {
     /// A fresh directory with these files.
-    pub(crate) fn with(rendered: &Rendered) -> Self {
+    pub(crate) fn with(rendered: &RenderedWorkspace) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("root");
         let config = dir.path().join("cli.tfrc");
-        // An empty mirror and nothing else: no test reaches for the network.
+        // Only an empty mirror, so that no test uses the network.
         let mirror = dir.path().join("mirror");
         let text = format!(
             "provider_installation {{\n  filesystem_mirror {{\n    path = \"{}\"\n  }}\n}}\n",
@@ -38,16 +38,16 @@ impl Bench {
         fs::create_dir_all(&mirror).unwrap();
         fs::write(&config, text).unwrap();
         let outer: BTreeMap<String, String> = [("PATH".to_owned(), path())].into();
-        let inputs = Inputs {
+        let inputs = EnvironmentInputs {
             cli_config: &config,
             home: dir.path(),
             tmp: dir.path(),
-            credentials: Credentials::None,
+            credentials: TerraformCredentials::None,
             template: &[],
         };
         let environment = Environment::build(&outer, &inputs).unwrap();
         let candidate =
-            engine::find(None, path().as_ref(), dir.path()).expect("terraform or tofu is on PATH");
+            engine::locate(None, path().as_ref(), dir.path()).expect("terraform or tofu is on PATH");
         let version = spawn(&Invocation {
             program: candidate.path.clone(),
             args: vec!["version".to_owned(), "-json".to_owned()],
@@ -60,7 +60,7 @@ impl Bench {
         bench
     }
 
-    pub(crate) fn write(&self, rendered: &Rendered) {
+    pub(crate) fn write(&self, rendered: &RenderedWorkspace) {
         for (path, contents) in &rendered.files {
             let path = self.root.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -68,14 +68,14 @@ impl Bench {
         }
     }
 
-    pub(crate) fn commands(&self) -> Commands<'_> {
+    pub(crate) fn commands(&self) -> CommandBuilder<'_> {
         self.commands_in(&self.root)
     }
 
     /// For another directory than the one with the files.
-    pub(crate) fn commands_in<'a>(&'a self, root: &'a Path) -> Commands<'a> {
+    pub(crate) fn commands_in<'a>(&'a self, root: &'a Path) -> CommandBuilder<'a> {
         let args = UserArgs::default();
-        Commands::new(&self.engine, root, &self.environment, args, Duration::from_secs(5)).unwrap()
+        CommandBuilder::new(&self.engine, root, &self.environment, args, Duration::from_secs(5)).unwrap()
     }
 
     /// Runs a command that has to end with this code.
@@ -92,7 +92,7 @@ impl Bench {
     /// Init, plan, apply.
     pub(crate) fn apply(&self) {
         let commands = self.commands();
-        self.run(&commands.init(LockFile::Absent), 0);
+        self.run(&commands.init(LockFileMode::Absent), 0);
         self.run(&commands.plan(PlanMode::Change), 2);
         self.run(&commands.apply(PlanMode::Change), 0);
     }

@@ -21,26 +21,26 @@ use terraform_driver::{
     clock,
     exec::ShimProgram,
     run::{
-        Ended, Run,
-        record::{RunDir, RunSpec},
+        RunCompletion, RunHandle,
+        run_dir::{RunDir, RunSpec},
     },
-    workspace::Workspace,
+    workspace::WorkspaceDir,
 };
 use tokio_util::sync::CancellationToken;
 
-/// Bounds a hang, and nothing else: no test is about how long something takes.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
+/// Timeout for hangs; no test measures durations.
+pub(crate) const HANG_TIMEOUT: Duration = Duration::from_mins(3);
 
-pub(crate) struct Bench {
+pub(crate) struct RunHarness {
     pub(crate) dir: TempDir,
-    pub(crate) workspace: Workspace,
+    pub(crate) workspace: WorkspaceDir,
 }
 
-impl Bench {
+impl RunHarness {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let workspace = Workspace::at(dir.path().join("ws"));
-        workspace.write([]).unwrap();
+        let workspace = WorkspaceDir::at(dir.path().join("ws"));
+        workspace.sync_files([]).unwrap();
         Self { dir, workspace }
     }
 
@@ -55,37 +55,37 @@ impl Bench {
             args: vec![],
             cwd: self.workspace.root().into(),
             created: clock::now(),
-            grace: PATIENCE,
+            grace: HANG_TIMEOUT,
             silence: None,
             deadline: None,
-            snapshots: self.workspace.meta().join("state"),
+            snapshots: self.workspace.meta_dir().join("state"),
         }
     }
 
-    pub(crate) fn start(&self, spec: &RunSpec) -> Run {
-        let dir = Run::new_dir(&self.workspace, spec);
-        Run::start(&self.workspace, spec, dir, &env(), &shim()).unwrap()
+    pub(crate) fn start(&self, spec: &RunSpec) -> RunHandle {
+        let dir = RunHandle::new_dir(&self.workspace, spec);
+        RunHandle::start(&self.workspace, spec, dir, &env(), &shim()).unwrap()
     }
 
-    pub(crate) async fn finish(&self, spec: &RunSpec) -> (Ended, String) {
+    pub(crate) async fn finish(&self, spec: &RunSpec) -> (RunCompletion, String) {
         follow(self.start(spec), &CancellationToken::new()).await
     }
 
-    /// Waits until something is so.
+    /// Waits until a condition holds.
     pub(crate) async fn until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
         let begun = Instant::now();
         while !is_so() {
-            assert!(begun.elapsed() < PATIENCE, "waited for {what}; {}", self.shown());
+            assert!(begun.elapsed() < HANG_TIMEOUT, "waited for {what}; {}", self.shown());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
-    /// The files of the workspace, and the end of what its runs have said.
+    /// Files of the workspace and the last output of its runs.
     fn shown(&self) -> String {
         let files = fs::read_dir(self.workspace.root()).into_iter().flatten().flatten();
         let files: Vec<_> = files.map(|it| it.file_name()).collect();
-        let runs = RunDir::all(&self.workspace.runs()).unwrap_or_default();
-        let logs = runs.iter().map(|run| fs::read_to_string(run.events()).unwrap_or_default());
+        let runs = RunDir::list(&self.workspace.runs_dir()).unwrap_or_default();
+        let logs = runs.iter().map(|run| fs::read_to_string(run.events_path()).unwrap_or_default());
         let logs: Vec<String> = logs.map(|log| tail(&log)).collect();
         format!("the workspace has {files:?}, its runs said\n{}", logs.join("\n---\n"))
     }
@@ -95,10 +95,10 @@ impl Bench {
     }
 }
 
-pub(crate) async fn follow(run: Run, stop: &CancellationToken) -> (Ended, String) {
+pub(crate) async fn follow(run: RunHandle, stop: &CancellationToken) -> (RunCompletion, String) {
     let mut heard = Vec::new();
     let following = run.follow(stop, |bytes| heard.extend_from_slice(bytes));
-    let ended = tokio::time::timeout(PATIENCE, following).await;
+    let ended = tokio::time::timeout(HANG_TIMEOUT, following).await;
     let heard = String::from_utf8_lossy(&heard).into_owned();
     let ended = ended.unwrap_or_else(|_| panic!("the run does not end; it said\n{}", tail(&heard)));
     (ended.unwrap(), heard)

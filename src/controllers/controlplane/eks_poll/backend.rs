@@ -1,4 +1,4 @@
-//! The world, behind a small trait: EKS, tokens, API servers of clusters.
+//! Trait over AWS and workload API servers, so that tests can replace them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,84 +9,84 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig},
 };
 
-use crate::aws::{AskEks, Eks, Principal, Sessions, Token, TokenError, eks_token};
+use crate::aws::{EksApi, EksClient, EksToken, EksTokenError, Principal, SdkConfigCache, create_eks_token};
 
-/// How long an API server may take to answer.
-const DEADLINE: Duration = Duration::from_secs(5);
+/// Timeout of an API server probe.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The world, or a test.
-pub trait Cloud: Send + Sync {
-    /// EKS of a region, as seen by somebody.
-    fn eks<'a>(&'a self, principal: &'a Principal, region: &'a str) -> BoxFuture<'a, Arc<dyn AskEks>>;
+/// Access to EKS, tokens and API servers.
+pub trait EksBackend: Send + Sync {
+    /// An EKS client for a principal and a region.
+    fn eks_client<'a>(&'a self, principal: &'a Principal, region: &'a str) -> BoxFuture<'a, Arc<dyn EksApi>>;
 
-    /// A token for the API of a cluster.
-    fn token<'a>(
+    /// Issues a token for the API server of a cluster.
+    fn issue_token<'a>(
         &'a self,
         principal: &'a Principal,
         region: &'a str,
         cluster: &'a str,
         now: Timestamp,
-    ) -> BoxFuture<'a, Result<Token, TokenError>>;
+    ) -> BoxFuture<'a, Result<EksToken, EksTokenError>>;
 
-    /// Whether the API server that a kubeconfig leads to answers; else why not.
-    fn call<'a>(&'a self, kubeconfig: &'a str) -> BoxFuture<'a, Result<(), String>>;
+    /// Probes the API server of a kubeconfig; the error says why it is not reachable.
+    fn probe_api_server<'a>(&'a self, kubeconfig: &'a str) -> BoxFuture<'a, Result<(), String>>;
 }
 
 /// AWS, real or local.
 #[derive(Debug, Clone)]
-pub struct Aws(Arc<Sessions>);
+pub struct AwsBackend(Arc<SdkConfigCache>);
 
-impl Aws {
-    /// With the sessions of all who act.
-    pub const fn new(sessions: Arc<Sessions>) -> Self {
+impl AwsBackend {
+    /// Uses these sessions.
+    pub const fn new(sessions: Arc<SdkConfigCache>) -> Self {
         Self(sessions)
     }
 }
 
-impl Cloud for Aws {
-    fn eks<'a>(&'a self, principal: &'a Principal, region: &'a str) -> BoxFuture<'a, Arc<dyn AskEks>> {
+impl EksBackend for AwsBackend {
+    fn eks_client<'a>(&'a self, principal: &'a Principal, region: &'a str) -> BoxFuture<'a, Arc<dyn EksApi>> {
         Box::pin(async move {
-            let sdk = self.0.sdk(principal, Some(region)).await;
-            Arc::new(Eks::new(&sdk)) as Arc<dyn AskEks>
+            let sdk = self.0.sdk_config(principal, Some(region)).await;
+            Arc::new(EksClient::new(&sdk)) as Arc<dyn EksApi>
         })
     }
 
-    fn token<'a>(
+    fn issue_token<'a>(
         &'a self,
         principal: &'a Principal,
         region: &'a str,
         cluster: &'a str,
         now: Timestamp,
-    ) -> BoxFuture<'a, Result<Token, TokenError>> {
+    ) -> BoxFuture<'a, Result<EksToken, EksTokenError>> {
         Box::pin(async move {
-            let sdk = self.0.sdk(principal, Some(region)).await;
-            eks_token(&sdk, region, cluster, now).await
+            let sdk = self.0.sdk_config(principal, Some(region)).await;
+            create_eks_token(&sdk, region, cluster, now).await
         })
     }
 
-    fn call<'a>(&'a self, kubeconfig: &'a str) -> BoxFuture<'a, Result<(), String>> {
+    fn probe_api_server<'a>(&'a self, kubeconfig: &'a str) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
-            match tokio::time::timeout(DEADLINE, answers(kubeconfig)).await {
+            match tokio::time::timeout(PROBE_TIMEOUT, probe(kubeconfig)).await {
                 Ok(answer) => answer,
-                Err(_late) => Err(format!("no answer within {} s", DEADLINE.as_secs())),
+                Err(_late) => Err(format!("no response within {} s", PROBE_TIMEOUT.as_secs())),
             }
         })
     }
 }
 
-/// Goes the way that everybody goes who is given the kubeconfig.
-async fn answers(kubeconfig: &str) -> Result<(), String> {
-    let parsed = Kubeconfig::from_yaml(kubeconfig).map_err(|error| innermost(&error))?;
+/// Connects with the kubeconfig exactly as a client does that reads it from the Secret.
+async fn probe(kubeconfig: &str) -> Result<(), String> {
+    let parsed = Kubeconfig::from_yaml(kubeconfig).map_err(|error| root_cause(&error))?;
     let options = KubeConfigOptions::default();
     let mut config =
-        Config::from_custom_kubeconfig(parsed, &options).await.map_err(|error| innermost(&error))?;
+        Config::from_custom_kubeconfig(parsed, &options).await.map_err(|error| root_cause(&error))?;
     config.default_retry = false;
-    let client = Client::try_from(config).map_err(|error| innermost(&error))?;
-    client.apiserver_version().await.map(|_| ()).map_err(|error| innermost(&error))
+    let client = Client::try_from(config).map_err(|error| root_cause(&error))?;
+    client.apiserver_version().await.map(|_| ()).map_err(|error| root_cause(&error))
 }
 
-/// What went wrong at the bottom, in one line.
-fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+/// First line of the innermost error.
+fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let chain = std::iter::successors(Some(error), |&error| error.source());
     let text = chain.last().map(ToString::to_string).unwrap_or_default();
     text.lines().next().unwrap_or_default().to_owned()

@@ -1,12 +1,12 @@
-//! What the world says of an EKS cluster: EKS itself, its API server, and tokens that open it.
+//! Background polling of EKS and of the cluster's API server, and issuing of tokens.
 //!
-//! The world is slow and moody, so that a reconcile never waits for it: it says what it wants to know, takes what is known,
-//! and is woken up when there is an answer. What was known stays known while there is no other answer.
+//! AWS calls are slow and may fail, so that a reconcile never waits for them: it starts a query, uses the last observation, and
+//! is triggered again by the response. A failed query keeps the last observation.
 
-mod ask;
-mod cloud;
-mod known;
-mod when;
+mod backend;
+mod observation;
+mod query;
+mod schedule;
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -16,61 +16,61 @@ use std::{
 use jiff::Timestamp;
 
 pub use self::{
-    cloud::{Aws, Cloud},
-    known::{Access, Answer, Found, Known, Look, Made},
-    when::{Needs, When, next},
+    backend::{AwsBackend, EksBackend},
+    observation::{ApiServerAccess, EksFacts, EksLookup, EksObservation, EksResponse, IssuedToken},
+    schedule::{NextPoll, PollInputs, next_poll},
 };
 use crate::aws::Principal;
 
-/// What a reconcile wants to know.
+/// A query of a reconcile.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Question {
+pub struct EksQuery {
     /// The name of the cluster in EKS.
     pub cluster: String,
     /// Its region.
     pub region: String,
-    /// Who asks.
+    /// The principal that sends the requests.
     pub principal: Principal,
-    /// Profiles to ask for, by their names in EKS.
+    /// Profiles to describe, by their names in EKS.
     pub profiles: BTreeSet<String>,
-    /// Changes whenever something happened after which the world is another one.
-    pub stamp: String,
-    /// Whether a new token is needed.
-    pub token: bool,
-    /// Whether the API server is to be called, and how it is reached if EKS does not tell.
-    pub call: Option<Access>,
+    /// Fingerprint of the finished runs; a change makes earlier observations obsolete.
+    pub run_fingerprint: String,
+    /// Whether to issue a new token.
+    pub needs_token: bool,
+    /// Whether to probe the API server, with the access to use if EKS does not report it.
+    pub api_probe: Option<ApiServerAccess>,
 }
 
-/// What is known of each control plane, by its uid.
+/// The last observation of each control plane, by UID; runs the queries.
 #[derive(Debug, Default)]
-pub struct Looks(Mutex<HashMap<String, Entry>>);
+pub struct EksPoller(Mutex<HashMap<String, PollerEntry>>);
 
 #[derive(Debug, Default)]
-struct Entry {
-    look: Look,
-    is_asking: bool,
+struct PollerEntry {
+    observation: EksObservation,
+    in_flight: bool,
 }
 
-impl Looks {
-    /// What is known.
-    pub fn known(&self, uid: &str) -> Look {
-        self.lock().get(uid).map(|entry| entry.look.clone()).unwrap_or_default()
+impl EksPoller {
+    /// The last observation.
+    pub fn observation(&self, uid: &str) -> EksObservation {
+        self.lock().get(uid).map(|entry| entry.observation.clone()).unwrap_or_default()
     }
 
-    /// Forgets an object that is gone.
+    /// Removes a deleted object.
     pub fn forget(&self, uid: &str) {
         self.lock().remove(uid);
     }
 
-    /// Notes that a profile's workspace was asked to run again, or that it need not be any more.
-    pub fn poked(&self, uid: &str, workspace: &str, at: Option<Timestamp>) {
+    /// Records a requested rerun of a profile's workspace, or with `None` resets its history.
+    pub fn record_rerun(&self, uid: &str, workspace: &str, at: Option<Timestamp>) {
         let mut all = self.lock();
-        let pokes = &mut all.entry(uid.to_owned()).or_default().look.pokes;
+        let pokes = &mut all.entry(uid.to_owned()).or_default().observation.reruns;
         match at {
             Some(at) => {
                 let poke = pokes.entry(workspace.to_owned()).or_default();
-                poke.times = poke.times.saturating_add(1);
-                poke.last = Some(at);
+                poke.count = poke.count.saturating_add(1);
+                poke.last_requested = Some(at);
             }
             None => {
                 pokes.remove(workspace);
@@ -78,39 +78,39 @@ impl Looks {
         }
     }
 
-    /// Asks in the background, unless somebody does already; then wakes up whoever wants to know.
-    pub fn ask(
+    /// Starts a query in the background, unless one is in flight. Calls `wake` after the response is recorded.
+    pub fn start_query(
         self: &Arc<Self>,
         uid: &str,
-        question: Question,
-        cloud: Arc<dyn Cloud>,
+        question: EksQuery,
+        cloud: Arc<dyn EksBackend>,
         (clock, wake): (fn() -> Timestamp, impl FnOnce() + Send + 'static),
     ) {
         let held = {
             let mut all = self.lock();
             let entry = all.entry(uid.to_owned()).or_default();
-            if std::mem::replace(&mut entry.is_asking, true) {
+            if std::mem::replace(&mut entry.in_flight, true) {
                 return;
             }
-            entry.look.token.clone()
+            entry.observation.token.clone()
         };
-        let (looks, uid) = (Arc::clone(self), uid.to_owned());
+        let (poller, uid) = (Arc::clone(self), uid.to_owned());
         tokio::spawn(async move {
-            let answer = ask::ask(&*cloud, &question, held, clock()).await;
-            looks.take(&uid, &question, answer, clock());
+            let answer = query::run_query(&*cloud, &question, held, clock()).await;
+            poller.record_response(&uid, &question, answer, clock());
             wake();
         });
     }
 
-    fn take(&self, uid: &str, question: &Question, answer: Answer, now: Timestamp) {
+    fn record_response(&self, uid: &str, question: &EksQuery, answer: EksResponse, now: Timestamp) {
         let mut all = self.lock();
-        // An object that was forgotten meanwhile stays so.
+        // The object was removed while the query was in flight.
         let Some(entry) = all.get_mut(uid) else { return };
-        entry.is_asking = false;
-        entry.look.take(&question.stamp, answer, now);
+        entry.in_flight = false;
+        entry.observation.merge_response(&question.run_fingerprint, answer, now);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, PollerEntry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,138 +1,138 @@
-//! What is known, and how an answer changes it. Pure.
+//! The observation of an EKS cluster, and how a response updates it. Pure.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use crate::aws::{AddonView, ClusterView, ProfileView, Token};
+use crate::aws::{EksAddon, EksCluster, EksFargateProfile, EksToken};
 
-/// Something that was asked for by name.
+/// Result of a lookup by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found<T> {
-    /// It is there, like this.
-    There(T),
-    /// It is not there.
-    Gone,
+pub enum EksLookup<T> {
+    /// It exists.
+    Present(T),
+    /// It does not exist.
+    NotFound,
 }
 
-impl<T> Found<T> {
-    /// Of an answer.
-    pub fn of(answer: Option<T>) -> Self {
-        answer.map_or(Self::Gone, Self::There)
+impl<T> EksLookup<T> {
+    /// From an optional result.
+    pub fn from_option(answer: Option<T>) -> Self {
+        answer.map_or(Self::NotFound, Self::Present)
     }
 
-    /// What is there.
-    pub const fn there(&self) -> Option<&T> {
+    /// The value, if it exists.
+    pub const fn present(&self) -> Option<&T> {
         match self {
-            Self::There(it) => Some(it),
-            Self::Gone => None,
+            Self::Present(it) => Some(it),
+            Self::NotFound => None,
         }
     }
 }
 
-/// How the API server of a cluster is reached.
+/// Endpoint and CA of an API server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Access {
+pub struct ApiServerAccess {
     /// Its URL.
     pub endpoint: String,
-    /// The certificate of its authority, base64 of the PEM.
-    pub authority: String,
+    /// CA certificate: base64 of the PEM.
+    pub ca_data: String,
 }
 
-/// A token and when it was made.
+/// A token and when it was issued.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Made {
-    /// When.
-    pub at: Timestamp,
-    /// What.
-    pub token: Token,
+pub struct IssuedToken {
+    /// When it was issued.
+    pub issued_at: Timestamp,
+    /// The token.
+    pub token: EksToken,
 }
 
-/// What EKS said of a cluster. What is `None` was never told.
+/// Facts reported by EKS. `None` means never reported.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Known {
+pub struct EksFacts {
     /// The cluster.
-    pub cluster: Option<Found<ClusterView>>,
+    pub cluster: Option<EksLookup<EksCluster>>,
     /// Profiles, by their names in EKS.
-    pub profiles: BTreeMap<String, Found<ProfileView>>,
+    pub profiles: BTreeMap<String, EksLookup<EksFargateProfile>>,
     /// The names of all profiles.
-    pub all_profiles: Option<Vec<String>>,
+    pub profile_names: Option<Vec<String>>,
     /// The addons.
-    pub addons: Option<Vec<AddonView>>,
+    pub addons: Option<Vec<EksAddon>>,
 }
 
-/// One answer. What is `None` was not answered.
+/// Response to one query. `None` means not part of the response.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Answer {
-    /// What EKS said.
-    pub known: Known,
-    /// Why it did not say all.
-    pub trouble: Option<String>,
-    /// The token, or why there is none.
-    pub token: Option<Result<Made, String>>,
-    /// Whether the API server answered.
-    pub api: Option<Result<(), String>>,
+pub struct EksResponse {
+    /// What EKS reported.
+    pub facts: EksFacts,
+    /// The first failed EKS request.
+    pub error: Option<String>,
+    /// The token, or why issuing it failed.
+    pub token: Option<Result<IssuedToken, String>>,
+    /// Result of the API server probe.
+    pub api_probe: Option<Result<(), String>>,
 }
 
-/// How often a workspace was asked to run again.
+/// Requested reruns of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Pokes {
-    /// How often, in a row.
-    pub times: u32,
-    /// When last.
-    pub last: Option<Timestamp>,
+pub struct RerunHistory {
+    /// Number of consecutive requests.
+    pub count: u32,
+    /// Time of the last request.
+    pub last_requested: Option<Timestamp>,
 }
 
-/// All that is known.
+/// The last observation of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Look {
-    /// What EKS said last, each thing by itself.
-    pub known: Known,
-    /// Why EKS did not answer the last time.
-    pub trouble: Option<String>,
-    /// When it was asked last, and on what occasion.
-    pub asked: Option<(Timestamp, String)>,
-    /// How often in a row it did not answer.
+pub struct EksObservation {
+    /// The last facts from EKS, each kept until a newer one arrives.
+    pub facts: EksFacts,
+    /// Error of the last query.
+    pub last_error: Option<String>,
+    /// Time of the last query and its run fingerprint.
+    pub last_query: Option<(Timestamp, String)>,
+    /// Consecutive failed queries.
     pub failures: u32,
     /// The last token.
-    pub token: Option<Made>,
-    /// Why there is no newer one.
-    pub token_trouble: Option<String>,
-    /// Whether the API server answered when it was called last.
-    pub api: Option<Result<(), String>>,
-    /// Workspaces that were asked to run again.
-    pub pokes: BTreeMap<String, Pokes>,
+    pub token: Option<IssuedToken>,
+    /// Why the last attempt to issue a token failed.
+    pub token_error: Option<String>,
+    /// Result of the last API server probe.
+    pub api_probe: Option<Result<(), String>>,
+    /// Requested reruns, by workspace name.
+    pub reruns: BTreeMap<String, RerunHistory>,
 }
 
-impl Look {
-    /// Takes an answer. What it does not say stays as it was.
-    pub fn take(&mut self, stamp: &str, answer: Answer, now: Timestamp) {
-        let Answer { known, trouble, token, api } = answer;
-        let Known { cluster, profiles, all_profiles, addons } = known;
-        self.known.cluster = cluster.or_else(|| self.known.cluster.take());
-        self.known.profiles.extend(profiles);
-        self.known.all_profiles = all_profiles.or_else(|| self.known.all_profiles.take());
-        self.known.addons = addons.or_else(|| self.known.addons.take());
+impl EksObservation {
+    /// Merges a response. Facts that it does not contain are kept.
+    pub fn merge_response(&mut self, stamp: &str, answer: EksResponse, now: Timestamp) {
+        let EksResponse { facts: known, error: trouble, token, api_probe: api } = answer;
+        let EksFacts { cluster, profiles, profile_names: all_profiles, addons } = known;
+        self.facts.cluster = cluster.or_else(|| self.facts.cluster.take());
+        self.facts.profiles.extend(profiles);
+        self.facts.profile_names = all_profiles.or_else(|| self.facts.profile_names.take());
+        self.facts.addons = addons.or_else(|| self.facts.addons.take());
         let token_failed = matches!(token, Some(Err(_)));
         match token {
             Some(Ok(made)) => {
                 self.token = Some(made);
-                self.token_trouble = None;
+                self.token_error = None;
             }
-            Some(Err(why)) => self.token_trouble = Some(why),
+            Some(Err(why)) => self.token_error = Some(why),
             None => {}
         }
         if api.is_some() {
-            self.api = api;
+            self.api_probe = api;
         }
         self.failures = if trouble.is_some() || token_failed { self.failures.saturating_add(1) } else { 0 };
-        self.trouble = trouble;
-        self.asked = Some((now, stamp.to_owned()));
+        self.last_error = trouble;
+        self.last_query = Some((now, stamp.to_owned()));
     }
 
-    /// Whether what is known was asked for after this.
-    pub fn is_of(&self, stamp: &str) -> bool {
-        self.trouble.is_none() && self.asked.as_ref().is_some_and(|(_, of)| of == stamp)
+    /// Whether the last query succeeded for this run fingerprint.
+    pub fn is_fresh_for(&self, stamp: &str) -> bool {
+        self.last_error.is_none() && self.last_query.as_ref().is_some_and(|(_, of)| of == stamp)
     }
 }
 
@@ -140,47 +140,73 @@ impl Look {
 mod tests {
     use super::*;
 
-    fn cluster(status: &str) -> Known {
-        let view = ClusterView { status: status.to_owned(), ..ClusterView::default() };
-        Known { cluster: Some(Found::There(view)), ..Known::default() }
+    fn cluster(status: &str) -> EksFacts {
+        let view = EksCluster { status: status.to_owned(), ..EksCluster::default() };
+        EksFacts { cluster: Some(EksLookup::Present(view)), ..EksFacts::default() }
     }
 
     #[test]
     fn an_answer_that_says_nothing_changes_nothing_but_is_noted() {
-        let mut look = Look::default();
-        look.take("s1", Answer { known: cluster("ACTIVE"), ..Answer::default() }, Timestamp::UNIX_EPOCH);
-        let before = look.known.clone();
-        let silent = Answer { trouble: Some("500".to_owned()), ..Answer::default() };
-        look.take("s2", silent.clone(), Timestamp::UNIX_EPOCH);
-        look.take("s2", silent, Timestamp::UNIX_EPOCH);
-        assert_eq!(look.known, before);
-        assert_eq!((look.failures, look.trouble.as_deref(), look.is_of("s2")), (2, Some("500"), false));
-        look.take("s2", Answer { known: cluster("UPDATING"), ..Answer::default() }, Timestamp::UNIX_EPOCH);
-        assert_eq!((look.failures, look.is_of("s2"), look.is_of("s1")), (0, true, false));
+        let mut observation = EksObservation::default();
+        observation.merge_response(
+            "s1",
+            EksResponse { facts: cluster("ACTIVE"), ..EksResponse::default() },
+            Timestamp::UNIX_EPOCH,
+        );
+        let before = observation.facts.clone();
+        let silent = EksResponse { error: Some("500".to_owned()), ..EksResponse::default() };
+        observation.merge_response("s2", silent.clone(), Timestamp::UNIX_EPOCH);
+        observation.merge_response("s2", silent, Timestamp::UNIX_EPOCH);
+        assert_eq!(observation.facts, before);
+        assert_eq!(
+            (observation.failures, observation.last_error.as_deref(), observation.is_fresh_for("s2")),
+            (2, Some("500"), false)
+        );
+        observation.merge_response(
+            "s2",
+            EksResponse { facts: cluster("UPDATING"), ..EksResponse::default() },
+            Timestamp::UNIX_EPOCH,
+        );
+        assert_eq!(
+            (observation.failures, observation.is_fresh_for("s2"), observation.is_fresh_for("s1")),
+            (0, true, false)
+        );
     }
 
     #[test]
     fn a_cluster_that_is_gone_is_an_answer() {
-        let mut look = Look::default();
-        look.take("s", Answer { known: cluster("ACTIVE"), ..Answer::default() }, Timestamp::UNIX_EPOCH);
-        let gone = Known { cluster: Some(Found::Gone), ..Known::default() };
-        look.take("s", Answer { known: gone, ..Answer::default() }, Timestamp::UNIX_EPOCH);
-        assert_eq!(look.known.cluster, Some(Found::Gone));
+        let mut observation = EksObservation::default();
+        observation.merge_response(
+            "s",
+            EksResponse { facts: cluster("ACTIVE"), ..EksResponse::default() },
+            Timestamp::UNIX_EPOCH,
+        );
+        let gone = EksFacts { cluster: Some(EksLookup::NotFound), ..EksFacts::default() };
+        observation.merge_response(
+            "s",
+            EksResponse { facts: gone, ..EksResponse::default() },
+            Timestamp::UNIX_EPOCH,
+        );
+        assert_eq!(observation.facts.cluster, Some(EksLookup::NotFound));
     }
 
     #[test]
     fn a_token_that_was_not_made_leaves_the_old_one() {
-        let token = Token { text: "t".to_owned().into(), expires_at: Timestamp::UNIX_EPOCH };
-        let made = Made { at: Timestamp::UNIX_EPOCH, token };
-        let mut look = Look::default();
-        look.take("s", Answer { token: Some(Ok(made.clone())), ..Answer::default() }, Timestamp::UNIX_EPOCH);
-        look.take(
+        let token = EksToken { bearer: "t".to_owned().into(), expires_at: Timestamp::UNIX_EPOCH };
+        let made = IssuedToken { issued_at: Timestamp::UNIX_EPOCH, token };
+        let mut observation = EksObservation::default();
+        observation.merge_response(
             "s",
-            Answer { token: Some(Err("no keys".to_owned())), ..Answer::default() },
+            EksResponse { token: Some(Ok(made.clone())), ..EksResponse::default() },
+            Timestamp::UNIX_EPOCH,
+        );
+        observation.merge_response(
+            "s",
+            EksResponse { token: Some(Err("no keys".to_owned())), ..EksResponse::default() },
             Timestamp::UNIX_EPOCH,
         );
         assert_eq!(
-            (look.token, look.token_trouble.as_deref(), look.failures),
+            (observation.token, observation.token_error.as_deref(), observation.failures),
             (Some(made), Some("no keys"), 1)
         );
     }

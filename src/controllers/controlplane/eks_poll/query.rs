@@ -1,4 +1,4 @@
-//! Asks the world one question, everything at once, and ends in time.
+//! Runs one query: the EKS requests concurrently, with a timeout for all of it.
 
 use std::time::Duration;
 
@@ -6,62 +6,69 @@ use futures::future::join_all;
 use jiff::Timestamp;
 
 use super::{
-    Cloud, Question,
-    known::{Access, Answer, Found, Known, Made},
+    EksBackend, EksQuery,
+    observation::{ApiServerAccess, EksFacts, EksLookup, EksResponse, IssuedToken},
 };
 use crate::{
-    aws::{AskEks, EksError},
-    controllers::controlplane::kubeconfig::text,
+    aws::{EksApi, EksError},
+    controllers::controlplane::kubeconfig::render,
 };
 
-/// How long the world has for all of it.
-const DEADLINE: Duration = Duration::from_secs(45);
+/// Timeout of a query.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(45);
 
-pub(super) async fn ask(
-    cloud: &dyn Cloud,
-    question: &Question,
-    held: Option<Made>,
+pub(super) async fn run_query(
+    cloud: &dyn EksBackend,
+    question: &EksQuery,
+    held: Option<IssuedToken>,
     now: Timestamp,
-) -> Answer {
+) -> EksResponse {
     let work = async {
-        let eks = cloud.eks(&question.principal, &question.region).await;
-        let (known, trouble) = eks_says(&*eks, question).await;
-        let token = if question.token { Some(token(cloud, question, now).await) } else { None };
+        let eks = cloud.eks_client(&question.principal, &question.region).await;
+        let (known, trouble) = query_eks(&*eks, question).await;
+        let token = if question.needs_token { Some(issue_token(cloud, question, now).await) } else { None };
         let usable = token.as_ref().map_or(held, |made| made.clone().ok());
-        let api = call(cloud, question, &known, usable).await;
-        Answer { known, trouble, token, api }
+        let api = probe_api_server(cloud, question, &known, usable).await;
+        EksResponse { facts: known, error: trouble, token, api_probe: api }
     };
-    match tokio::time::timeout(DEADLINE, work).await {
+    match tokio::time::timeout(QUERY_TIMEOUT, work).await {
         Ok(answer) => answer,
         Err(_late) => {
-            let trouble = Some(format!("no answer within {} s", DEADLINE.as_secs()));
-            Answer { trouble, ..Answer::default() }
+            let trouble = Some(format!("no response within {} s", QUERY_TIMEOUT.as_secs()));
+            EksResponse { error: trouble, ..EksResponse::default() }
         }
     }
 }
 
-async fn eks_says(eks: &dyn AskEks, question: &Question) -> (Known, Option<String>) {
+async fn query_eks(eks: &dyn EksApi, question: &EksQuery) -> (EksFacts, Option<String>) {
     let cluster = question.cluster.as_str();
-    let each = question.profiles.iter().map(|name| async move { (name, eks.profile(cluster, name).await) });
-    let (view, profiles, all_profiles, addons) =
-        tokio::join!(eks.cluster(cluster), join_all(each), eks.profiles(cluster), eks.addons(cluster));
+    let each = question
+        .profiles
+        .iter()
+        .map(|name| async move { (name, eks.describe_fargate_profile(cluster, name).await) });
+    let (view, profiles, all_profiles, addons) = tokio::join!(
+        eks.describe_cluster(cluster),
+        join_all(each),
+        eks.list_fargate_profiles(cluster),
+        eks.describe_addons(cluster)
+    );
     let mut trouble = None;
-    let mut known = Known {
-        cluster: told(view, &mut trouble).map(Found::of),
-        all_profiles: told(all_profiles, &mut trouble),
-        addons: told(addons, &mut trouble),
-        ..Known::default()
+    let mut known = EksFacts {
+        cluster: ok_or_record(view, &mut trouble).map(EksLookup::from_option),
+        profile_names: ok_or_record(all_profiles, &mut trouble),
+        addons: ok_or_record(addons, &mut trouble),
+        ..EksFacts::default()
     };
     for (name, answer) in profiles {
-        if let Some(answer) = told(answer, &mut trouble) {
-            known.profiles.insert(name.clone(), Found::of(answer));
+        if let Some(answer) = ok_or_record(answer, &mut trouble) {
+            known.profiles.insert(name.clone(), EksLookup::from_option(answer));
         }
     }
     (known, trouble)
 }
 
-/// The first thing that went wrong speaks for all.
-fn told<T>(answer: Result<T, EksError>, trouble: &mut Option<String>) -> Option<T> {
+/// Records the first error; later ones are dropped.
+fn ok_or_record<T>(answer: Result<T, EksError>, trouble: &mut Option<String>) -> Option<T> {
     match answer {
         Ok(told) => Some(told),
         Err(error) => {
@@ -71,29 +78,36 @@ fn told<T>(answer: Result<T, EksError>, trouble: &mut Option<String>) -> Option<
     }
 }
 
-async fn token(cloud: &dyn Cloud, question: &Question, now: Timestamp) -> Result<Made, String> {
-    let Question { principal, region, cluster, .. } = question;
-    match cloud.token(principal, region, cluster, now).await {
-        Ok(token) => Ok(Made { at: now, token }),
+async fn issue_token(
+    cloud: &dyn EksBackend,
+    question: &EksQuery,
+    now: Timestamp,
+) -> Result<IssuedToken, String> {
+    let EksQuery { principal, region, cluster, .. } = question;
+    match cloud.issue_token(principal, region, cluster, now).await {
+        Ok(token) => Ok(IssuedToken { issued_at: now, token }),
         Err(error) => Err(error.to_string()),
     }
 }
 
-/// Calls the API server, if that was asked for and is possible.
-async fn call(
-    cloud: &dyn Cloud,
-    question: &Question,
-    known: &Known,
-    made: Option<Made>,
+/// Probes the API server, if requested and if endpoint and token are known.
+async fn probe_api_server(
+    cloud: &dyn EksBackend,
+    question: &EksQuery,
+    known: &EksFacts,
+    made: Option<IssuedToken>,
 ) -> Option<Result<(), String>> {
-    let wanted = question.call.as_ref()?;
-    let told = known.cluster.as_ref().and_then(Found::there).and_then(|view| {
-        Some(Access { endpoint: view.endpoint.clone()?, authority: view.certificate_authority.clone()? })
+    let wanted = question.api_probe.as_ref()?;
+    let told = known.cluster.as_ref().and_then(EksLookup::present).and_then(|view| {
+        Some(ApiServerAccess {
+            endpoint: view.endpoint.clone()?,
+            ca_data: view.certificate_authority.clone()?,
+        })
     });
     let access = told.unwrap_or_else(|| wanted.clone());
     if access.endpoint.is_empty() {
         return None;
     }
-    let kubeconfig = text::with_token(&question.cluster, &access, made?.token.text.reveal());
-    Some(cloud.call(&kubeconfig).await)
+    let kubeconfig = render::render_with_token(&question.cluster, &access, made?.token.bearer.reveal());
+    Some(cloud.probe_api_server(&kubeconfig).await)
 }

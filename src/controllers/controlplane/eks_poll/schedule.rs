@@ -1,60 +1,60 @@
-//! When the world is asked again. Pure.
+//! Schedule of the EKS queries. Pure.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::Look;
+use super::EksObservation;
 
-/// How soon something on its way is looked at again.
-const RESTLESS: Duration = Duration::from_secs(10);
-/// How soon the first time after no answer; doubled each time.
-const AFTER_TROUBLE: Duration = Duration::from_secs(5);
+/// Poll interval while a resource is in transition.
+const TRANSITION_INTERVAL: Duration = Duration::from_secs(10);
+/// First delay after a failed query; doubled each time.
+const INITIAL_BACKOFF: Duration = Duration::from_secs(5);
 
-/// What a reconcile needs to know.
+/// Inputs of the schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Needs<'a> {
-    /// The occasion.
-    pub stamp: &'a str,
-    /// How often to ask anyway.
+pub struct PollInputs<'a> {
+    /// Fingerprint of the finished runs.
+    pub run_fingerprint: &'a str,
+    /// Regular poll interval.
     pub interval: Duration,
-    /// Something is on its way that is waited for.
-    pub restless: bool,
-    /// From when on another token is needed.
-    pub token_at: Option<Timestamp>,
+    /// A resource is in transition.
+    pub in_transition: bool,
+    /// When another token is needed.
+    pub token_due: Option<Timestamp>,
 }
 
-/// When to ask.
+/// Time of the next query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
+pub enum NextPoll {
     /// At once.
     Now,
-    /// Not before.
+    /// Not before this time.
     At(Timestamp),
 }
 
-/// When to ask next.
-pub fn next(look: &Look, needs: Needs<'_>, now: Timestamp) -> When {
-    let Some((asked, stamp)) = &look.asked else { return When::Now };
+/// Computes the time of the next query.
+pub fn next_poll(observation: &EksObservation, needs: PollInputs<'_>, now: Timestamp) -> NextPoll {
+    let Some((asked, stamp)) = &observation.last_query else { return NextPoll::Now };
     let after = |pause: Duration| asked.saturating_add(pause).unwrap_or(*asked);
-    let usual = match (look.failures, needs.restless) {
+    let usual = match (observation.failures, needs.in_transition) {
         (0, false) => after(needs.interval),
-        (0, true) => after(needs.interval.min(RESTLESS)),
+        (0, true) => after(needs.interval.min(TRANSITION_INTERVAL)),
         (failures, _) => {
             let pause =
-                AFTER_TROUBLE.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1).min(10)));
-            // What happened meanwhile does not make EKS answer.
-            return at(after(pause.min(needs.interval)), now);
+                INITIAL_BACKOFF.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1).min(10)));
+            // A finished run does not shorten the backoff: EKS is still failing.
+            return poll_at(after(pause.min(needs.interval)), now);
         }
     };
-    if stamp != needs.stamp {
-        return When::Now;
+    if stamp != needs.run_fingerprint {
+        return NextPoll::Now;
     }
-    at(needs.token_at.map_or(usual, |token| token.min(usual)), now)
+    poll_at(needs.token_due.map_or(usual, |token| token.min(usual)), now)
 }
 
-fn at(then: Timestamp, now: Timestamp) -> When {
-    if then <= now { When::Now } else { When::At(then) }
+fn poll_at(then: Timestamp, now: Timestamp) -> NextPoll {
+    if then <= now { NextPoll::Now } else { NextPoll::At(then) }
 }
 
 #[cfg(test)]
@@ -65,41 +65,50 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn needs(stamp: &str) -> Needs<'_> {
-        Needs { stamp, interval: Duration::from_mins(2), restless: false, token_at: None }
+    fn needs(stamp: &str) -> PollInputs<'_> {
+        PollInputs {
+            run_fingerprint: stamp,
+            interval: Duration::from_mins(2),
+            in_transition: false,
+            token_due: None,
+        }
     }
 
-    fn asked(failures: u32) -> Look {
-        Look { asked: Some((second(1000), "s".to_owned())), failures, ..Look::default() }
+    fn asked(failures: u32) -> EksObservation {
+        EksObservation {
+            last_query: Some((second(1000), "s".to_owned())),
+            failures,
+            ..EksObservation::default()
+        }
     }
 
     #[test]
     fn the_first_time_and_after_each_run_it_is_asked_at_once() {
-        assert_eq!(next(&Look::default(), needs("s"), second(0)), When::Now);
-        assert_eq!(next(&asked(0), needs("other"), second(1001)), When::Now);
+        assert_eq!(next_poll(&EksObservation::default(), needs("s"), second(0)), NextPoll::Now);
+        assert_eq!(next_poll(&asked(0), needs("other"), second(1001)), NextPoll::Now);
     }
 
     #[test]
     fn else_every_two_minutes_and_more_often_while_something_is_on_its_way() {
-        assert_eq!(next(&asked(0), needs("s"), second(1001)), When::At(second(1120)));
-        assert_eq!(next(&asked(0), needs("s"), second(1120)), When::Now);
-        let restless = Needs { restless: true, ..needs("s") };
-        assert_eq!(next(&asked(0), restless, second(1001)), When::At(second(1010)));
+        assert_eq!(next_poll(&asked(0), needs("s"), second(1001)), NextPoll::At(second(1120)));
+        assert_eq!(next_poll(&asked(0), needs("s"), second(1120)), NextPoll::Now);
+        let restless = PollInputs { in_transition: true, ..needs("s") };
+        assert_eq!(next_poll(&asked(0), restless, second(1001)), NextPoll::At(second(1010)));
     }
 
     #[test]
     fn no_answer_is_followed_by_growing_pauses_whatever_happens() {
-        assert_eq!(next(&asked(1), needs("other"), second(1001)), When::At(second(1005)));
-        assert_eq!(next(&asked(3), needs("s"), second(1001)), When::At(second(1020)));
-        assert_eq!(next(&asked(30), needs("s"), second(1001)), When::At(second(1120)));
+        assert_eq!(next_poll(&asked(1), needs("other"), second(1001)), NextPoll::At(second(1005)));
+        assert_eq!(next_poll(&asked(3), needs("s"), second(1001)), NextPoll::At(second(1020)));
+        assert_eq!(next_poll(&asked(30), needs("s"), second(1001)), NextPoll::At(second(1120)));
     }
 
     #[test]
     fn a_token_that_is_needed_does_not_wait_for_the_interval() {
-        let token = Needs { token_at: Some(second(1030)), ..needs("s") };
-        assert_eq!(next(&asked(0), token, second(1001)), When::At(second(1030)));
-        assert_eq!(next(&asked(0), token, second(1031)), When::Now);
-        assert_eq!(next(&asked(1), token, second(1031)), When::Now);
-        assert_eq!(next(&asked(4), token, second(1031)), When::At(second(1040)));
+        let token = PollInputs { token_due: Some(second(1030)), ..needs("s") };
+        assert_eq!(next_poll(&asked(0), token, second(1001)), NextPoll::At(second(1030)));
+        assert_eq!(next_poll(&asked(0), token, second(1031)), NextPoll::Now);
+        assert_eq!(next_poll(&asked(1), token, second(1031)), NextPoll::Now);
+        assert_eq!(next_poll(&asked(4), token, second(1031)), NextPoll::At(second(1040)));
     }
 }

@@ -1,4 +1,4 @@
-//! The workspace of a Fargate profile as it shall be. Pure.
+//! Builds the desired workspace of a Fargate profile. Pure.
 
 use kube::ResourceExt as _;
 
@@ -7,63 +7,71 @@ use crate::{
         BuiltInModule, CaptControlPlane, SecretRef, WorkspaceTemplateApply, WorkspaceTemplateApplySpec,
         names as words,
     },
-    blueprint::{self, FARGATE_FROM_EKS, FARGATE_FROM_VPC},
     controllers::controlplane::{
-        build::{connection_secret, format_of, handed, identity, metadata, template_ref},
-        dereference::Network,
-        validate::Validated,
+        build::{
+            eks_connection_secret_ref, identity_ref, input_from_output, output_format, template_ref,
+            workspace_metadata,
+        },
+        dereference::ClusterNetwork,
+        validate::ValidatedEksCluster,
     },
     model::{fargate::ValidatedProfile, names},
+    workspaces::{self, FARGATE_INPUT_FROM_EKS, FARGATE_INPUT_FROM_VPC},
 };
 
-/// Name of the workspace of a profile.
+/// Name of the `WorkspaceTemplateApply` of a profile.
 pub(crate) fn apply_name(object: &CaptControlPlane, profile: &str) -> String {
     names::fargate_apply(&object.name_any(), profile)
 }
 
-/// The workspace of a profile. It waits by itself for the Secrets of the network and of the cluster.
-pub(crate) fn workspace(
+/// The workspace of a profile. Its own controller waits for the connection Secrets of the network and the cluster.
+pub(crate) fn build_profile_workspace(
     object: &CaptControlPlane,
-    valid: &Validated,
-    network: Option<&Network>,
+    valid: &ValidatedEksCluster,
+    network: Option<&ClusterNetwork>,
     profile: &ValidatedProfile,
 ) -> WorkspaceTemplateApply {
-    let cluster = connection_secret(object);
-    let network = network.map(Network::secret);
+    let cluster = eks_connection_secret_ref(object);
+    let network = network.map(ClusterNetwork::connection_secret_ref);
     let common = WorkspaceTemplateApplySpec {
         region: Some(valid.region.to_string()),
-        identity_ref: identity(valid),
+        identity_ref: identity_ref(valid),
         wait_for_secrets: network.iter().chain([&cluster]).cloned().collect(),
         ..WorkspaceTemplateApplySpec::default()
     };
     let spec = match &profile.template {
         Some(template) => WorkspaceTemplateApplySpec {
             template_ref: Some(template_ref(template)),
-            variables: blueprint::fargate_variables(profile, &valid.eks_name),
+            variables: workspaces::fargate_template_variables(profile, &valid.eks_name),
             ..common
         },
         None => WorkspaceTemplateApplySpec {
             module: Some(BuiltInModule::Fargate),
-            inputs: Some(blueprint::fargate(profile, &valid.eks_name).into_iter().collect()),
-            inputs_from: taken(profile, network.as_ref(), &cluster),
+            inputs: Some(workspaces::fargate_inputs(profile, &valid.eks_name).into_iter().collect()),
+            inputs_from: inputs_from_workspaces(profile, network.as_ref(), &cluster),
             ..common
         },
     };
-    let mut metadata = metadata(object, valid, apply_name(object, profile.name.as_str()));
+    let mut metadata = workspace_metadata(object, valid, apply_name(object, profile.name.as_str()));
     let label = names::profile_label(profile.name.as_str());
     metadata.labels.get_or_insert_default().insert(words::FARGATE_PROFILE_LABEL.to_owned(), label);
     WorkspaceTemplateApply { metadata, spec, status: None }
 }
 
-/// What the profile does not say itself.
-fn taken(
+/// Inputs that the profile does not set, taken from the outputs of the network and the cluster.
+fn inputs_from_workspaces(
     profile: &ValidatedProfile,
     network: Option<&SecretRef>,
     cluster: &SecretRef,
 ) -> Vec<crate::api::InputFrom> {
-    let subnets = network.filter(|_| profile.subnets.is_empty()).map(|secret| (FARGATE_FROM_VPC, secret));
-    let role = profile.pod_execution_role.is_none().then_some((FARGATE_FROM_EKS, cluster));
-    subnets.into_iter().chain(role).map(|(name, secret)| handed(name, secret, format_of(name))).collect()
+    let subnets =
+        network.filter(|_| profile.subnets.is_empty()).map(|secret| (FARGATE_INPUT_FROM_VPC, secret));
+    let role = profile.pod_execution_role.is_none().then_some((FARGATE_INPUT_FROM_EKS, cluster));
+    subnets
+        .into_iter()
+        .chain(role)
+        .map(|(name, secret)| input_from_output(name, secret, output_format(name)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -73,7 +81,7 @@ mod tests {
     use super::*;
     use crate::{
         controllers::controlplane::{
-            fixtures::{control_plane, network, seen},
+            fixtures::{control_plane, network, references},
             validate::validate,
         },
         model::Limits,
@@ -81,10 +89,15 @@ mod tests {
 
     fn built(profile: &Value) -> Value {
         let object = control_plane(&json!({"version": "1.33", "additionalFargateProfiles": [profile]}));
-        let valid = validate(&object, &seen(), &Limits::default()).unwrap();
+        let valid = validate(&object, &references(), &Limits::default()).unwrap();
         let net = network(&json!({"region": "eu-central-1"}));
-        serde_json::to_value(workspace(&object, &valid, Some(&net), &valid.control_plane.profiles[0]))
-            .unwrap()
+        serde_json::to_value(build_profile_workspace(
+            &object,
+            &valid,
+            Some(&net),
+            &valid.control_plane.profiles[0],
+        ))
+        .unwrap()
     }
 
     #[test]

@@ -1,16 +1,19 @@
-//! Fargate profiles beside the cluster's own: their workspaces, and what is said of them. Pure.
+//! Additional Fargate profiles: builds their workspaces and computes their status. Pure.
 //!
-//! A changed profile is rotated inside of its workspace's run; here only the name that it has in EKS at present is read.
+//! A changed profile is rotated by the run of its workspace; this module only reads its current name in EKS.
 
 mod build;
-mod poke;
+mod rerun_backoff;
 mod status;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use self::{
-    build::{apply_name, workspace},
-    poke::{Poke, poke},
-    status::{Judged, Profile, Standing, conditions, eks_name, judge, strangers},
+    build::{apply_name, build_profile_workspace},
+    rerun_backoff::{RerunSchedule, next_rerun},
+    status::{
+        ManagedProfile, ProfileAssessment, ProfileState, assess_profile, eks_name, profile_conditions,
+        unmanaged_profiles,
+    },
 };

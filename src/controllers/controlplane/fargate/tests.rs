@@ -1,16 +1,18 @@
-//! What is said of profiles, case by case.
+//! Assessment of profiles, case by case.
 
 use serde_json::{Value, json};
 
-use super::{Judged, Profile, Standing, conditions, judge, strangers};
+use super::{
+    ManagedProfile, ProfileAssessment, ProfileState, assess_profile, profile_conditions, unmanaged_profiles,
+};
 use crate::{
     api::{FargateProfileStatus, WorkspaceTemplateApply, conditions::types},
-    aws::{Issue, ProfileView},
+    aws::{EksFargateProfile, EksIssue},
     controllers::controlplane::{
-        fixtures::{done, workspace},
-        look::{Found, Known},
+        eks_poll::{EksFacts, EksLookup},
+        fixtures::{completed_status, workspace},
     },
-    k8s::conditions::{ConditionStatus, Said},
+    k8s::conditions::{ConditionStatus, ConditionUpdate},
 };
 
 fn apply(status: &Value) -> WorkspaceTemplateApply {
@@ -18,49 +20,49 @@ fn apply(status: &Value) -> WorkspaceTemplateApply {
 }
 
 fn settled() -> Value {
-    done(&json!({"fargate_profile_name": "apps-0a0b0c"}))
+    completed_status(&json!({"fargate_profile_name": "apps-0a0b0c"}))
 }
 
-fn view(status: &str, issues: &[(&str, &str)]) -> Found<ProfileView> {
-    let issue = |(code, message): &(&str, &str)| Issue {
+fn view(status: &str, issues: &[(&str, &str)]) -> EksLookup<EksFargateProfile> {
+    let issue = |(code, message): &(&str, &str)| EksIssue {
         code: (*code).to_owned(),
         message: (*message).to_owned(),
         resource_ids: Vec::new(),
     };
-    Found::There(ProfileView {
+    EksLookup::Present(EksFargateProfile {
         name: "apps-0a0b0c".to_owned(),
         arn: "arn:apps".to_owned(),
         status: status.to_owned(),
         issues: issues.iter().map(issue).collect(),
-        ..ProfileView::default()
+        ..EksFargateProfile::default()
     })
 }
 
-fn known(found: Option<Found<ProfileView>>) -> Known {
-    Known {
+fn facts(found: Option<EksLookup<EksFargateProfile>>) -> EksFacts {
+    EksFacts {
         profiles: found.into_iter().map(|it| ("apps-0a0b0c".to_owned(), it)).collect(),
-        ..Known::default()
+        ..EksFacts::default()
     }
 }
 
-fn profile(apply: Option<&WorkspaceTemplateApply>) -> Profile<'_> {
-    Profile {
+fn profile(apply: Option<&WorkspaceTemplateApply>) -> ManagedProfile<'_> {
+    ManagedProfile {
         name: "apps".to_owned(),
         apply_name: "cp-apps-fargate-apply".to_owned(),
-        apply,
-        refused: None,
-        is_dropped: false,
+        workspace: apply,
+        rejection: None,
+        is_removed: false,
     }
 }
 
-fn judged(status: &Value, found: Option<Found<ProfileView>>) -> Judged {
-    judge(&profile(Some(&apply(status))), &known(found), None)
+fn assess(status: &Value, found: Option<EksLookup<EksFargateProfile>>) -> ProfileAssessment {
+    assess_profile(&profile(Some(&apply(status))), &facts(found), None)
 }
 
 #[test]
 fn it_is_ready_when_eks_says_so_and_terraform_is_done() {
-    let it = judged(&settled(), Some(view("ACTIVE", &[])));
-    assert_eq!((it.standing, it.status.ready, it.is_lost), (Standing::Ready, true, false));
+    let it = assess(&settled(), Some(view("ACTIVE", &[])));
+    assert_eq!((it.state, it.status.ready, it.is_lost), (ProfileState::Ready, true, false));
     assert_eq!(it.status.profile_name.as_deref(), Some("apps-0a0b0c"));
     assert_eq!(it.status.arn.as_deref(), Some("arn:apps"));
     assert_eq!((it.status.failure_reason, it.status.failure_message), (None, None));
@@ -69,24 +71,24 @@ fn it_is_ready_when_eks_says_so_and_terraform_is_done() {
 #[test]
 fn active_in_terraform_but_not_in_eks_is_not_ready() {
     for (found, standing, lost) in [
-        (Some(Found::Gone), Standing::Failed, true),
-        (Some(view("CREATING", &[])), Standing::Creating, false),
-        (Some(view("DELETING", &[])), Standing::Creating, false),
-        (Some(view("CREATE_FAILED", &[("AccessDenied", "no")])), Standing::Failed, true),
-        (None, Standing::Creating, false),
+        (Some(EksLookup::NotFound), ProfileState::Failed, true),
+        (Some(view("CREATING", &[])), ProfileState::Creating, false),
+        (Some(view("DELETING", &[])), ProfileState::Creating, false),
+        (Some(view("CREATE_FAILED", &[("AccessDenied", "no")])), ProfileState::Failed, true),
+        (None, ProfileState::Creating, false),
     ] {
-        let it = judged(&settled(), found.clone());
+        let it = assess(&settled(), found.clone());
         assert!(!it.status.ready, "{found:?}");
-        assert_eq!((it.standing, it.is_lost), (standing, lost), "{found:?}");
+        assert_eq!((it.state, it.is_lost), (standing, lost), "{found:?}");
     }
 }
 
 #[test]
 fn a_health_issue_is_told_in_the_words_of_aws() {
-    let it = judged(&settled(), Some(view("ACTIVE", &[("PodExecutionRoleAlreadyInUse", "a node uses it")])));
-    assert_eq!((it.standing, it.status.ready), (Standing::Failed, false));
+    let it = assess(&settled(), Some(view("ACTIVE", &[("PodExecutionRoleAlreadyInUse", "a node uses it")])));
+    assert_eq!((it.state, it.status.ready), (ProfileState::Failed, false));
     assert_eq!(it.status.failure_reason.as_deref(), Some("PodExecutionRoleAlreadyInUse"));
-    assert_eq!(it.note, "PodExecutionRoleAlreadyInUse: a node uses it");
+    assert_eq!(it.message, "PodExecutionRoleAlreadyInUse: a node uses it");
     assert!(!it.is_lost, "another run would not help");
 }
 
@@ -94,9 +96,9 @@ fn a_health_issue_is_told_in_the_words_of_aws() {
 fn a_rotation_leaves_it_ready() {
     let working = json!({"observedGeneration": 1, "outputs": {"fargate_profile_name": "apps-0a0b0c"},
         "run": {"id": "r2", "operation": "Apply", "phase": "Applying"}});
-    let it = judged(&working, Some(view("ACTIVE", &[])));
-    assert_eq!((it.standing, it.status.ready), (Standing::Updating, true));
-    let ready = conditions(&[it], "");
+    let it = assess(&working, Some(view("ACTIVE", &[])));
+    assert_eq!((it.state, it.status.ready), (ProfileState::Updating, true));
+    let ready = profile_conditions(&[it], "");
     assert_eq!(ready[0].status, ConditionStatus::True);
     assert_eq!((ready[2].type_, ready[2].status), (types::FARGATE_PROFILE_CREATING, ConditionStatus::True));
 }
@@ -105,8 +107,8 @@ fn a_rotation_leaves_it_ready() {
 fn a_rotation_without_a_free_slot_has_a_reason_of_its_own() {
     let full = json!({"observedGeneration": 1, "outputs": {"fargate_profile_name": "apps-0a0b0c"},
         "lastError": {"class": "Quota", "code": "ResourceLimitExceededException", "message": "10 are allowed"}});
-    let it = judged(&full, Some(view("ACTIVE", &[])));
-    assert_eq!((it.standing, it.status.ready), (Standing::Failed, true));
+    let it = assess(&full, Some(view("ACTIVE", &[])));
+    assert_eq!((it.state, it.status.ready), (ProfileState::Failed, true));
     assert_eq!(it.status.failure_reason.as_deref(), Some("RotationNeedsSlot"));
 }
 
@@ -114,9 +116,9 @@ fn a_rotation_without_a_free_slot_has_a_reason_of_its_own() {
 fn what_passes_by_itself_is_no_failure() {
     let busy = json!({"observedGeneration": 1, "lastError": {"class": "Wait", "message": "in use",
         "retryAt": "2026-11-01T10:00:00Z"}});
-    let it = judge(&profile(Some(&apply(&busy))), &Known::default(), None);
-    assert_eq!(it.standing, Standing::Creating);
-    assert!(it.note.contains("tried again at"), "{}", it.note);
+    let it = assess_profile(&profile(Some(&apply(&busy))), &EksFacts::default(), None);
+    assert_eq!(it.state, ProfileState::Creating);
+    assert!(it.message.contains("next attempt at"), "{}", it.message);
     assert_eq!(it.status.failure_reason, None);
 }
 
@@ -130,10 +132,10 @@ fn without_an_answer_what_was_said_before_stands() {
         arn: Some("arn:apps".to_owned()),
         ..FargateProfileStatus::default()
     };
-    let it = judge(&profile(Some(&apply(&settled()))), &Known::default(), Some(&before));
+    let it = assess_profile(&profile(Some(&apply(&settled()))), &EksFacts::default(), Some(&before));
     assert_eq!(
-        (it.standing, it.status.ready, it.status.arn.as_deref()),
-        (Standing::Ready, true, Some("arn:apps"))
+        (it.state, it.status.ready, it.status.arn.as_deref()),
+        (ProfileState::Ready, true, Some("arn:apps"))
     );
 }
 
@@ -141,17 +143,18 @@ fn without_an_answer_what_was_said_before_stands() {
 fn one_that_goes_tells_why_it_does_not() {
     let gone = apply(&json!({"observedGeneration": 1,
         "lastError": {"class": "Unknown", "message": "pods hang on it"}}));
-    let dropped = Profile { is_dropped: true, ..profile(Some(&gone)) };
-    let stuck = Known {
+    let dropped = ManagedProfile { is_removed: true, ..profile(Some(&gone)) };
+    let stuck = EksFacts {
         profiles: [("apps".to_owned(), view("DELETE_FAILED", &[("InternalFailure", "later")]))].into(),
-        ..Known::default()
+        ..EksFacts::default()
     };
-    let it = judge(&dropped, &stuck, None);
-    assert_eq!((it.standing, it.status.ready), (Standing::Removing, false));
+    let it = assess_profile(&dropped, &stuck, None);
+    assert_eq!((it.state, it.status.ready), (ProfileState::Removing, false));
     assert!(
-        it.note.contains("DELETE_FAILED; InternalFailure: later") && it.note.contains("pods hang on it"),
+        it.message.contains("DELETE_FAILED; InternalFailure: later")
+            && it.message.contains("pods hang on it"),
         "{}",
-        it.note
+        it.message
     );
     assert_eq!(it.status.failure_reason.as_deref(), Some("InternalFailure"));
 }
@@ -160,12 +163,12 @@ fn one_that_goes_tells_why_it_does_not() {
 fn a_template_may_tell_the_arn_alone() {
     let outputs =
         json!({"fargate_profile_arn": "arn:aws:eks:eu-central-1:1:fargateprofile/demo/apps-0a0b0c/uuid"});
-    let it = judged(&done(&outputs), Some(view("ACTIVE", &[])));
+    let it = assess(&completed_status(&outputs), Some(view("ACTIVE", &[])));
     assert!(it.status.ready);
 }
 
-fn named(name: &str, found: Option<Found<ProfileView>>) -> Judged {
-    let mut it = judged(&settled(), found);
+fn named(name: &str, found: Option<EksLookup<EksFargateProfile>>) -> ProfileAssessment {
+    let mut it = assess(&settled(), found);
     it.status.name = name.to_owned();
     it
 }
@@ -177,14 +180,14 @@ fn one_broken_profile_is_named_and_the_others_are_not_failed() {
         named("bad", Some(view("CREATE_FAILED", &[("AccessDenied", "you may not pass the role")]))),
         named("new", Some(view("CREATING", &[]))),
     ];
-    let said: Vec<Said> = conditions(&all, "EKS has others: theirs");
+    let said: Vec<ConditionUpdate> = profile_conditions(&all, "EKS has others: theirs");
     let of = |type_: &str| said.iter().find(|it| it.type_ == type_).unwrap();
     for type_ in [types::FARGATE_PROFILES_READY, types::FARGATE_PROFILE_READY] {
         let ready = of(type_);
         assert_eq!(ready.status, ConditionStatus::False);
         assert_eq!(ready.reason, "FargateProfileFailed");
         assert!(
-            ready.message.contains("bad: EKS says CREATE_FAILED; AccessDenied: you may not pass the role")
+            ready.message.contains("bad: EKS reports CREATE_FAILED; AccessDenied: you may not pass the role")
         );
         assert!(ready.message.ends_with("EKS has others: theirs") && !ready.message.contains("good"));
     }
@@ -195,7 +198,7 @@ fn one_broken_profile_is_named_and_the_others_are_not_failed() {
 
 #[test]
 fn no_profiles_are_all_ready() {
-    let said = conditions(&[], "");
+    let said = profile_conditions(&[], "");
     assert_eq!(
         said.iter().map(|it| it.status).collect::<Vec<_>>(),
         [ConditionStatus::True, ConditionStatus::True, ConditionStatus::False, ConditionStatus::False]
@@ -205,7 +208,10 @@ fn no_profiles_are_all_ready() {
 #[test]
 fn profiles_of_others_are_seen_and_rotations_are_ours() {
     let names = ["apps", "apps-0a0b0c", "apps-ffffff", "system", "theirs", "apps-canary", "apps-x-ffffff"];
-    let known = Known { all_profiles: Some(names.map(str::to_owned).to_vec()), ..known(None) };
+    let known = EksFacts { profile_names: Some(names.map(str::to_owned).to_vec()), ..facts(None) };
     let ours = [named("apps", Some(view("ACTIVE", &[])))];
-    assert_eq!(strangers(&known, &ours, &["system".to_owned()]), ["theirs", "apps-canary", "apps-x-ffffff"]);
+    assert_eq!(
+        unmanaged_profiles(&known, &ours, &["system".to_owned()]),
+        ["theirs", "apps-canary", "apps-x-ffffff"]
+    );
 }

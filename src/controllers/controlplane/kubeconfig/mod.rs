@@ -1,15 +1,15 @@
-//! The Secrets by which a cluster's API is reached: what they shall hold, and whether they do. Pure.
+//! Builds the Secrets for access to a cluster's API server, and checks whether they are current. Pure.
 //!
 //! | Secret | for |
 //! |---|---|
-//! | `<cluster>-kubeconfig` | Cluster API and other programs: a token that lives for minutes and is replaced in time |
-//! | `<cluster>-user-kubeconfig` | people: their own credentials, by the tools of AWS |
-//! | `<cluster>-ca` | whoever checks the API server's certificate; upstream's `<control plane>-ca` is kept instead |
+//! | `<cluster>-kubeconfig` | Cluster API and other programs: contains a short-lived token, which is rotated |
+//! | `<cluster>-user-kubeconfig` | users: gets a token for their own credentials from the AWS CLI |
+//! | `<cluster>-ca` | clients that verify the API server certificate; an existing upstream `<control plane>-ca` is used instead |
 
+pub(crate) mod render;
 #[cfg(test)]
-mod day;
-pub(crate) mod text;
-mod when;
+mod rotation_24h;
+mod token_lifetime;
 
 use std::collections::BTreeMap;
 
@@ -20,62 +20,63 @@ use kube::{ResourceExt as _, core::ObjectMeta};
 use sha2::{Digest as _, Sha256};
 use terraform_driver::hex::hex;
 
-pub(crate) use self::when::Life;
+pub(crate) use self::token_lifetime::TokenLifetime;
 use super::{
-    build::owner,
-    look::{Access, Made},
+    build::owner_reference,
+    eks_poll::{ApiServerAccess, IssuedToken},
 };
 use crate::{
     api::{CaptControlPlane, names as words},
-    k8s::secrets::CLUSTER_TYPE,
+    k8s::secrets::CLUSTER_SECRET_TYPE,
     model::names,
 };
 
-/// The key that Cluster API reads.
-const VALUE: &str = "value";
-/// The key with a kubeconfig that reads its token from [`text::TOKEN_FILE`] beside it.
-const RELATIVE: &str = "relative";
-/// The key of a certificate.
-const CERTIFICATE: &str = "tls.crt";
-/// Upstream's other key of it.
-const AUTHORITY: &str = "ca.crt";
+/// Data key that Cluster API reads.
+const KUBECONFIG_KEY: &str = "value";
+/// Data key of a kubeconfig that reads its token from the file [`text::TOKEN_FILE`] in the same directory.
+const RELATIVE_KUBECONFIG_KEY: &str = "relative";
+/// Data key of the CA certificate.
+const TLS_CERT_KEY: &str = "tls.crt";
+/// Upstream's second data key of the CA certificate.
+const CA_CERT_KEY: &str = "ca.crt";
 
-/// Everything that kubeconfigs are made from, but for the token.
+/// Inputs of the kubeconfig Secrets, except the token.
 #[derive(Debug, Clone)]
-pub(crate) struct Facts<'a> {
-    /// Whose they are.
+pub(crate) struct KubeconfigInputs<'a> {
+    /// The owner.
     pub object: &'a CaptControlPlane,
     /// Name of the Cluster.
     pub cluster: &'a str,
     /// Name in EKS.
     pub eks_name: &'a str,
-    /// Where.
+    /// AWS region.
     pub region: &'a str,
-    /// How the API is reached.
-    pub access: &'a Access,
-    /// Digest of who makes the tokens.
-    pub principal: &'a str,
+    /// Access to the API server.
+    pub access: &'a ApiServerAccess,
+    /// Digest of the principal that issues the tokens.
+    pub principal_digest: &'a str,
 }
 
-/// What is thought of a Secret with a token.
+/// Whether a Secret with a token is current.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// It is as it should be, until then.
+pub(crate) enum SecretFreshness {
+    /// It is current until this time.
     Current(Timestamp),
-    /// It is to be written anew.
+    /// It must be rewritten.
     Stale,
 }
 
-/// Looks at the Secret for programs.
-pub(crate) fn judge(secret: &Secret, facts: &Facts<'_>) -> Verdict {
-    let value = secret.data.as_ref().and_then(|data| data.get(VALUE)).map(|it| it.0.as_slice());
-    let is_whole = secret
-        .data
-        .as_ref()
-        .is_some_and(|data| [VALUE, RELATIVE, text::TOKEN_FILE].iter().all(|key| data.contains_key(*key)));
+/// Checks the kubeconfig Secret against its inputs.
+pub(crate) fn check_freshness(secret: &Secret, facts: &KubeconfigInputs<'_>) -> SecretFreshness {
+    let value = secret.data.as_ref().and_then(|data| data.get(KUBECONFIG_KEY)).map(|it| it.0.as_slice());
+    let is_whole = secret.data.as_ref().is_some_and(|data| {
+        [KUBECONFIG_KEY, RELATIVE_KUBECONFIG_KEY, render::TOKEN_FILE]
+            .iter()
+            .all(|key| data.contains_key(*key))
+    });
     let made_from = secret.annotations().get(words::MADE_FROM_ANNOTATION).map(String::as_str);
-    let life = secret.annotations().get(words::TOKEN_ANNOTATION).and_then(|text| Life::parse(text));
-    let is_owned = owner(facts.object)
+    let life = secret.annotations().get(words::TOKEN_ANNOTATION).and_then(|text| TokenLifetime::parse(text));
+    let is_owned = owner_reference(facts.object)
         .is_some_and(|owner| secret.owner_references().iter().any(|it| it.uid == owner.uid));
     let is_labelled =
         secret.labels().get(words::CLUSTER_NAME_LABEL).map(String::as_str) == Some(facts.cluster);
@@ -84,78 +85,82 @@ pub(crate) fn judge(secret: &Secret, facts: &Facts<'_>) -> Verdict {
             if is_whole
                 && is_owned
                 && is_labelled
-                && made_from == Some(digest(facts, value.unwrap_or_default()).as_str()) =>
+                && made_from == Some(inputs_digest(facts, value.unwrap_or_default()).as_str()) =>
         {
-            Verdict::Current(life.replace_at())
+            SecretFreshness::Current(life.replace_at())
         }
-        _ => Verdict::Stale,
+        _ => SecretFreshness::Stale,
     }
 }
 
-/// Until when the token in a Secret is to be left alone, whatever the Secret was made from.
-pub(crate) fn life(secret: &Secret) -> Option<Timestamp> {
+/// When the token in a Secret is due for replacement, regardless of its other inputs.
+pub(crate) fn token_replacement_time(secret: &Secret) -> Option<Timestamp> {
     secret
         .annotations()
         .get(words::TOKEN_ANNOTATION)
-        .and_then(|text| Life::parse(text))
+        .and_then(|text| TokenLifetime::parse(text))
         .map(|it| it.replace_at())
 }
 
-/// The Secret for programs.
-pub(crate) fn for_programs(facts: &Facts<'_>, made: &Made) -> Secret {
-    let token = made.token.text.reveal();
-    let value = text::with_token(facts.eks_name, facts.access, token);
-    let life = Life { made: made.at, expires: made.token.expires_at };
+/// The kubeconfig Secret for programs.
+pub(crate) fn build_kubeconfig_secret(facts: &KubeconfigInputs<'_>, made: &IssuedToken) -> Secret {
+    let token = made.token.bearer.reveal();
+    let value = render::render_with_token(facts.eks_name, facts.access, token);
+    let life = TokenLifetime { issued_at: made.issued_at, expires_at: made.token.expires_at };
     let annotations = BTreeMap::from([
-        (words::MADE_FROM_ANNOTATION.to_owned(), digest(facts, value.as_bytes())),
-        (words::TOKEN_ANNOTATION.to_owned(), life.to_text()),
+        (words::MADE_FROM_ANNOTATION.to_owned(), inputs_digest(facts, value.as_bytes())),
+        (words::TOKEN_ANNOTATION.to_owned(), life.to_annotation()),
     ]);
     let data = [
-        (VALUE, value),
-        (RELATIVE, text::with_token_file(facts.eks_name, facts.access)),
-        (text::TOKEN_FILE, token.to_owned()),
+        (KUBECONFIG_KEY, value),
+        (RELATIVE_KUBECONFIG_KEY, render::render_with_token_file(facts.eks_name, facts.access)),
+        (render::TOKEN_FILE, token.to_owned()),
     ];
-    let mut secret = secret(facts, names::kubeconfig_secret(facts.cluster), data);
+    let mut secret = build_secret(facts, names::kubeconfig_secret(facts.cluster), data);
     secret.metadata.annotations = Some(annotations);
     secret
 }
 
-/// The Secret for people.
-pub(crate) fn for_people(facts: &Facts<'_>) -> Secret {
-    let value = text::with_exec(facts.eks_name, facts.region, facts.access);
-    secret(facts, names::user_kubeconfig_secret(facts.cluster), [(VALUE, value)])
+/// The kubeconfig Secret for users.
+pub(crate) fn build_user_kubeconfig_secret(facts: &KubeconfigInputs<'_>) -> Secret {
+    let value = render::render_with_exec(facts.eks_name, facts.region, facts.access);
+    build_secret(facts, names::user_kubeconfig_secret(facts.cluster), [(KUBECONFIG_KEY, value)])
 }
 
-/// The Secret with the certificate of the authority. `upstreams` is the one that upstream made, if it is there. None if
-/// the authority is no text.
-pub(crate) fn authority(facts: &Facts<'_>, upstreams: Option<&Secret>) -> Option<Secret> {
-    let pem = String::from_utf8(BASE64_STANDARD.decode(facts.access.authority.trim()).ok()?).ok()?;
+/// The CA Secret. `upstreams` is the one that upstream created, if it exists. `None` if the CA data is not base64 of UTF-8
+/// text.
+pub(crate) fn build_ca_secret(facts: &KubeconfigInputs<'_>, upstreams: Option<&Secret>) -> Option<Secret> {
+    let pem = String::from_utf8(BASE64_STANDARD.decode(facts.access.ca_data.trim()).ok()?).ok()?;
     Some(match upstreams {
         Some(upstreams) => {
-            let data = [(CERTIFICATE, pem.clone()), (AUTHORITY, pem)];
-            let mut kept = secret(facts, upstreams.name_any(), data);
+            let data = [(TLS_CERT_KEY, pem.clone()), (CA_CERT_KEY, pem)];
+            let mut kept = build_secret(facts, upstreams.name_any(), data);
             kept.type_.clone_from(&upstreams.type_);
-            // It never had one, and a type cannot be changed: to Cluster API it stays what it was.
+            // Upstream sets no cluster label, and the type is immutable: Cluster API continues to ignore this Secret.
             kept.metadata.labels = None;
             kept
         }
-        None => secret(facts, names::authority_secret(facts.cluster), [(CERTIFICATE, pem)]),
+        None => build_secret(facts, names::ca_secret(facts.cluster), [(TLS_CERT_KEY, pem)]),
     })
 }
 
-/// Whether a Secret is one that upstream made for the authority: without a type of its own.
-pub(crate) fn is_upstreams_authority(secret: &Secret) -> bool {
+/// Whether a Secret is upstream's CA Secret, which has no type of its own.
+pub(crate) fn is_legacy_ca(secret: &Secret) -> bool {
     secret.type_.as_deref().is_none_or(|type_| type_ == "Opaque")
-        && secret.data.as_ref().is_some_and(|data| data.contains_key(AUTHORITY))
+        && secret.data.as_ref().is_some_and(|data| data.contains_key(CA_CERT_KEY))
 }
 
-/// Whether a Secret belongs to others, and to us not.
-pub(crate) fn is_foreign(secret: &Secret, uid: &str) -> bool {
+/// Whether a Secret has owners and none of them is this control plane.
+pub(crate) fn is_owned_by_others(secret: &Secret, uid: &str) -> bool {
     let owners = secret.owner_references();
     !owners.is_empty() && owners.iter().all(|it| it.uid != uid)
 }
 
-fn secret<const N: usize>(facts: &Facts<'_>, name: String, data: [(&str, String); N]) -> Secret {
+fn build_secret<const N: usize>(
+    facts: &KubeconfigInputs<'_>,
+    name: String,
+    data: [(&str, String); N],
+) -> Secret {
     let bytes = |(key, text): (&str, String)| (key.to_owned(), ByteString(text.into_bytes()));
     let label = (words::CLUSTER_NAME_LABEL.to_owned(), facts.cluster.to_owned());
     Secret {
@@ -163,20 +168,21 @@ fn secret<const N: usize>(facts: &Facts<'_>, name: String, data: [(&str, String)
             name: Some(name),
             namespace: facts.object.namespace(),
             labels: Some(BTreeMap::from([label])),
-            owner_references: owner(facts.object).map(|owner| vec![owner]),
+            owner_references: owner_reference(facts.object).map(|owner| vec![owner]),
             ..ObjectMeta::default()
         },
-        type_: Some(CLUSTER_TYPE.to_owned()),
+        type_: Some(CLUSTER_SECRET_TYPE.to_owned()),
         data: Some(data.into_iter().map(bytes).collect()),
         ..Secret::default()
     }
 }
 
-/// Changes with everything that the text is made from, and with the text.
-fn digest(facts: &Facts<'_>, value: &[u8]) -> String {
-    let Facts { object: _, cluster, eks_name, region, access, principal } = facts;
+/// Digest over all inputs and the rendered kubeconfig.
+fn inputs_digest(facts: &KubeconfigInputs<'_>, value: &[u8]) -> String {
+    let KubeconfigInputs { object: _, cluster, eks_name, region, access, principal_digest: principal } =
+        facts;
     let mut hash = Sha256::new();
-    for part in [cluster, eks_name, region, access.endpoint.as_str(), access.authority.as_str(), principal] {
+    for part in [cluster, eks_name, region, access.endpoint.as_str(), access.ca_data.as_str(), principal] {
         hash.update(part.len().to_be_bytes());
         hash.update(part);
     }
@@ -189,35 +195,43 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{aws::Token, controllers::controlplane::fixtures::control_plane};
+    use crate::{aws::EksToken, controllers::controlplane::fixtures::control_plane};
 
     const PEM: &str = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n";
 
-    fn access() -> Access {
-        Access { endpoint: "https://eks.example".to_owned(), authority: BASE64_STANDARD.encode(PEM) }
+    fn access() -> ApiServerAccess {
+        ApiServerAccess { endpoint: "https://eks.example".to_owned(), ca_data: BASE64_STANDARD.encode(PEM) }
     }
 
-    fn made(at: &str) -> Made {
+    fn made(at: &str) -> IssuedToken {
         let at: Timestamp = at.parse().unwrap();
         let expires_at = at.saturating_add(jiff::SignedDuration::from_mins(14)).unwrap();
-        Made { at, token: Token { text: "k8s-aws-v1.abc".to_owned().into(), expires_at } }
+        IssuedToken {
+            issued_at: at,
+            token: EksToken { bearer: "k8s-aws-v1.abc".to_owned().into(), expires_at },
+        }
     }
 
-    fn with<T>(access: &Access, principal: &str, work: impl FnOnce(&Facts<'_>) -> T) -> T {
+    fn with<T>(
+        access: &ApiServerAccess,
+        principal: &str,
+        work: impl FnOnce(&KubeconfigInputs<'_>) -> T,
+    ) -> T {
         let object = control_plane(&json!({"version": "1.33"}));
-        work(&Facts {
+        work(&KubeconfigInputs {
             object: &object,
             cluster: "demo",
             eks_name: "prod",
             region: "eu-central-1",
             access,
-            principal,
+            principal_digest: principal,
         })
     }
 
     #[test]
     fn p18_the_secret_for_programs_is_exactly_what_cluster_api_asks_for() {
-        let secret = with(&access(), "p", |facts| for_programs(facts, &made("2026-11-01T10:00:00Z")));
+        let secret =
+            with(&access(), "p", |facts| build_kubeconfig_secret(facts, &made("2026-11-01T10:00:00Z")));
         assert_eq!(secret.name_any(), "demo-kubeconfig");
         assert_eq!(secret.type_.as_deref(), Some("cluster.x-k8s.io/secret"));
         assert_eq!(secret.labels()["cluster.x-k8s.io/cluster-name"], "demo");
@@ -232,17 +246,22 @@ mod tests {
 
     #[test]
     fn it_is_current_until_its_token_is_to_be_replaced_and_no_longer_what_it_was_made_from() {
-        let secret = with(&access(), "p", |facts| for_programs(facts, &made("2026-11-01T10:00:00Z")));
+        let secret =
+            with(&access(), "p", |facts| build_kubeconfig_secret(facts, &made("2026-11-01T10:00:00Z")));
         let due = "2026-11-01T10:09:00Z".parse().unwrap();
-        assert_eq!(with(&access(), "p", |facts| judge(&secret, facts)), Verdict::Current(due));
-        let moved = Access { endpoint: "https://other".to_owned(), ..access() };
-        assert_eq!(with(&moved, "p", |facts| judge(&secret, facts)), Verdict::Stale);
-        assert_eq!(with(&access(), "other", |facts| judge(&secret, facts)), Verdict::Stale);
+        assert_eq!(
+            with(&access(), "p", |facts| check_freshness(&secret, facts)),
+            SecretFreshness::Current(due)
+        );
+        let moved = ApiServerAccess { endpoint: "https://other".to_owned(), ..access() };
+        assert_eq!(with(&moved, "p", |facts| check_freshness(&secret, facts)), SecretFreshness::Stale);
+        assert_eq!(with(&access(), "other", |facts| check_freshness(&secret, facts)), SecretFreshness::Stale);
     }
 
     #[test]
     fn whatever_somebody_does_to_it_is_noticed() {
-        let good = with(&access(), "p", |facts| for_programs(facts, &made("2026-11-01T10:00:00Z")));
+        let good =
+            with(&access(), "p", |facts| build_kubeconfig_secret(facts, &made("2026-11-01T10:00:00Z")));
         let edits: [fn(&mut Secret); 6] = [
             |secret| secret.data.as_mut().unwrap().get_mut("value").unwrap().0.push(b' '),
             |secret| drop(secret.data.as_mut().unwrap().remove("token-file")),
@@ -254,13 +273,17 @@ mod tests {
         for (at, edit) in edits.iter().enumerate() {
             let mut secret = good.clone();
             edit(&mut secret);
-            assert_eq!(with(&access(), "p", |facts| judge(&secret, facts)), Verdict::Stale, "edit {at}");
+            assert_eq!(
+                with(&access(), "p", |facts| check_freshness(&secret, facts)),
+                SecretFreshness::Stale,
+                "edit {at}"
+            );
         }
     }
 
     #[test]
     fn the_authority_has_no_key_that_could_be_taken_for_one_that_signs() {
-        let secret = with(&access(), "p", |facts| authority(facts, None)).unwrap();
+        let secret = with(&access(), "p", |facts| build_ca_secret(facts, None)).unwrap();
         assert_eq!(secret.name_any(), "demo-ca");
         assert_eq!(secret.type_.as_deref(), Some("cluster.x-k8s.io/secret"));
         let data = secret.data.unwrap();
@@ -273,16 +296,16 @@ mod tests {
         let old: Secret = serde_json::from_value(json!({"metadata": {"name": "cp-ca", "namespace": "team"},
             "type": "Opaque", "data": {"tls.crt": "b2xk", "ca.crt": "b2xk"}}))
         .unwrap();
-        assert!(is_upstreams_authority(&old));
-        let secret = with(&access(), "p", |facts| authority(facts, Some(&old))).unwrap();
+        assert!(is_legacy_ca(&old));
+        let secret = with(&access(), "p", |facts| build_ca_secret(facts, Some(&old))).unwrap();
         assert_eq!((secret.name_any().as_str(), secret.type_.as_deref()), ("cp-ca", Some("Opaque")));
         assert_eq!(secret.data.unwrap()["ca.crt"].0, PEM.as_bytes());
     }
 
     #[test]
     fn an_authority_that_is_garbage_makes_no_secret() {
-        let garbage = Access { authority: "not base64!".to_owned(), ..access() };
-        assert!(with(&garbage, "p", |facts| authority(facts, None)).is_none());
+        let garbage = ApiServerAccess { ca_data: "not base64!".to_owned(), ..access() };
+        assert!(with(&garbage, "p", |facts| build_ca_secret(facts, None)).is_none());
     }
 
     #[test]
@@ -291,8 +314,8 @@ mod tests {
             let owner = json!({"apiVersion": "v1", "kind": "X", "name": "x", "uid": uid});
             serde_json::from_value(json!({"metadata": {"name": "s", "ownerReferences": [owner]}})).unwrap()
         };
-        assert!(is_foreign(&owned("other"), "c1"));
-        assert!(!is_foreign(&owned("c1"), "c1"));
-        assert!(!is_foreign(&Secret::default(), "c1"));
+        assert!(is_owned_by_others(&owned("other"), "c1"));
+        assert!(!is_owned_by_others(&owned("c1"), "c1"));
+        assert!(!is_owned_by_others(&Secret::default(), "c1"));
     }
 }

@@ -1,24 +1,24 @@
-//! Kubeconfigs as text. Pure.
+//! Renders kubeconfig YAML. Pure.
 
 use serde_json::{Value, json};
 
-use crate::controllers::controlplane::look::Access;
+use crate::controllers::controlplane::eks_poll::ApiServerAccess;
 
-/// The file beside a kubeconfig that holds the token, see [`with_token_file`].
+/// File name of the token in the directory of the kubeconfig, see [`render_with_token_file`].
 pub(crate) const TOKEN_FILE: &str = "token-file";
 
-/// One that needs nothing but itself: for Cluster API, which has no tools of AWS.
-pub(crate) fn with_token(cluster: &str, access: &Access, token: &str) -> String {
-    render(cluster, access, &json!({ "token": token }))
+/// A self-contained kubeconfig with the token, for Cluster API, which has no AWS CLI.
+pub(crate) fn render_with_token(cluster: &str, access: &ApiServerAccess, token: &str) -> String {
+    render_kubeconfig(cluster, access, &json!({ "token": token }))
 }
 
-/// One that reads the token from a file beside it, and so sees a new one: for programs that mount the Secret.
-pub(crate) fn with_token_file(cluster: &str, access: &Access) -> String {
-    render(cluster, access, &json!({ "tokenFile": format!("./{TOKEN_FILE}") }))
+/// A kubeconfig that reads the token from a file, for programs that mount the Secret and must follow its rotation.
+pub(crate) fn render_with_token_file(cluster: &str, access: &ApiServerAccess) -> String {
+    render_kubeconfig(cluster, access, &json!({ "tokenFile": format!("./{TOKEN_FILE}") }))
 }
 
-/// One for people, who have the tools of AWS and their own credentials.
-pub(crate) fn with_exec(cluster: &str, region: &str, access: &Access) -> String {
+/// A kubeconfig for users, who have the AWS CLI and their own credentials.
+pub(crate) fn render_with_exec(cluster: &str, region: &str, access: &ApiServerAccess) -> String {
     let user = json!({ "exec": {
         "apiVersion": "client.authentication.k8s.io/v1beta1",
         "command": "aws",
@@ -26,27 +26,27 @@ pub(crate) fn with_exec(cluster: &str, region: &str, access: &Access) -> String 
         "interactiveMode": "IfAvailable",
         "provideClusterInfo": false,
     }});
-    render(cluster, access, &user)
+    render_kubeconfig(cluster, access, &user)
 }
 
-fn render(cluster: &str, access: &Access, user: &Value) -> String {
+fn render_kubeconfig(cluster: &str, access: &ApiServerAccess, user: &Value) -> String {
     let config = json!({
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": cluster, "cluster": {
-            "server": server(&access.endpoint),
-            "certificate-authority-data": access.authority,
+            "server": server_url(&access.endpoint),
+            "certificate-authority-data": access.ca_data,
         }}],
         "users": [{"name": cluster, "user": user}],
         "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": cluster}}],
         "current-context": cluster,
     });
-    // Text, lists and maps always have a form in YAML; JSON is one of them.
+    // Serialization of strings, lists and maps does not fail; JSON is valid YAML in any case.
     serde_saphyr::to_string(&config).unwrap_or_else(|_| config.to_string())
 }
 
-/// With a scheme and without a slash at the end.
-fn server(endpoint: &str) -> String {
+/// The endpoint with a scheme and without a trailing slash.
+fn server_url(endpoint: &str) -> String {
     let plain = endpoint.trim_end_matches('/');
     if plain.contains("://") { plain.to_owned() } else { format!("https://{plain}") }
 }
@@ -57,8 +57,8 @@ mod tests {
 
     use super::*;
 
-    fn access() -> Access {
-        Access { endpoint: "https://127.0.0.1:40123/".to_owned(), authority: "Q0E=".to_owned() }
+    fn access() -> ApiServerAccess {
+        ApiServerAccess { endpoint: "https://127.0.0.1:40123/".to_owned(), ca_data: "Q0E=".to_owned() }
     }
 
     fn read(text: &str) -> Kubeconfig {
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn the_one_for_programs_holds_everything_itself() {
-        let config = read(&with_token("demo", &access(), "k8s-aws-v1.abc"));
+        let config = read(&render_with_token("demo", &access(), "k8s-aws-v1.abc"));
         let cluster = config.clusters[0].cluster.clone().unwrap();
         assert_eq!(cluster.server.as_deref(), Some("https://127.0.0.1:40123"));
         assert_eq!(cluster.certificate_authority_data.as_deref(), Some("Q0E="));
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_one_for_people_asks_the_tools_of_aws() {
-        let config = read(&with_exec("demo", "eu-central-1", &access()));
+        let config = read(&render_with_exec("demo", "eu-central-1", &access()));
         let exec = config.auth_infos[0].auth_info.clone().unwrap().exec.unwrap();
         assert_eq!(exec.command.as_deref(), Some("aws"));
         let args = exec.args.unwrap().join(" ");
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn the_one_beside_a_token_file_names_it() {
-        let config = read(&with_token_file("demo", &access()));
+        let config = read(&render_with_token_file("demo", &access()));
         assert_eq!(
             config.auth_infos[0].auth_info.clone().unwrap().token_file.as_deref(),
             Some("./token-file")
@@ -100,8 +100,8 @@ mod tests {
 
     #[test]
     fn an_endpoint_without_scheme_gets_one_and_no_name_breaks_the_yaml() {
-        let odd = Access { endpoint: "host:443".to_owned(), authority: String::new() };
-        let config = read(&with_token("1.30", &odd, "a: b # c"));
+        let odd = ApiServerAccess { endpoint: "host:443".to_owned(), ca_data: String::new() };
+        let config = read(&render_with_token("1.30", &odd, "a: b # c"));
         assert_eq!(config.clusters[0].cluster.clone().unwrap().server.as_deref(), Some("https://host:443"));
         assert_eq!(config.current_context.as_deref(), Some("1.30"));
     }

@@ -1,46 +1,47 @@
-//! When a token is replaced. Pure.
+//! Rotation schedule of the token in the kubeconfig Secret. Pure.
 //!
-//! A token in a Secret must always be good for some minutes more, because whoever reads it does not read it again at once;
-//! and a Secret must not be written more often than that needs.
+//! The token must stay valid for some minutes at any time, because clients cache it after reading the Secret; and the Secret
+//! must not be written more often than necessary.
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How long before its end a token is replaced. It must be good for three minutes always; two are for attempts that fail.
-const EARLY: SignedDuration = SignedDuration::from_mins(5);
-/// The same for tokens that do not live much longer than that: the credentials behind them end.
-const TIGHT: SignedDuration = SignedDuration::from_secs(210);
-/// The least pause between two tokens.
-const LEAST: SignedDuration = SignedDuration::from_secs(30);
+/// Replacement time before expiry. Three minutes of validity are guaranteed; two are reserved for failed attempts.
+const REPLACE_BEFORE_EXPIRY: SignedDuration = SignedDuration::from_mins(5);
+/// Replacement time before expiry of a short-lived token, whose underlying credentials expire.
+const REPLACE_BEFORE_EXPIRY_SHORT: SignedDuration = SignedDuration::from_secs(210);
+/// Minimum time between two tokens.
+const MIN_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
 
-/// The life of a token.
+/// The validity period of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Life {
-    /// When it was made.
-    pub made: Timestamp,
-    /// When it ends.
-    pub expires: Timestamp,
+pub(crate) struct TokenLifetime {
+    /// When it was issued.
+    pub issued_at: Timestamp,
+    /// When it expires.
+    pub expires_at: Timestamp,
 }
 
-impl Life {
-    /// From when on it is to be replaced.
+impl TokenLifetime {
+    /// When it is due for replacement.
     pub(crate) fn replace_at(&self) -> Timestamp {
-        let life = self.expires.duration_since(self.made);
-        let early = EARLY.min(life / 2).max(TIGHT.min(life - LEAST));
-        let due = self.expires.saturating_sub(early).unwrap_or(self.made);
-        due.max(self.made.saturating_add(LEAST).unwrap_or(self.made))
+        let life = self.expires_at.duration_since(self.issued_at);
+        let early =
+            REPLACE_BEFORE_EXPIRY.min(life / 2).max(REPLACE_BEFORE_EXPIRY_SHORT.min(life - MIN_INTERVAL));
+        let due = self.expires_at.saturating_sub(early).unwrap_or(self.issued_at);
+        due.max(self.issued_at.saturating_add(MIN_INTERVAL).unwrap_or(self.issued_at))
     }
 
-    /// As it stands in an annotation: `made/expires`.
-    pub(crate) fn to_text(self) -> String {
-        format!("{}/{}", self.made, self.expires)
+    /// Annotation value: `issued/expires`.
+    pub(crate) fn to_annotation(self) -> String {
+        format!("{}/{}", self.issued_at, self.expires_at)
     }
 
-    /// From an annotation. One that is no such text, or tells of a life that cannot be, is none.
+    /// Parses an annotation value. `None` if it is malformed or the period is implausible.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (made, expires) = text.split_once('/')?;
-        let life = Self { made: made.parse().ok()?, expires: expires.parse().ok()? };
-        let is_sane = life.made <= life.expires
-            && life.expires.duration_since(life.made) <= SignedDuration::from_mins(20);
+        let life = Self { issued_at: made.parse().ok()?, expires_at: expires.parse().ok()? };
+        let is_sane = life.issued_at <= life.expires_at
+            && life.expires_at.duration_since(life.issued_at) <= SignedDuration::from_mins(20);
         is_sane.then_some(life)
     }
 }
@@ -55,24 +56,25 @@ mod tests {
         Timestamp::from_second(1_700_000_000 + second).unwrap()
     }
 
-    /// A day in steps; each new token lives so long. Gives how often it was written and the least that was ever left.
-    fn day(life_of: impl Fn(i64) -> i64) -> (usize, i64) {
-        let mut life = Life { made: at(0), expires: at(life_of(0)) };
+    /// Simulates 24 hours; `life_of` is the lifetime of a token issued at a second. Returns the number of writes and the least
+    /// remaining validity in seconds.
+    fn simulate_day(life_of: impl Fn(i64) -> i64) -> (usize, i64) {
+        let mut life = TokenLifetime { issued_at: at(0), expires_at: at(life_of(0)) };
         let (mut written, mut least) = (1, i64::MAX);
         for second in (0..24 * 3600).step_by(5) {
             let now = at(second);
             if life.replace_at() <= now {
-                life = Life { made: now, expires: at(second + life_of(second)) };
+                life = TokenLifetime { issued_at: now, expires_at: at(second + life_of(second)) };
                 written += 1;
             }
-            least = least.min(life.expires.duration_since(now).as_secs());
+            least = least.min(life.expires_at.duration_since(now).as_secs());
         }
         (written, least)
     }
 
     #[test]
     fn p18_on_a_day_of_24_hours_a_token_is_always_good_for_three_minutes_and_not_written_more_than_needed() {
-        let (written, least) = day(|_| 14 * 60);
+        let (written, least) = simulate_day(|_| 14 * 60);
         assert!(least >= 180, "{least}");
         // Every nine minutes, and not more often.
         assert!((155..=161).contains(&written), "{written}");
@@ -81,7 +83,7 @@ mod tests {
     #[test]
     fn credentials_that_end_every_hour_do_not_make_tokens_that_are_too_short() {
         // The sessions are renewed five minutes before their end, so that a token lives for five minutes at least.
-        let (written, least) = day(|second| (14 * 60).min(3600 - (second % 3300)).max(300));
+        let (written, least) = simulate_day(|second| (14 * 60).min(3600 - (second % 3300)).max(300));
         assert!(least >= 180, "{least}");
         assert!(written < 220, "{written}");
     }
@@ -89,22 +91,22 @@ mod tests {
     #[test]
     fn a_token_that_is_short_by_nature_is_no_hot_loop() {
         for life in [0, 1, 20, 60, 120, 240] {
-            let (written, _) = day(|_| life);
+            let (written, _) = simulate_day(|_| life);
             assert!(written <= 24 * 3600 / 30 + 1, "{life}: {written}");
         }
     }
 
     #[test]
     fn a_clock_that_fails_for_two_minutes_hurts_nobody() {
-        let life = Life { made: at(0), expires: at(14 * 60) };
+        let life = TokenLifetime { issued_at: at(0), expires_at: at(14 * 60) };
         let late = life.replace_at().saturating_add(Duration::from_mins(2)).unwrap();
-        assert!(life.expires.duration_since(late) >= SignedDuration::from_mins(3));
+        assert!(life.expires_at.duration_since(late) >= SignedDuration::from_mins(3));
     }
 
     #[test]
     fn the_annotation_is_read_back_and_garbage_is_no_life() {
-        let life = Life { made: at(0), expires: at(840) };
-        assert_eq!(Life::parse(&life.to_text()), Some(life));
+        let life = TokenLifetime { issued_at: at(0), expires_at: at(840) };
+        assert_eq!(TokenLifetime::parse(&life.to_annotation()), Some(life));
         for text in [
             "",
             "x/y",
@@ -112,7 +114,7 @@ mod tests {
             "2026-01-01T00:00:00Z/2036-01-01T00:00:00Z",
             "2026-01-02T00:00:00Z/2026-01-01T00:00:00Z",
         ] {
-            assert_eq!(Life::parse(text), None, "{text}");
+            assert_eq!(TokenLifetime::parse(text), None, "{text}");
         }
     }
 }

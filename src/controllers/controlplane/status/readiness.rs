@@ -1,139 +1,144 @@
-//! What is thought of a control plane as a whole. Pure.
+//! Overall readiness of a control plane. Pure.
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     api::{Timeouts, conditions::reasons},
     controllers::controlplane::{
-        decide::{Gap, gap},
-        look::Found,
-        picture::Picture,
-        version::Step,
+        decide::{CreationBlocker, creation_blocker},
+        eks_poll::EksLookup,
+        snapshot::ControlPlaneSnapshot,
+        version::UpgradeStep,
     },
 };
 
-/// What is thought of a control plane.
+/// Overall readiness of a control plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// Its workspace did all that was asked of it.
+pub(super) enum ControlPlaneReadiness {
+    /// Its workspace is applied without problems.
     Applied,
-    /// It is on its way, or waits.
-    Coming { reason: &'static str, why: String },
-    /// It should be there by now; the work goes on.
-    Late { reason: &'static str, why: String },
-    /// Only a person can help.
+    /// In progress, or waiting.
+    Progressing { reason: &'static str, why: String },
+    /// Past its timeout, and still in progress.
+    Overdue { reason: &'static str, why: String },
+    /// Needs user action.
     Failed { reason: &'static str, why: String },
 }
 
-impl Verdict {
-    /// The failure, if it is one.
+impl ControlPlaneReadiness {
+    /// Reason and message of a failure.
     pub(super) fn failure(&self) -> Option<(&'static str, &str)> {
         match self {
             Self::Failed { reason, why } => Some((reason, why)),
-            Self::Applied | Self::Coming { .. } | Self::Late { .. } => None,
+            Self::Applied | Self::Progressing { .. } | Self::Overdue { .. } => None,
         }
     }
 
-    /// Why not everything asked for exists, as far as the workspace knows.
-    pub(super) fn hindrance(&self) -> Option<(&'static str, &str)> {
+    /// Reason and message while the workspace is not applied.
+    pub(super) fn blocker(&self) -> Option<(&'static str, &str)> {
         match self {
             Self::Applied => None,
-            Self::Coming { reason, why } | Self::Late { reason, why } | Self::Failed { reason, why } => {
-                Some((reason, why))
-            }
+            Self::Progressing { reason, why }
+            | Self::Overdue { reason, why }
+            | Self::Failed { reason, why } => Some((reason, why)),
         }
     }
 
-    /// What is said of parts that are not there yet.
-    pub(super) fn coming(&self) -> (&'static str, String) {
-        match self.hindrance() {
+    /// Reason and message of parts that do not exist yet.
+    pub(super) fn pending_reason(&self) -> (&'static str, String) {
+        match self.blocker() {
             Some((reason, why)) => (reason, why.to_owned()),
             None => (reasons::CREATING, "waiting for EKS".to_owned()),
         }
     }
 }
 
-pub(super) fn of(picture: &Picture<'_>) -> Verdict {
-    let fail = |reason, why: &str| Verdict::Failed { reason, why: why.to_owned() };
-    if let Err(refusal) = &picture.valid {
+pub(super) fn assess_readiness(snapshot: &ControlPlaneSnapshot<'_>) -> ControlPlaneReadiness {
+    let fail = |reason, why: &str| ControlPlaneReadiness::Failed { reason, why: why.to_owned() };
+    if let Err(refusal) = &snapshot.validated {
         return fail(refusal.reason, &refusal.message);
     }
-    if let Err(unknown) = &picture.seen.principal {
+    if let Err(unknown) = &snapshot.references.principal {
         let (reason, why) = (reasons::IDENTITY_NOT_ALLOWED, unknown.message.clone());
         return if unknown.is_failure {
-            Verdict::Failed { reason, why }
+            ControlPlaneReadiness::Failed { reason, why }
         } else {
-            Verdict::Coming { reason, why }
+            ControlPlaneReadiness::Progressing { reason, why }
         };
     }
-    match gap(picture) {
-        Some(Gap::Taken(why)) => return fail(reasons::WORKSPACE_ERROR, &why),
-        Some(Gap::Network(why)) => return waiting(picture, why),
+    match creation_blocker(snapshot) {
+        Some(CreationBlocker::NameTaken(why)) => return fail(reasons::WORKSPACE_ERROR, &why),
+        Some(CreationBlocker::NetworkNotReady(why)) => return network_readiness(snapshot, why),
         None => {}
     }
-    if let Some(Step::Refused { running, wanted }) = &picture.step {
-        let why =
-            format!("EKS runs {running} and cannot go back to {wanted}; write {running} or a newer version");
+    if let Some(UpgradeStep::DowngradeRefused { running, wanted }) = &snapshot.upgrade_step {
+        let why = format!("EKS runs {running} and cannot be downgraded to {wanted}; set {running} or newer");
         return fail(reasons::DOWNGRADE_REFUSED, &why);
     }
-    if let Some(failure) = picture.finding.as_ref().and_then(|finding| finding.failure()) {
-        return fail(reasons::WORKSPACE_ERROR, &failure.text);
+    if let Some(failure) = snapshot.workspace_summary.as_ref().and_then(|finding| finding.failure()) {
+        return fail(reasons::WORKSPACE_ERROR, &failure.message);
     }
-    if picture.cluster().and_then(Found::there).is_some_and(|view| view.status == "FAILED") {
-        return fail(reasons::EKS_UNHEALTHY, "EKS says FAILED: the cluster cannot be used; delete it");
+    if snapshot.eks_cluster().and_then(EksLookup::present).is_some_and(|view| view.status == "FAILED") {
+        return fail(reasons::EKS_UNHEALTHY, "EKS reports FAILED: the cluster is unusable; delete it");
     }
-    working(picture)
+    workspace_readiness(snapshot)
 }
 
-/// The network is not there.
-fn waiting(picture: &Picture<'_>, why: String) -> Verdict {
-    match deadline(picture).filter(|then| *then <= picture.now) {
+/// Readiness while the network is not ready.
+fn network_readiness(snapshot: &ControlPlaneSnapshot<'_>, why: String) -> ControlPlaneReadiness {
+    match deadline(snapshot).filter(|then| *then <= snapshot.now) {
         Some(_) => {
-            let minutes = timeouts(picture).vpc_ready_timeout;
-            let why = format!("not there after {minutes} minutes: {why}");
-            Verdict::Late { reason: reasons::VPC_READY_TIMEOUT, why }
+            let minutes = timeouts(snapshot).vpc_ready_timeout;
+            let why = format!("network not ready after {minutes} minutes: {why}");
+            ControlPlaneReadiness::Overdue { reason: reasons::VPC_READY_TIMEOUT, why }
         }
-        None => Verdict::Coming { reason: reasons::WAITING_FOR_VPC, why },
+        None => ControlPlaneReadiness::Progressing { reason: reasons::WAITING_FOR_VPC, why },
     }
 }
 
-/// The workspace is at it, or done.
-fn working(picture: &Picture<'_>) -> Verdict {
-    let is_first = !picture.is_initialized();
-    let is_late = is_first && deadline(picture).is_some_and(|then| then <= picture.now);
-    let doing = match &picture.finding {
-        Some(finding) if finding.deleting => "the workspace is being deleted, and made again then".to_owned(),
-        Some(finding) => finding.text().to_owned(),
-        None => "the WorkspaceTemplateApply is being made".to_owned(),
+/// Readiness by the EKS workspace.
+fn workspace_readiness(snapshot: &ControlPlaneSnapshot<'_>) -> ControlPlaneReadiness {
+    let is_first = !snapshot.is_initialized();
+    let is_late = is_first && deadline(snapshot).is_some_and(|then| then <= snapshot.now);
+    let doing = match &snapshot.workspace_summary {
+        Some(finding) if finding.deleting => {
+            "the workspace is being deleted and will be recreated".to_owned()
+        }
+        Some(finding) => finding.message().to_owned(),
+        None => "creating the WorkspaceTemplateApply".to_owned(),
     };
     if is_late {
-        let minutes = timeouts(picture).control_plane_timeout;
-        let (reason, at) = (reasons::CONTROL_PLANE_TIMEOUT, if picture.is_applied() { "" } else { &doing });
+        let minutes = timeouts(snapshot).control_plane_timeout;
+        let (reason, at) = (reasons::CONTROL_PLANE_TIMEOUT, if snapshot.is_applied() { "" } else { &doing });
         let why = format!(
-            "not ready after {minutes} minutes, and still at it{}{at}",
+            "not ready after {minutes} minutes; still in progress{}{at}",
             if at.is_empty() { "" } else { ": " }
         );
-        return Verdict::Late { reason, why };
+        return ControlPlaneReadiness::Overdue { reason, why };
     }
-    if picture.is_applied() {
-        return Verdict::Applied;
+    if snapshot.is_applied() {
+        return ControlPlaneReadiness::Applied;
     }
-    Verdict::Coming { reason: if is_first { reasons::CREATING } else { reasons::UPDATING }, why: doing }
+    ControlPlaneReadiness::Progressing {
+        reason: if is_first { reasons::CREATING } else { reasons::UPDATING },
+        why: doing,
+    }
 }
 
-fn timeouts(picture: &Picture<'_>) -> Timeouts {
-    let config = picture.object.spec.control_plane_config.as_ref();
+fn timeouts(snapshot: &ControlPlaneSnapshot<'_>) -> Timeouts {
+    let config = snapshot.object.spec.control_plane_config.as_ref();
     config.and_then(|config| config.timeouts.clone()).unwrap_or_default()
 }
 
-/// When what is waited for should be there. A time that runs out is an observation; nothing is broken off.
-pub(in super::super) fn deadline(picture: &Picture<'_>) -> Option<Timestamp> {
-    if picture.is_initialized() {
+/// Time after which the control plane, or the network before it, is reported as overdue. A timeout is only reported; it stops
+/// no run.
+pub(in super::super) fn deadline(snapshot: &ControlPlaneSnapshot<'_>) -> Option<Timestamp> {
+    if snapshot.is_initialized() {
         return None;
     }
-    let (since, minutes) = match &picture.seen.eks {
-        Some(eks) => (eks.metadata.creation_timestamp.as_ref(), timeouts(picture).control_plane_timeout),
-        None => (picture.object.metadata.creation_timestamp.as_ref(), timeouts(picture).vpc_ready_timeout),
+    let (since, minutes) = match &snapshot.references.eks_workspace {
+        Some(eks) => (eks.metadata.creation_timestamp.as_ref(), timeouts(snapshot).control_plane_timeout),
+        None => (snapshot.object.metadata.creation_timestamp.as_ref(), timeouts(snapshot).vpc_ready_timeout),
     };
     since?.0.checked_add(SignedDuration::from_mins(minutes)).ok()
 }

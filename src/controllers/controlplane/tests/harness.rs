@@ -1,4 +1,4 @@
-//! A world to test in: an API server, the controller, workspaces that do what they are told, an EKS that says so.
+//! Test harness: an API server, the controller, a fake workspace controller and a fake EKS.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,154 +16,165 @@ use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
-    aws::{AddonView, AskEks, ClusterView, Principal, ProfileView, Token, TokenError, fake::FakeEks},
+    aws::{
+        EksAddon, EksApi, EksCluster, EksFargateProfile, EksToken, EksTokenError, Principal,
+        fake_eks::FakeEks,
+    },
     controllers::{
         common::Settings,
-        controlplane::{self, look::Cloud},
-        rig::{PATIENCE, Rig, condition},
+        controlplane::{self, eks_poll::EksBackend},
+        testing::{TIMEOUT, TestEnv, condition},
     },
 };
 
 pub(super) const WTA: &str = "WorkspaceTemplateApply";
 pub(super) const KIND: &str = "CAPTControlPlane";
-pub(super) const CP: &str = "demo-captcontrolplane";
-pub(super) const EKS: &str = "demo-captcontrolplane-eks-controlplane-apply";
-const HOLD: &str = "test/workspace";
+pub(super) const CONTROL_PLANE_NAME: &str = "demo-captcontrolplane";
+pub(super) const EKS_APPLY_NAME: &str = "demo-captcontrolplane-eks-controlplane-apply";
+const FAKE_FINALIZER: &str = "test/workspace";
 
-/// The workspace of a profile.
-pub(super) fn apply_of(profile: &str) -> String {
-    format!("{CP}-{profile}-fargate-apply")
+/// Name of the workspace of a profile.
+pub(super) fn profile_apply_name(profile: &str) -> String {
+    format!("{CONTROL_PLANE_NAME}-{profile}-fargate-apply")
 }
 
-/// The world behind the trait.
-pub(super) struct FakeCloud {
+/// Fake of the EKS backend.
+pub(super) struct FakeEksBackend {
     pub(super) eks: Arc<FakeEks>,
     pub(super) api: Mutex<Result<(), String>>,
     pub(super) tokens: AtomicUsize,
 }
 
-impl Cloud for FakeCloud {
-    fn eks<'a>(&'a self, _: &'a Principal, _: &'a str) -> BoxFuture<'a, Arc<dyn AskEks>> {
-        let eks: Arc<dyn AskEks> = self.eks.clone();
+impl EksBackend for FakeEksBackend {
+    fn eks_client<'a>(&'a self, _: &'a Principal, _: &'a str) -> BoxFuture<'a, Arc<dyn EksApi>> {
+        let eks: Arc<dyn EksApi> = self.eks.clone();
         Box::pin(async move { eks })
     }
 
-    fn token<'a>(
+    fn issue_token<'a>(
         &'a self,
         _: &'a Principal,
         _: &'a str,
         cluster: &'a str,
         now: Timestamp,
-    ) -> BoxFuture<'a, Result<Token, TokenError>> {
+    ) -> BoxFuture<'a, Result<EksToken, EksTokenError>> {
         let number = self.tokens.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             let expires_at = now.saturating_add(SignedDuration::from_mins(14)).unwrap();
-            Ok(Token { text: format!("token-{cluster}-{number}").into(), expires_at })
+            Ok(EksToken { bearer: format!("token-{cluster}-{number}").into(), expires_at })
         })
     }
 
-    fn call<'a>(&'a self, kubeconfig: &'a str) -> BoxFuture<'a, Result<(), String>> {
+    fn probe_api_server<'a>(&'a self, kubeconfig: &'a str) -> BoxFuture<'a, Result<(), String>> {
         assert!(kubeconfig.contains("token-"), "{kubeconfig}");
         Box::pin(async move { self.api.lock().unwrap().clone() })
     }
 }
 
-/// What the fake workspaces are told.
+/// Behavior of the fake workspace controller, and what it did.
 #[derive(Default)]
-pub(super) struct Orders {
-    /// These do not get anywhere.
-    pub(super) held: BTreeSet<String>,
-    /// These fail like this.
-    pub(super) broken: BTreeMap<String, Value>,
-    /// These end well and EKS knows nothing of it.
-    pub(super) forgotten: BTreeSet<String>,
-    /// The versions that were made, each once.
-    pub(super) versions: Vec<String>,
-    /// What was destroyed, in order.
+pub(super) struct FakeRunBehavior {
+    /// These make no progress.
+    pub(super) stalled: BTreeSet<String>,
+    /// These fail with this error.
+    pub(super) failing: BTreeMap<String, Value>,
+    /// The runs of these succeed, but their resources do not appear in EKS.
+    pub(super) lost_in_eks: BTreeSet<String>,
+    /// The versions that were applied, without repetition.
+    pub(super) applied_versions: Vec<String>,
+    /// Destroyed workspaces, in order.
     pub(super) destroyed: Vec<String>,
 }
 
-pub(super) struct World {
-    pub(super) rig: Rig,
-    pub(super) cloud: Arc<FakeCloud>,
-    pub(super) orders: Arc<Mutex<Orders>>,
+pub(super) struct Harness {
+    pub(super) env: TestEnv,
+    pub(super) backend: Arc<FakeEksBackend>,
+    pub(super) behavior: Arc<Mutex<FakeRunBehavior>>,
     pub(super) cluster: Value,
     _stop: DropGuard,
 }
 
-impl World {
-    /// A Cluster with a complete network, and a control plane like this that it owns.
-    pub(super) async fn with(spec: Value) -> Self {
+impl Harness {
+    /// A Cluster with a ready network, and a control plane with this spec that it owns.
+    pub(super) async fn with_control_plane(spec: Value) -> Self {
         let world = Self::start(Settings::default()).await;
-        world.network("eu-central-1").await;
-        world.rig.make(KIND, json!({"metadata": {"name": CP}, "spec": spec})).await;
-        world.rig.own(KIND, CP, &world.cluster).await;
-        world.provisioned().await;
+        world.create_network("eu-central-1").await;
+        world.env.create(KIND, json!({"metadata": {"name": CONTROL_PLANE_NAME}, "spec": spec})).await;
+        world.env.set_owner(KIND, CONTROL_PLANE_NAME, &world.cluster).await;
+        world.mark_infrastructure_provisioned().await;
         world
     }
 
-    /// A Cluster and the controller, and nothing else.
+    /// Only a Cluster and the controller.
     pub(super) async fn start(settings: Settings) -> Self {
-        let rig = Rig::start_with(settings).await;
-        let cluster = rig.cluster("demo").await;
-        let cloud =
-            Arc::new(FakeCloud { eks: Arc::default(), api: Mutex::new(Ok(())), tokens: AtomicUsize::new(0) });
-        let ctx =
-            controlplane::Context::new(rig.ctx.clone(), cloud.clone()).with_poll(Duration::from_millis(300));
+        let rig = TestEnv::start_with(settings).await;
+        let cluster = rig.create_cluster("demo").await;
+        let cloud = Arc::new(FakeEksBackend {
+            eks: Arc::default(),
+            api: Mutex::new(Ok(())),
+            tokens: AtomicUsize::new(0),
+        });
+        let ctx = controlplane::Context::new(rig.ctx.clone(), cloud.clone())
+            .with_poll_interval(Duration::from_millis(300));
         let stop = CancellationToken::new();
         tokio::spawn(controlplane::run(Arc::new(ctx), stop.clone().cancelled_owned()));
-        let orders = Arc::<Mutex<Orders>>::default();
-        Self { rig, cloud, orders, cluster, _stop: stop.drop_guard() }
+        let orders = Arc::<Mutex<FakeRunBehavior>>::default();
+        Self { env: rig, backend: cloud, behavior: orders, cluster, _stop: stop.drop_guard() }
     }
 
-    /// Plays core: the infrastructure is complete.
-    pub(super) async fn provisioned(&self) {
+    /// Acts as Cluster API: reports the infrastructure as provisioned.
+    pub(super) async fn mark_infrastructure_provisioned(&self) {
         let status = json!({"initialization": {"infrastructureProvisioned": true}});
-        self.rig.set_status("Cluster", "demo", status).await;
+        self.env.set_status("Cluster", "demo", status).await;
     }
 
-    /// The network of the Cluster.
-    pub(super) async fn network(&self, region: &str) {
+    /// Creates the `CAPTCluster` of the Cluster.
+    pub(super) async fn create_network(&self, region: &str) {
         let name = "demo-captcluster";
-        self.rig.make("CAPTCluster", json!({"metadata": {"name": name}, "spec": {"region": region}})).await;
-        self.rig.own("CAPTCluster", name, &self.cluster).await;
+        self.env.create("CAPTCluster", json!({"metadata": {"name": name}, "spec": {"region": region}})).await;
+        self.env.set_owner("CAPTCluster", name, &self.cluster).await;
     }
 
-    /// Plays the controller of workspaces from now on.
-    pub(super) fn work(&self) {
-        let worker =
-            Worker { api: self.rig.api(WTA), eks: self.cloud.eks.clone(), orders: self.orders.clone() };
-        let parts = self.rig.api(WTA);
+    /// Starts the fake workspace controller.
+    pub(super) fn run_fake_workspaces(&self) {
+        let worker = FakeWorkspaces {
+            api: self.env.api(WTA),
+            eks: self.backend.eks.clone(),
+            behavior: self.behavior.clone(),
+        };
+        let parts = self.env.api(WTA);
         tokio::spawn(async move {
             loop {
                 let Ok(all) = parts.list(&kube::api::ListParams::default()).await else { return };
                 for one in all.items {
-                    worker.work(serde_json::to_value(&one).unwrap()).await;
+                    worker.reconcile(serde_json::to_value(&one).unwrap()).await;
                 }
                 tokio::time::sleep(Duration::from_millis(25)).await;
             }
         });
     }
 
-    /// Changes orders.
-    pub(super) fn order<T>(&self, change: impl FnOnce(&mut Orders) -> T) -> T {
-        change(&mut self.orders.lock().unwrap())
+    /// Changes the behavior of the fake workspace controller.
+    pub(super) fn with_behavior<T>(&self, change: impl FnOnce(&mut FakeRunBehavior) -> T) -> T {
+        change(&mut self.behavior.lock().unwrap())
     }
 
-    /// Waits for the control plane to be like this.
-    pub(super) async fn until(&self, is_so: impl Fn(&Value) -> bool) -> Value {
-        self.rig.until(KIND, CP, is_so).await
+    /// Waits until the control plane satisfies the predicate.
+    pub(super) async fn wait_until(&self, is_so: impl Fn(&Value) -> bool) -> Value {
+        self.env.wait_until(KIND, CONTROL_PLANE_NAME, is_so).await
     }
 
     /// Waits for it to be Ready.
-    pub(super) async fn until_ready(&self) -> Value {
-        self.until(|it| it["status"]["phase"] == "Ready").await
+    pub(super) async fn wait_until_ready(&self) -> Value {
+        self.wait_until(|it| it["status"]["phase"] == "Ready").await
     }
 
-    /// Waits for three more questions to EKS, so that whatever they lead to has happened.
-    pub(super) async fn looks(&self) {
+    /// Waits for three more EKS queries, after which the effects of the first one are complete.
+    pub(super) async fn wait_for_eks_polls(&self) {
         let asked = || {
-            self.cloud.eks.with(|world| world.asked.iter().filter(|it| it.starts_with("cluster ")).count())
+            self.backend
+                .eks
+                .with_state(|world| world.queries.iter().filter(|it| it.starts_with("cluster ")).count())
         };
         let before = asked();
         let asking = async {
@@ -171,53 +182,54 @@ impl World {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, asking).await.expect("EKS is not asked any more");
+        tokio::time::timeout(TIMEOUT, asking).await.expect("EKS is not queried any more");
     }
 }
 
-struct Worker {
+struct FakeWorkspaces {
     api: kube::Api<kube::api::DynamicObject>,
     eks: Arc<FakeEks>,
-    orders: Arc<Mutex<Orders>>,
+    behavior: Arc<Mutex<FakeRunBehavior>>,
 }
 
-impl Worker {
-    async fn work(&self, apply: Value) {
+impl FakeWorkspaces {
+    async fn reconcile(&self, apply: Value) {
         let meta = &apply["metadata"];
         let name = meta["name"].as_str().unwrap().to_owned();
-        if self.orders.lock().unwrap().held.contains(&name) {
+        if self.behavior.lock().unwrap().stalled.contains(&name) {
             return;
         }
-        let is_held = meta["finalizers"].as_array().is_some_and(|all| all.iter().any(|it| it == HOLD));
+        let is_held =
+            meta["finalizers"].as_array().is_some_and(|all| all.iter().any(|it| it == FAKE_FINALIZER));
         if meta.get("deletionTimestamp").is_some() {
-            if is_held && !self.orders.lock().unwrap().broken.contains_key(&name) {
+            if is_held && !self.behavior.lock().unwrap().failing.contains_key(&name) {
                 self.destroy(&name, &apply);
                 self.patch(&name, json!({"metadata": {"finalizers": null}})).await;
             } else if is_held {
-                self.tell(&name, &apply).await;
+                self.finish_run(&name, &apply).await;
             }
             return;
         }
         if !is_held {
-            self.patch(&name, json!({"metadata": {"finalizers": [HOLD]}})).await;
+            self.patch(&name, json!({"metadata": {"finalizers": [FAKE_FINALIZER]}})).await;
         }
         let requested = meta["annotations"]["capt.x-k8s.io/requested-at"].as_str().unwrap_or_default();
         let wanted = format!("{}-{requested}", meta["generation"]);
-        let broken = self.orders.lock().unwrap().broken.contains_key(&name);
+        let broken = self.behavior.lock().unwrap().failing.contains_key(&name);
         let is_told = apply["status"]["observedGeneration"] == meta["generation"];
         let failed = apply["status"].get("lastError").is_some();
         if apply["status"]["run"]["id"] == wanted.as_str() && is_told && broken == failed {
             return;
         }
-        self.tell(&name, &apply).await;
+        self.finish_run(&name, &apply).await;
     }
 
-    /// Says how its run ended, and lets EKS know.
-    async fn tell(&self, name: &str, apply: &Value) {
+    /// Reports the end of a run, and updates the fake EKS.
+    async fn finish_run(&self, name: &str, apply: &Value) {
         let meta = &apply["metadata"];
         let requested = meta["annotations"]["capt.x-k8s.io/requested-at"].as_str().unwrap_or_default();
         let id = format!("{}-{requested}", meta["generation"]);
-        let broken = self.orders.lock().unwrap().broken.get(name).cloned();
+        let broken = self.behavior.lock().unwrap().failing.get(name).cloned();
         let status = match broken {
             Some(error) => json!({
                 "observedGeneration": meta["generation"], "lastError": error, "outputs": apply["status"]["outputs"].as_object().cloned().unwrap_or_default(),
@@ -226,7 +238,7 @@ impl Worker {
             }),
             None => json!({
                 "observedGeneration": meta["generation"], "applied": true, "lastAppliedTime": "2026-11-01T10:00:00Z",
-                "outputs": self.make(name, apply), "workspaceName": name.trim_end_matches("-apply"),
+                "outputs": self.apply(name, apply), "workspaceName": name.trim_end_matches("-apply"),
                 "conditions": [condition("Synced", "True", "ReconcileSuccess"), condition("Ready", "True", "Available")],
                 "run": {"id": id, "operation": "Apply", "phase": "Succeeded"},
             }),
@@ -242,35 +254,35 @@ impl Worker {
         }
     }
 
-    /// What terraform would make, and its outputs.
-    fn make(&self, name: &str, apply: &Value) -> Value {
+    /// Creates in the fake EKS what Terraform would create, and returns the outputs.
+    fn apply(&self, name: &str, apply: &Value) -> Value {
         let inputs = &apply["spec"]["inputs"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let cluster = text(&inputs["cluster_name"]);
-        let is_forgotten = self.orders.lock().unwrap().forgotten.contains(name);
+        let is_forgotten = self.behavior.lock().unwrap().lost_in_eks.contains(name);
         match apply["spec"]["module"].as_str() {
             Some("eks") => {
                 let version = text(&inputs["kubernetes_version"]);
-                let mut orders = self.orders.lock().unwrap();
-                if orders.versions.last() != Some(&version) {
-                    orders.versions.push(version.clone());
+                let mut orders = self.behavior.lock().unwrap();
+                if orders.applied_versions.last() != Some(&version) {
+                    orders.applied_versions.push(version.clone());
                 }
-                let view = ClusterView {
+                let view = EksCluster {
                     name: cluster.clone(),
                     status: "ACTIVE".to_owned(),
                     version: Some(version),
                     endpoint: Some("https://127.0.0.1:40123".to_owned()),
                     certificate_authority: Some(BASE64_STANDARD.encode("PEM\n")),
-                    ..ClusterView::default()
+                    ..EksCluster::default()
                 };
                 let outputs = json!({"cluster_name": cluster, "cluster_endpoint": view.endpoint,
                     "cluster_version": view.version, "fargate_profiles": {"system": {}}});
-                self.eks.with(|world| {
+                self.eks.with_state(|world| {
                     world.clusters.insert(cluster.clone(), view);
-                    let addon = AddonView {
+                    let addon = EksAddon {
                         name: "coredns".to_owned(),
                         status: "ACTIVE".to_owned(),
-                        ..AddonView::default()
+                        ..EksAddon::default()
                     };
                     world.addons.insert(cluster, vec![addon]);
                 });
@@ -278,14 +290,14 @@ impl Worker {
             }
             _ => {
                 let profile = text(&inputs["profile_name"]);
-                let view = ProfileView {
+                let view = EksFargateProfile {
                     name: profile.clone(),
                     arn: format!("arn:{profile}"),
                     status: "ACTIVE".to_owned(),
-                    ..ProfileView::default()
+                    ..EksFargateProfile::default()
                 };
                 if !is_forgotten {
-                    self.eks.with(|world| world.profiles.insert((cluster, profile.clone()), view));
+                    self.eks.with_state(|world| world.profiles.insert((cluster, profile.clone()), view));
                 }
                 json!({"fargate_profile_name": profile})
             }
@@ -296,11 +308,11 @@ impl Worker {
         let inputs = &apply["spec"]["inputs"];
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (cluster, profile) = (text(&inputs["cluster_name"]), text(&inputs["profile_name"]));
-        self.eks.with(|world| match apply["spec"]["module"].as_str() {
+        self.eks.with_state(|world| match apply["spec"]["module"].as_str() {
             Some("eks") => drop(world.clusters.remove(&cluster)),
             _ => drop(world.profiles.remove(&(cluster, profile))),
         });
-        self.orders.lock().unwrap().destroyed.push(name.to_owned());
+        self.behavior.lock().unwrap().destroyed.push(name.to_owned());
     }
 
     async fn patch(&self, name: &str, patch: Value) {

@@ -7,14 +7,14 @@ use std::sync::{
 
 use embedded_kube::{
     auth,
-    faults::{Effect, Fault},
+    fault_injection::{Effect, Fault},
 };
 use kube::client::Body;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     super::super::{
-        Kube,
+        KubeClient,
         tests::{AGENT, PATIENCE},
     },
     *,
@@ -26,22 +26,24 @@ async fn survive(effect: impl Fn() -> Effect) {
     let mut tried = 0;
     for nth in 1.. {
         let scene = Scene::start().await.with_small_pages();
-        let old = Deposit { state: Some(state("abc", 1, &noise(15_000, 1))), bundle: Some(b"old".to_vec()) };
-        let new = Deposit { state: Some(state("abc", 2, &noise(30_000, 2))), bundle: Some(b"new".to_vec()) };
+        let old =
+            StatePayload { state: Some(state("abc", 1, &noise(15_000, 1))), bundle: Some(b"old".to_vec()) };
+        let new =
+            StatePayload { state: Some(state("abc", 2, &noise(30_000, 2))), bundle: Some(b"new".to_vec()) };
         scene.save(&old, ONE).await.unwrap();
-        let fault = Fault::new(|call| call.is_on("secrets") && call.is_write(), effect()).nth(nth);
+        let fault = Fault::new(|call| call.targets("secrets") && call.is_write(), effect()).nth(nth);
         let id = scene.world.server.faults().add(fault);
-        let saved = scene.save(&new, Fence(2)).await;
+        let saved = scene.save(&new, FencingToken(2)).await;
         let acted = scene.world.server.faults().remove(id);
         let loaded = scene.load().await.unwrap();
-        assert!(loaded.deposit == old || loaded.deposit == new, "write {nth}: neither the old nor the new");
+        assert!(loaded.payload == old || loaded.payload == new, "write {nth}: neither the old nor the new");
         assert!(!loaded.is_fallback);
         if saved.is_ok() {
-            assert!(loaded.deposit == new, "write {nth}: saved, but not there");
+            assert!(loaded.payload == new, "write {nth}: saved, but not there");
         }
-        let again = scene.save(&new, Fence(2)).await.unwrap();
-        assert!(matches!(again, Saved::Written | Saved::Unchanged));
-        assert!(scene.load().await.unwrap().deposit == new, "write {nth}: the next save did not help");
+        let again = scene.save(&new, FencingToken(2)).await.unwrap();
+        assert!(matches!(again, SaveOutcome::Written | SaveOutcome::Unchanged));
+        assert!(scene.load().await.unwrap().payload == new, "write {nth}: the next save did not help");
         if acted == 0 {
             break;
         }
@@ -53,8 +55,10 @@ async fn survive(effect: impl Fn() -> Effect) {
 
 #[tokio::test]
 async fn a_save_that_fails_at_any_write_leaves_the_old_copy_or_the_new() {
-    survive(|| Effect::Fail(embedded_kube::failure::Failure::new(500, "InternalError", "injected", None)))
-        .await;
+    survive(|| {
+        Effect::Fail(embedded_kube::status_error::StatusError::new(500, "InternalError", "injected", None))
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -66,15 +70,15 @@ async fn a_save_whose_answer_is_lost_at_any_write_leaves_the_old_copy_or_the_new
 async fn a_first_save_that_fails_at_any_write_can_be_repeated() {
     for nth in 1.. {
         let scene = Scene::start().await;
-        let deposit = Deposit { state: Some(state("abc", 1, "vpc-1")), bundle: Some(b"b".to_vec()) };
-        let fault = Fault::new(|call| call.is_on("secrets") && call.is_write(), Effect::DropAfter).nth(nth);
+        let deposit = StatePayload { state: Some(state("abc", 1, "vpc-1")), bundle: Some(b"b".to_vec()) };
+        let fault = Fault::new(|call| call.targets("secrets") && call.is_write(), Effect::DropAfter).nth(nth);
         let id = scene.world.server.faults().add(fault);
         let first = scene.save(&deposit, ONE).await;
         let acted = scene.world.server.faults().remove(id);
         let loaded = scene.load().await;
-        assert!(loaded.is_none() || loaded.unwrap().deposit == deposit, "write {nth}");
+        assert!(loaded.is_none() || loaded.unwrap().payload == deposit, "write {nth}");
         scene.save(&deposit, ONE).await.unwrap();
-        assert!(scene.load().await.unwrap().deposit == deposit, "write {nth}");
+        assert!(scene.load().await.unwrap().payload == deposit, "write {nth}");
         if acted == 0 {
             first.unwrap();
             assert!(nth > 8);
@@ -87,16 +91,19 @@ async fn a_first_save_that_fails_at_any_write_can_be_repeated() {
 async fn a_leader_of_the_past_writes_nothing() {
     let scene = Scene::start().await;
     scene.save(&only_state(state("abc", 1, "vpc-1")), ONE).await.unwrap();
-    scene.save(&only_state(state("abc", 2, "vpc-2")), Fence(3)).await.unwrap();
+    scene.save(&only_state(state("abc", 2, "vpc-2")), FencingToken(3)).await.unwrap();
     scene.world.writes();
-    let error = scene.save(&only_state(state("abc", 3, "vpc-3")), Fence(2)).await.unwrap_err();
-    assert!(matches!(error, VaultError::Fenced { ours: Fence(2), theirs: Fence(3), .. }), "{error}");
-    assert_eq!((error.class(), scene.world.writes()), (Class::Terminal, 0));
+    let error = scene.save(&only_state(state("abc", 3, "vpc-3")), FencingToken(2)).await.unwrap_err();
+    assert!(
+        matches!(error, StateStoreError::Fenced { ours: FencingToken(2), theirs: FencingToken(3), .. }),
+        "{error}"
+    );
+    assert_eq!((error.class(), scene.world.writes()), (ErrorClass::Terminal, 0));
     assert_eq!(scene.load().await.unwrap().version.unwrap().serial, 2);
 }
 
 /// A way to the API server that tells when its nth write is due, and waits with it until it may go on.
-fn held(inner: kube::Client, nth: u64, due: CancellationToken, go_on: CancellationToken) -> Kube {
+fn held(inner: kube::Client, nth: u64, due: CancellationToken, go_on: CancellationToken) -> KubeClient {
     let writes = Arc::new(AtomicU64::new(0));
     let service = tower::service_fn(move |request: http::Request<Body>| {
         let is_write = request.method() != http::Method::GET;
@@ -110,7 +117,7 @@ fn held(inner: kube::Client, nth: u64, due: CancellationToken, go_on: Cancellati
             inner.send(request).await
         }
     });
-    Kube::new(kube::Client::new(service, "default")).with_deadline(PATIENCE)
+    KubeClient::new(kube::Client::new(service, "default")).with_deadline(PATIENCE)
 }
 
 /// Two leaders save at once. The old one is held up at its nth write until the new one is at its own nth write, or done; that
@@ -119,7 +126,7 @@ async fn duel(old_waits_at: u64, new_waits_at: u64) {
     let round = format!("old waits at write {old_waits_at}, new at {new_waits_at}");
     let scene = Scene::start().await.with_small_pages();
     scene.save(&only_state(state("abc", 1, &noise(15_000, 1))), ONE).await.unwrap();
-    let way = |agent: &str| scene.world.server.client_of(auth::admin(), agent);
+    let way = |agent: &str| scene.world.server.client_with_agent(auth::admin(), agent);
     let [old_waits, new_waits, old_done] = [(); 3].map(|()| CancellationToken::new());
     let late = small_pages(held(way("late"), old_waits_at, old_waits.clone(), new_waits.clone()));
     let next = small_pages(held(way(AGENT), new_waits_at, new_waits.clone(), old_done.clone()));
@@ -132,7 +139,7 @@ async fn duel(old_waits_at: u64, new_waits_at: u64) {
     };
     let new = async {
         old_waits.cancelled().await;
-        let saved = next.save(&scene.home, &ours, Fence(2)).await;
+        let saved = next.save(&scene.home, &ours, FencingToken(2)).await;
         new_waits.cancel();
         saved
     };
@@ -142,11 +149,14 @@ async fn duel(old_waits_at: u64, new_waits_at: u64) {
     match old {
         // It was done before the new one claimed the state, and is the newer one.
         Ok(_) => {
-            assert!(loaded.deposit == theirs && matches!(new, Ok(Saved::Older { .. })), "{round}: {new:?}");
+            assert!(
+                loaded.payload == theirs && matches!(new, Ok(SaveOutcome::Older { .. })),
+                "{round}: {new:?}"
+            );
         }
         Err(error) => {
             assert_eq!(error.category(), "Fenced", "{round}: {error}");
-            assert!(loaded.deposit == ours, "{round}");
+            assert!(loaded.payload == ours, "{round}");
         }
     }
 }

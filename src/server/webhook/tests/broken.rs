@@ -5,19 +5,19 @@ use super::{references::foreign_apply, verdicts::apply, *};
 struct Broken;
 
 impl Lookup for Broken {
-    fn template<'a>(&'a self, _: &'a ObjectKey) -> Found<'a, WorkspaceTemplate> {
+    fn template<'a>(&'a self, _: &'a ObjectKey) -> LookupFuture<'a, WorkspaceTemplate> {
         panic!("a bug")
     }
 
-    fn namespace<'a>(&'a self, _: &'a Namespace) -> Found<'a, Annotations> {
+    fn namespace<'a>(&'a self, _: &'a Namespace) -> LookupFuture<'a, Annotations> {
         futures::future::pending().boxed()
     }
 
-    fn secret<'a>(&'a self, _: &'a ObjectKey) -> Found<'a, Annotations> {
+    fn secret<'a>(&'a self, _: &'a ObjectKey) -> LookupFuture<'a, Annotations> {
         futures::future::pending().boxed()
     }
 
-    fn config_map<'a>(&'a self, _: &'a ObjectKey) -> Found<'a, Annotations> {
+    fn config_map<'a>(&'a self, _: &'a ObjectKey) -> LookupFuture<'a, Annotations> {
         futures::future::pending().boxed()
     }
 }
@@ -25,9 +25,11 @@ impl Lookup for Broken {
 #[tokio::test(start_paused = true)]
 async fn a_bug_or_an_answer_that_does_not_come_lets_the_object_pass() {
     let deadline = std::time::Duration::from_millis(200);
-    let settings = Settings { lookup: Arc::new(Broken), limits: Limits::default(), deadline };
-    let webhook = Webhook { settings: Arc::new(settings), patience: Patience::default() };
-    for (object, warning) in [(apply(&json!({})), "because of a bug"), (foreign_apply(), "in time")] {
+    let settings = ReviewSettings { lookup: Arc::new(Broken), limits: Limits::default(), deadline };
+    let webhook = Webhook { settings: Arc::new(settings), timeouts: HttpTimeouts::default() };
+    for (object, warning) in
+        [(apply(&json!({})), "because of an internal error"), (foreign_apply(), "in time")]
+    {
         let (status, answer) = webhook.review(&body("CREATE", Some(&object), None)).await;
         assert_eq!(status, StatusCode::OK);
         let heard = heard(&answer);
@@ -38,7 +40,7 @@ async fn a_bug_or_an_answer_that_does_not_come_lets_the_object_pass() {
 
 #[tokio::test]
 async fn a_body_that_is_no_review_is_a_bad_request() {
-    let webhook = Webhook::new(Arc::new(Blind), Limits::default());
+    let webhook = Webhook::new(Arc::new(NoLookup), Limits::default());
     for garbage in
         ["", "{", "[]", "{}", "{\"apiVersion\":\"admission.k8s.io/v1\",\"kind\":\"AdmissionReview\"}"]
     {

@@ -13,7 +13,7 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::*;
-use crate::certificate::{Directory, Publish};
+use crate::certificate::{CertificateDirectory, PublishBundle};
 
 struct Running {
     address: SocketAddr,
@@ -24,13 +24,13 @@ struct Running {
 
 async fn start(now: fn() -> jiff::Timestamp) -> Running {
     let dir = tempfile::tempdir().unwrap();
-    let store = Arc::new(Directory::new(dir.path().join("webhook")));
+    let store = Arc::new(CertificateDirectory::new(dir.path().join("webhook")));
     let names = vec!["127.0.0.1".to_owned(), "capt-webhook.capt-system.svc".to_owned()];
     let certificates = Arc::new(Certificates::open_at(store, names, now).await.unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let stop = CancellationToken::new();
-    let webhook = Webhook::new(Arc::new(Blind), Limits::default());
+    let webhook = Webhook::new(Arc::new(NoLookup), Limits::default());
     let (keeper, token) = (Arc::clone(&certificates), stop.clone());
     tokio::spawn(async move { webhook.serve(listener, &keeper, token).await.unwrap() });
     Running { address, certificates, stop, _dir: dir }
@@ -106,7 +106,7 @@ async fn what_is_no_review_is_refused() {
         assert_eq!(request(&mut stream, head, &body).await.0, expected, "{head}");
     }
     // Who still writes when the answer is given may lose it to a reset; then it is asked again.
-    let (large, mut answer) = (vec![b' '; LONGEST_BODY + 1], None);
+    let (large, mut answer) = (vec![b' '; MAX_BODY_BYTES + 1], None);
     for _ in 0..10 {
         let mut stream = connect(running.address, &ca, "127.0.0.1").await.unwrap();
         answer = exchange(&mut stream, "POST /validate", &large).await;
@@ -135,8 +135,8 @@ async fn a_rotation_changes_the_certificate_of_new_connections_and_leaves_the_ol
 
     DAYS.store(0, Ordering::SeqCst);
     let (keeper, token) = (Arc::clone(&running.certificates), running.stop.clone());
-    let publish: Publish = Box::new(|_| ready(Ok(())).boxed());
-    tokio::spawn(async move { keeper.keep(publish, token).await });
+    let publish: PublishBundle = Box::new(|_| ready(Ok(())).boxed());
+    tokio::spawn(async move { keeper.renew_until_stopped(publish, token).await });
     let mut after = connect(running.address, &ca, "127.0.0.1").await.unwrap();
     let renewed = async {
         while certificate(&after) == certificate(&before) {

@@ -2,13 +2,13 @@
 
 use super::*;
 
-fn service() -> Target {
-    Target::Service { namespace: "capt-system".into(), name: "capt-webhook".into(), port: 443 }
+fn service() -> WebhookTarget {
+    WebhookTarget::Service { namespace: "capt-system".into(), name: "capt-webhook".into(), port: 443 }
 }
 
 #[test]
 fn the_configuration_fails_open_and_names_our_kinds_alone() {
-    let told = serde_json::to_value(configuration(&service(), "PEM", None)).unwrap();
+    let told = serde_json::to_value(webhook_configuration(&service(), "PEM", None)).unwrap();
     assert_eq!(told["metadata"]["name"], "validate.capt.x-k8s.io");
     let webhook = &told["webhooks"][0];
     assert_eq!(webhook["name"], "validate.capt.x-k8s.io");
@@ -43,7 +43,7 @@ fn the_configuration_fails_open_and_names_our_kinds_alone() {
 #[test]
 fn what_capt_writes_itself_is_not_reviewed() {
     let user = "system:serviceaccount:capt-system:capt\"";
-    let told = serde_json::to_value(configuration(&service(), "PEM", Some(user))).unwrap();
+    let told = serde_json::to_value(webhook_configuration(&service(), "PEM", Some(user))).unwrap();
     let conditions = told["webhooks"][0]["matchConditions"].as_array().unwrap().clone();
     assert_eq!(conditions[0]["expression"], "!has(object.metadata.deletionTimestamp)");
     let expected = "request.userInfo.username != \"system:serviceaccount:capt-system:capt\\\"\"";
@@ -52,10 +52,10 @@ fn what_capt_writes_itself_is_not_reviewed() {
 
 #[test]
 fn an_address_is_told_as_it_is_and_the_certificate_is_for_its_host() {
-    let target = Target::Url("https://127.0.0.1:9443/".to_owned());
-    let told = serde_json::to_value(configuration(&target, "PEM", None)).unwrap();
+    let target = WebhookTarget::Url("https://127.0.0.1:9443/".to_owned());
+    let told = serde_json::to_value(webhook_configuration(&target, "PEM", None)).unwrap();
     assert_eq!(told["webhooks"][0]["clientConfig"]["url"], "https://127.0.0.1:9443/validate");
-    assert_eq!(target.names(), ["127.0.0.1"]);
-    assert_eq!(Target::Url("https://[::1]:9443".to_owned()).names(), ["::1"]);
-    assert!(service().names().contains(&"capt-webhook.capt-system.svc".to_owned()));
+    assert_eq!(target.certificate_names(), ["127.0.0.1"]);
+    assert_eq!(WebhookTarget::Url("https://[::1]:9443".to_owned()).certificate_names(), ["::1"]);
+    assert!(service().certificate_names().contains(&"capt-webhook.capt-system.svc".to_owned()));
 }

@@ -94,7 +94,7 @@ fn templates() -> Vec<Case> {
         case(
             "bad JSON",
             template_with(&json!({"source": "Inline", "inlineFormat": "JSON", "module": "{\n\"locals\": }"})),
-            Some("not JSON, although inlineFormat says so (expected value at line 2"),
+            Some("inlineFormat is JSON, but the module is not valid JSON (expected value at line 2"),
         ),
         case(
             "a value that the module does not know",
@@ -119,7 +119,7 @@ fn templates() -> Vec<Case> {
                 "module": "variable \"ids\" {\n  type = list(string)\n}\n",
                 "vars": [{"key": "ids", "value": "a, b"}],
             })),
-            Some("the value of \"ids\" is no literal of the type list(string)"),
+            Some("the value of \"ids\" is not a literal of type list(string)"),
         ),
         case(
             "a module elsewhere",
@@ -158,12 +158,12 @@ async fn a_placeholder_that_no_variable_fills_is_refused() {
         (
             json!({}),
             Some(
-                "spec.variables: no variable fills ${who} in forProvider.module of WorkspaceTemplate team-a/shared; add who",
+                "spec.variables: placeholder ${who} in forProvider.module of WorkspaceTemplate team-a/shared has no value; add who",
             ),
         ),
         (
             json!({"who": "me", "ids": "a"}),
-            Some("spec.variables[\"ids\"]: is no literal of the type list(string)"),
+            Some("spec.variables[\"ids\"]: is not a literal of type list(string)"),
         ),
     ] {
         let heard = create(with_template(module), &apply(&variables)).await;
@@ -181,7 +181,7 @@ async fn a_template_that_nobody_knows_stops_nothing() {
     assert!(heard.refusal.is_none() && heard.warnings.is_empty(), "{heard:?}");
     let heard = create(Cluster { is_down: true, ..Cluster::default() }, &apply(&json!({}))).await;
     assert!(heard.refusal.is_none(), "{heard:?}");
-    assert!(heard.warnings[0].contains("could not be looked up"), "{heard:?}");
+    assert!(heard.warnings[0].contains("cannot look up"), "{heard:?}");
 }
 
 #[tokio::test]
@@ -202,9 +202,7 @@ async fn profiles_that_want_the_same_pods_are_a_warning() {
     assert!(heard.refusal.is_none(), "{heard:?}");
     assert_eq!(
         heard.warnings,
-        [
-            "Fargate profiles api and web both match pods in namespace team-*; EKS takes api, the first by name"
-        ]
+        ["Fargate profiles api and web both match pods in namespace team-*; EKS uses api, the first by name"]
     );
 }
 
@@ -250,7 +248,7 @@ async fn what_cannot_be_changed_is_refused() {
     let old = control_plane(&json!({"eksClusterName": "one"}));
     let new = control_plane(&json!({"eksClusterName": "two"}));
     let refusal = update(Cluster::default(), &old, &new).await.refusal.unwrap();
-    assert!(refusal.contains("spec.eksClusterName: cannot be changed"), "{refusal}");
+    assert!(refusal.contains("spec.eksClusterName: is immutable"), "{refusal}");
 }
 
 #[tokio::test]
@@ -281,5 +279,5 @@ async fn kinds_that_are_not_ours_pass() {
 async fn an_object_that_cannot_be_read_passes_with_a_warning() {
     let heard = create(Cluster::default(), &object("CAPTCluster", &json!({"region": 7}))).await;
     assert!(heard.refusal.is_none(), "{heard:?}");
-    assert!(heard.warnings[0].contains("cannot read this object"), "{heard:?}");
+    assert!(heard.warnings[0].contains("could not decode this object"), "{heard:?}");
 }

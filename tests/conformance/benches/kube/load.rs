@@ -24,7 +24,7 @@ const LISTS: usize = 7;
 
 /// One server's figures.
 #[derive(Debug)]
-pub(crate) struct Measured {
+pub(crate) struct LoadResult {
     pub(crate) start_ms: f64,
     pub(crate) memory_mb: f64,
     pub(crate) create_ms: f64,
@@ -33,15 +33,15 @@ pub(crate) struct Measured {
     pub(crate) list_ms: f64,
 }
 
-pub(crate) async fn run(server: &Server) -> Result<Measured> {
+pub(crate) async fn measure_server(server: &Server) -> Result<LoadResult> {
     let client = server.client().await?;
-    fill(&client).await?;
+    create_objects(&client).await?;
     let memory_mb = server.memory_mb()?;
-    let create_ms = single(&client).await?;
-    let delivery_ms = watched(server).await?;
-    let creates_per_second = many(server).await?;
-    let list_ms = listed(&client).await?;
-    Ok(Measured {
+    let create_ms = measure_single_client(&client).await?;
+    let delivery_ms = measure_watch_delivery(server).await?;
+    let creates_per_second = measure_concurrent_creates(server).await?;
+    let list_ms = measure_lists(&client).await?;
+    Ok(LoadResult {
         start_ms: server.start.as_secs_f64() * 1e3,
         memory_mb,
         create_ms,
@@ -57,7 +57,7 @@ fn config_map(name: &str) -> ConfigMap {
     serde_json::from_value(object).unwrap()
 }
 
-async fn fill(client: &Client) -> Result<()> {
+async fn create_objects(client: &Client) -> Result<()> {
     let secrets: Api<Secret> = Api::namespaced(client.clone(), "default");
     for number in 0..SECRETS {
         let object = json!({"metadata": {"name": format!("secret-{number}")}, "stringData": {"value": "x".repeat(1000)}});
@@ -102,7 +102,7 @@ async fn serve_widgets(client: &Client, things: &Api<DynamicObject>) -> Result<(
 }
 
 /// Median of creates one after the other.
-async fn single(client: &Client) -> Result<f64> {
+async fn measure_single_client(client: &Client) -> Result<f64> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
     let mut times = Vec::with_capacity(SINGLE);
     for number in 0..SINGLE {
@@ -115,7 +115,7 @@ async fn single(client: &Client) -> Result<f64> {
 }
 
 /// How long after the writer's answer the watcher knows; an event that comes before the answer counts as at once.
-async fn watched(server: &Server) -> Result<f64> {
+async fn measure_watch_delivery(server: &Server) -> Result<f64> {
     let api: Api<ConfigMap> = Api::namespaced(server.client().await?, "kube-public");
     let watcher: Api<ConfigMap> = Api::namespaced(server.client().await?, "kube-public");
     let mut events = watcher.watch(&WatchParams::default().labels("app=bench"), "0").await?.boxed();
@@ -144,7 +144,7 @@ async fn watched(server: &Server) -> Result<f64> {
 }
 
 /// Creates per second of several clients, each with a connection of its own.
-async fn many(server: &Server) -> Result<f64> {
+async fn measure_concurrent_creates(server: &Server) -> Result<f64> {
     let clients = try_join_all((0..CLIENTS).map(|_| server.client())).await?;
     let begin = Instant::now();
     let workers = clients.into_iter().enumerate().map(|(worker, client)| {
@@ -163,7 +163,7 @@ async fn many(server: &Server) -> Result<f64> {
 }
 
 /// Median of reading all of them, as text: what the client makes of it is not the server's time.
-async fn listed(client: &Client) -> Result<f64> {
+async fn measure_lists(client: &Client) -> Result<f64> {
     let mut times = Vec::with_capacity(LISTS);
     for _ in 0..LISTS {
         let request =

@@ -21,7 +21,7 @@ use conformance::config::Settings;
 
 use crate::{
     figures::{Figure, table},
-    load::Measured,
+    load::LoadResult,
     server::Server,
 };
 
@@ -30,7 +30,7 @@ fn main() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     if let Some(place) = arguments.iter().position(|word| word == "serve") {
         let directory = arguments.get(place + 1).context("serve DIR")?;
-        return runtime.block_on(server::serve(PathBuf::from(directory)));
+        return runtime.block_on(server::serve_embedded(PathBuf::from(directory)));
     }
     // `cargo test --all-targets` starts benches too, without this argument.
     if !arguments.iter().any(|word| word == "--bench") {
@@ -47,18 +47,18 @@ async fn compare() -> Result<()> {
     };
     let ours = measure("embedded-kube", Server::embedded().await?).await?;
     let theirs = measure("kube-apiserver + etcd", Server::real(&bin).await?).await?;
-    println!("\n{}", table(&judge(&ours, &theirs)));
+    println!("\n{}", table(&compare_with_targets(&ours, &theirs)));
     Ok(())
 }
 
-async fn measure(name: &str, server: Server) -> Result<Measured> {
+async fn measure(name: &str, server: Server) -> Result<LoadResult> {
     println!("{name}: ready after {:.0} ms", server.start.as_secs_f64() * 1e3);
-    let measured = load::run(&server).await.with_context(|| format!("measure {name}"))?;
+    let measured = load::measure_server(&server).await.with_context(|| format!("measure {name}"))?;
     println!("{name}: {measured:.2?}");
     Ok(measured)
 }
 
-fn judge(ours: &Measured, theirs: &Measured) -> Vec<Figure> {
+fn compare_with_targets(ours: &LoadResult, theirs: &LoadResult) -> Vec<Figure> {
     vec![
         Figure::at_most("start to ready", "ms", ours.start_ms, theirs.start_ms, 0.1),
         Figure::at_most(

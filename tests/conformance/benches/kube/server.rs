@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use conformance::RealKube;
-use embedded_kube::cluster::{EmbeddedKube, Listen};
+use embedded_kube::cluster::{EmbeddedKube, ListenConfig};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -25,12 +25,12 @@ pub(crate) struct Server {
     pub(crate) start: Duration,
     kubeconfig: PathBuf,
     pids: Vec<u32>,
-    _running: Running,
+    _running: RunningServer,
 }
 
 /// Stopped, and its data removed, when dropped.
 #[expect(dead_code, reason = "only held")]
-enum Running {
+enum RunningServer {
     Embedded(Child, TempDir),
     Real(RealKube),
 }
@@ -50,9 +50,13 @@ impl Server {
             .kill_on_drop(true)
             .spawn()?;
         let pids = child.id().into_iter().collect();
-        let mut server =
-            Self { start: Duration::ZERO, kubeconfig, pids, _running: Running::Embedded(child, directory) };
-        server.wait(begin).await?;
+        let mut server = Self {
+            start: Duration::ZERO,
+            kubeconfig,
+            pids,
+            _running: RunningServer::Embedded(child, directory),
+        };
+        server.wait_until_ready(begin).await?;
         Ok(server)
     }
 
@@ -64,9 +68,9 @@ impl Server {
             start: Duration::ZERO,
             kubeconfig: real.kubeconfig.clone(),
             pids: real.pids(),
-            _running: Running::Real(real),
+            _running: RunningServer::Real(real),
         };
-        server.wait(begin).await?;
+        server.wait_until_ready(begin).await?;
         Ok(server)
     }
 
@@ -88,7 +92,7 @@ impl Server {
         Ok(kilobytes / 1024.0)
     }
 
-    async fn wait(&mut self, begin: Instant) -> Result<()> {
+    async fn wait_until_ready(&mut self, begin: Instant) -> Result<()> {
         loop {
             if self.kubeconfig.exists()
                 && let Ok(client) = self.client().await
@@ -107,8 +111,8 @@ impl Server {
 }
 
 /// What the child does.
-pub(crate) async fn serve(directory: PathBuf) -> Result<()> {
-    let kube = EmbeddedKube::builder().data(directory).listen(Listen::loopback()).start().await?;
+pub(crate) async fn serve_embedded(directory: PathBuf) -> Result<()> {
+    let kube = EmbeddedKube::builder().data(directory).listen(ListenConfig::loopback()).start().await?;
     std::future::pending::<()>().await;
     kube.stop().await;
     Ok(())

@@ -1,6 +1,6 @@
 //! Server-side apply: who owns what, who is told no, and what goes when nobody wants it any more.
 
-use conformance::{Case, Context, Outcome, Patch, Req, WIDGETS, Widgets, cases};
+use conformance::{Case, Context, Outcome, PatchType, Req, WIDGETS, Widgets, cases};
 use serde_json::{Value, json};
 
 use super::{CM, DEPLOYMENTS, SECRETS, apply_shapes::widget_applies, cm, deployment, w};
@@ -72,9 +72,9 @@ async fn apply_creates(c: &mut Context) -> Outcome {
 
 async fn apply_again_changes_nothing(c: &mut Context) -> Outcome {
     let path = format!("{CM}/a?fieldManager=one");
-    let first = c.must(Req::patch(Patch::Apply, path.clone(), data(json!({ "k": "v" })))).await?;
-    let second = c.must(Req::patch(Patch::Apply, path, data(json!({ "k": "v" })))).await?;
-    c.saw("same", first.body == second.body);
+    let first = c.send_ok(Req::patch(PatchType::Apply, path.clone(), data(json!({ "k": "v" })))).await?;
+    let second = c.send_ok(Req::patch(PatchType::Apply, path, data(json!({ "k": "v" })))).await?;
+    c.record("same", first.body == second.body);
     Ok(())
 }
 
@@ -111,7 +111,7 @@ async fn a_conflict_names_all_managers_and_fields(c: &mut Context) -> Outcome {
     let labelled = |value: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a", "labels": { "l": value } }, "data": { "k": value } });
     applies(c, &[("one", labelled("1")), ("two", labelled("1")), ("three", labelled("2"))]).await?;
     let change = json!({ "data": { "n": "1" } });
-    c.must(Req::patch(Patch::Merge, format!("{CM}/a?fieldManager=editor"), change)).await?;
+    c.send_ok(Req::patch(PatchType::Merge, format!("{CM}/a?fieldManager=editor"), change)).await?;
     let all = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" }, "data": { "k": "3", "n": "3" } });
     c.apply("and an editor", "three", &format!("{CM}/a"), all).await?;
     Ok(())
@@ -150,7 +150,7 @@ async fn update_takes_ownership(c: &mut Context) -> Outcome {
 
 async fn apply_after_update_conflicts_with_the_updater(c: &mut Context) -> Outcome {
     c.keep_managed_fields();
-    c.make(&format!("{CM}?fieldManager=maker"), cm("a")).await?;
+    c.create(&format!("{CM}?fieldManager=maker"), cm("a")).await?;
     applies(c, &[("one", data(json!({ "k": "other" }))), ("one", data(json!({ "k": "v" })))]).await
 }
 
@@ -162,31 +162,31 @@ async fn update_removes_what_was_applied(c: &mut Context) -> Outcome {
 }
 
 async fn apply_to_what_was_created(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
+    c.create(CM, cm("a")).await?;
     applies(c, &[("one", data(json!({ "l": "w" }))), ("one", data(json!({})))]).await
 }
 
 async fn managers_of_one_name_differ_by_operation(c: &mut Context) -> Outcome {
-    c.make(&format!("{CM}?fieldManager=same"), cm("a")).await?;
+    c.create(&format!("{CM}?fieldManager=same"), cm("a")).await?;
     applies(c, &[("same", data(json!({ "k": "v" }))), ("same", data(json!({ "k": "w" })))]).await
 }
 
 async fn managers_of_one_name_differ_by_subresource(c: &mut Context) -> Outcome {
     c.keep_managed_fields();
-    Widgets::open().serve(c).await?;
-    c.make(
+    Widgets::open().install(c).await?;
+    c.create(
         &format!("{WIDGETS}?fieldManager=same"),
         w(json!({ "metadata": { "name": "w" }, "spec": { "a": 1 } })),
     )
     .await?;
     let status = json!({ "status": { "ready": true } });
-    c.patch("status", Patch::Merge, &format!("{WIDGETS}/w/status?fieldManager=same"), status).await?;
+    c.patch("status", PatchType::Merge, &format!("{WIDGETS}/w/status?fieldManager=same"), status).await?;
     Ok(())
 }
 
 async fn status_is_applied_by_its_subresource(c: &mut Context) -> Outcome {
     c.keep_managed_fields();
-    Widgets::open().serve(c).await?;
+    Widgets::open().install(c).await?;
     let whole = w(json!({ "metadata": { "name": "w" }, "spec": { "a": 1 }, "status": { "ready": true } }));
     c.apply("plain", "one", &format!("{WIDGETS}/w"), whole.clone()).await?;
     c.apply("status", "one", &format!("{WIDGETS}/w/status"), whole).await?;
@@ -229,7 +229,7 @@ async fn apply_without_a_version_of_the_api(c: &mut Context) -> Outcome {
         ],
     )
     .await?;
-    Widgets::open().serve(c).await?;
+    Widgets::open().install(c).await?;
     widget_applies(
         c,
         &[
@@ -253,16 +253,16 @@ async fn apply_with_a_wrong_name(c: &mut Context) -> Outcome {
 }
 
 async fn apply_of_a_status_with_no_object(c: &mut Context) -> Outcome {
-    Widgets::open().serve(c).await?;
+    Widgets::open().install(c).await?;
     let body = w(json!({ "metadata": { "name": "w" }, "status": { "a": 1 } }));
     c.apply("apply", "one", &format!("{WIDGETS}/w/status"), body).await?;
     Ok(())
 }
 
 async fn apply_with_a_resource_version(c: &mut Context) -> Outcome {
-    let made = c.make(CM, cm("a")).await?;
+    let made = c.create(CM, cm("a")).await?;
     let body = |version: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a", "resourceVersion": version }, "data": { "l": "w" } });
-    applies(c, &[("one", body(&made.version())), ("one", body("1"))]).await?;
+    applies(c, &[("one", body(&made.resource_version())), ("one", body("1"))]).await?;
     let nobody = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "b", "resourceVersion": "1" } });
     c.apply("of nobody", "one", &format!("{CM}/b"), nobody).await?;
     Ok(())
@@ -278,7 +278,7 @@ async fn apply_unknown_fields(c: &mut Context) -> Outcome {
     applies(c, &[("one", body.clone())]).await?;
     c.apply("strict", "one", &format!("{CM}/a?fieldValidation=Strict"), body.clone()).await?;
     c.apply("ignore", "one", &format!("{CM}/a?fieldValidation=Ignore"), body).await?;
-    Widgets::spec(json!({ "size": { "type": "integer" } })).serve(c).await?;
+    Widgets::spec(json!({ "size": { "type": "integer" } })).install(c).await?;
     widget_applies(
         c,
         &[("custom", w(json!({ "metadata": { "name": "w" }, "spec": { "size": 1, "other": 2 } })))],
@@ -293,7 +293,7 @@ async fn apply_yaml(c: &mut Context) -> Outcome {
     let yaml = "# a comment\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  text: |\n    two\n    lines\n  quoted: 'yes'\n";
     let request =
         Req::new("PATCH", format!("{CM}/a?fieldManager=one")).body("application/apply-patch+yaml", yaml);
-    c.see("yaml", request).await?;
+    c.send_and_record("yaml", request).await?;
     Ok(())
 }
 
@@ -308,7 +308,7 @@ async fn apply_broken_yaml(c: &mut Context) -> Outcome {
         let request =
             Req::new("PATCH", format!("{CM}/a?fieldManager=one")).body("application/apply-patch+yaml", body);
         let answer = c.send(request).await?;
-        c.saw(name, json!({ "code": answer.code, "reason": answer.at("/reason") }));
+        c.record(name, json!({ "code": answer.code, "reason": answer.value_at("/reason") }));
     }
     Ok(())
 }
@@ -322,16 +322,22 @@ async fn apply_as_a_dry_run(c: &mut Context) -> Outcome {
 
 async fn managed_fields_can_be_emptied(c: &mut Context) -> Outcome {
     c.keep_managed_fields();
-    c.make(CM, cm("a")).await?;
-    c.patch("empty list", Patch::Merge, &format!("{CM}/a"), json!({ "metadata": { "managedFields": [{}] } }))
+    c.create(CM, cm("a")).await?;
+    c.patch(
+        "empty list",
+        PatchType::Merge,
+        &format!("{CM}/a"),
+        json!({ "metadata": { "managedFields": [{}] } }),
+    )
+    .await?;
+    c.patch("a change after it", PatchType::Merge, &format!("{CM}/a"), json!({ "data": { "n": "1" } }))
         .await?;
-    c.patch("a change after it", Patch::Merge, &format!("{CM}/a"), json!({ "data": { "n": "1" } })).await?;
     c.apply("an apply after it", "one", &format!("{CM}/a"), data(json!({ "k": "w" }))).await?;
     Ok(())
 }
 
 async fn managed_fields_that_are_invalid(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
+    c.create(CM, cm("a")).await?;
     let entry = |field: &str, value: Value| {
         let mut entry = json!({ "manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
             "fieldsV1": { "f:data": {} }, "time": "2026-01-01T00:00:00Z" });
@@ -343,8 +349,8 @@ async fn managed_fields_that_are_invalid(c: &mut Context) -> Outcome {
         ("type", entry("fieldsType", json!("FieldsV2"))),
         ("fields", entry("fieldsV1", json!({ "nonsense": {} }))),
     ] {
-        let answer = c.send(Req::patch(Patch::Merge, format!("{CM}/a"), patch)).await?;
-        c.saw(name, json!({ "code": answer.code, "message": answer.at("/message") }));
+        let answer = c.send(Req::patch(PatchType::Merge, format!("{CM}/a"), patch)).await?;
+        c.record(name, json!({ "code": answer.code, "message": answer.value_at("/message") }));
     }
     Ok(())
 }
@@ -366,26 +372,34 @@ async fn scale_moves_the_owner_of_replicas(c: &mut Context) -> Outcome {
     c.keep_managed_fields();
     let mut object = deployment("d", 0);
     object["spec"]["paused"] = json!(true);
-    c.must(Req::patch(Patch::Apply, format!("{DEPLOYMENTS}/d?fieldManager=one"), object.clone())).await?;
-    c.until(&format!("{DEPLOYMENTS}/d"), |answer| answer.at("/status/observedGeneration") == 1).await?;
+    c.send_ok(Req::patch(PatchType::Apply, format!("{DEPLOYMENTS}/d?fieldManager=one"), object.clone()))
+        .await?;
+    c.wait_until(&format!("{DEPLOYMENTS}/d"), |answer| answer.value_at("/status/observedGeneration") == 1)
+        .await?;
     let scale = json!({ "spec": { "replicas": 2 } });
-    c.must(Req::patch(Patch::Merge, format!("{DEPLOYMENTS}/d/scale?fieldManager=scaler"), scale)).await?;
-    let after = c.must(Req::get(format!("{DEPLOYMENTS}/d"))).await?;
-    let managers = after.at("/metadata/managedFields").as_array().cloned().unwrap_or_default();
+    c.send_ok(Req::patch(PatchType::Merge, format!("{DEPLOYMENTS}/d/scale?fieldManager=scaler"), scale))
+        .await?;
+    let after = c.send_ok(Req::get(format!("{DEPLOYMENTS}/d"))).await?;
+    let managers = after.value_at("/metadata/managedFields").as_array().cloned().unwrap_or_default();
     let scaler: Vec<Value> = managers.into_iter().filter(|entry| entry["manager"] == "scaler").collect();
-    c.saw("the scaler", scaler);
+    c.record("the scaler", scaler);
     c.apply("apply conflicts", "one", &format!("{DEPLOYMENTS}/d"), object).await?;
     Ok(())
 }
 
 async fn merge_patch_by_a_named_manager(c: &mut Context) -> Outcome {
     c.keep_managed_fields();
-    c.make(CM, cm("a")).await?;
-    c.patch("merge", Patch::Merge, &format!("{CM}/a?fieldManager=editor"), json!({ "data": { "l": "w" } }))
-        .await?;
+    c.create(CM, cm("a")).await?;
+    c.patch(
+        "merge",
+        PatchType::Merge,
+        &format!("{CM}/a?fieldManager=editor"),
+        json!({ "data": { "l": "w" } }),
+    )
+    .await?;
     c.patch(
         "remove",
-        Patch::Merge,
+        PatchType::Merge,
         &format!("{CM}/a?fieldManager=editor"),
         json!({ "data": { "l": null, "k": null } }),
     )

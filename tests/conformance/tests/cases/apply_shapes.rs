@@ -1,6 +1,6 @@
 //! Server-side apply and the shapes of fields: lists of maps, sets, atomic lists and maps, defaults.
 
-use conformance::{Case, Context, Outcome, Patch, Req, WIDGETS, Widgets, cases};
+use conformance::{Case, Context, Outcome, PatchType, Req, WIDGETS, Widgets, cases};
 use serde_json::{Value, json};
 
 use super::{
@@ -54,7 +54,7 @@ pub(super) async fn widget_applies(c: &mut Context, steps: &[(&str, Value)]) -> 
 }
 
 async fn list_of_maps_merges_by_key(c: &mut Context) -> Outcome {
-    listed("map", &["name"]).serve(c).await?;
+    listed("map", &["name"]).install(c).await?;
     widget_applies(
         c,
         &[
@@ -67,7 +67,7 @@ async fn list_of_maps_merges_by_key(c: &mut Context) -> Outcome {
 }
 
 async fn list_of_maps_removes_an_item(c: &mut Context) -> Outcome {
-    listed("map", &["name"]).serve(c).await?;
+    listed("map", &["name"]).install(c).await?;
     widget_applies(
         c,
         &[
@@ -80,19 +80,19 @@ async fn list_of_maps_removes_an_item(c: &mut Context) -> Outcome {
 }
 
 async fn list_of_maps_with_a_key_missing(c: &mut Context) -> Outcome {
-    listed("map", &["name"]).serve(c).await?;
+    listed("map", &["name"]).install(c).await?;
     widget_applies(c, &[("one", list(json!([{ "value": 1 }])))]).await
 }
 
 async fn list_of_maps_with_a_key_twice(c: &mut Context) -> Outcome {
-    listed("map", &["name"]).serve(c).await?;
+    listed("map", &["name"]).install(c).await?;
     widget_applies(c, &[("one", list(json!([{ "name": "a", "value": 1 }, { "name": "a", "value": 2 }])))])
         .await
 }
 
 async fn list_that_is_a_set(c: &mut Context) -> Outcome {
     let set = json!({ "type": "array", "x-kubernetes-list-type": "set", "items": { "type": "string" } });
-    Widgets::spec(json!({ "list": set })).serve(c).await?;
+    Widgets::spec(json!({ "list": set })).install(c).await?;
     widget_applies(
         c,
         &[
@@ -106,7 +106,7 @@ async fn list_that_is_a_set(c: &mut Context) -> Outcome {
 }
 
 async fn list_that_is_atomic(c: &mut Context) -> Outcome {
-    listed("atomic", &["name"]).serve(c).await?;
+    listed("atomic", &["name"]).install(c).await?;
     widget_applies(
         c,
         &[
@@ -120,7 +120,7 @@ async fn list_that_is_atomic(c: &mut Context) -> Outcome {
 
 async fn map_that_is_atomic(c: &mut Context) -> Outcome {
     let map = json!({ "type": "object", "x-kubernetes-map-type": "atomic", "additionalProperties": { "type": "string" } });
-    Widgets::spec(json!({ "list": map })).serve(c).await?;
+    Widgets::spec(json!({ "list": map })).install(c).await?;
     widget_applies(
         c,
         &[
@@ -135,7 +135,7 @@ async fn map_that_is_atomic(c: &mut Context) -> Outcome {
 async fn struct_that_is_granular(c: &mut Context) -> Outcome {
     let map = json!({ "type": "object", "properties": { "a": { "type": "string" }, "b": { "type": "object",
         "additionalProperties": { "type": "integer" } } } });
-    Widgets::spec(json!({ "list": map })).serve(c).await?;
+    Widgets::spec(json!({ "list": map })).install(c).await?;
     widget_applies(
         c,
         &[
@@ -151,14 +151,16 @@ async fn containers_are_a_list_of_maps(c: &mut Context) -> Outcome {
     c.keep_managed_fields();
     let mut object = deployment("d", 0);
     object["spec"]["paused"] = json!(true);
-    let made = c.must(Req::patch(Patch::Apply, format!("{DEPLOYMENTS}/d?fieldManager=one"), object)).await?;
-    c.saw("managers", made.at("/metadata/managedFields"));
+    let made =
+        c.send_ok(Req::patch(PatchType::Apply, format!("{DEPLOYMENTS}/d?fieldManager=one"), object)).await?;
+    c.record("managers", made.value_at("/metadata/managedFields"));
     let more = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "d" },
         "spec": { "template": { "spec": { "containers": [{ "name": "side", "image": "s:1" }] } } } });
-    let answer = c.must(Req::patch(Patch::Apply, format!("{DEPLOYMENTS}/d?fieldManager=two"), more)).await?;
-    c.saw("containers", answer.at("/spec/template/spec/containers"));
-    let applied = answer.at("/metadata/managedFields").as_array().cloned().unwrap_or_default();
-    c.saw(
+    let answer =
+        c.send_ok(Req::patch(PatchType::Apply, format!("{DEPLOYMENTS}/d?fieldManager=two"), more)).await?;
+    c.record("containers", answer.value_at("/spec/template/spec/containers"));
+    let applied = answer.value_at("/metadata/managedFields").as_array().cloned().unwrap_or_default();
+    c.record(
         "the second manager",
         applied.into_iter().find(|entry| entry["manager"] == "two").unwrap_or_default(),
     );
@@ -179,8 +181,9 @@ async fn ports_have_two_keys(c: &mut Context) -> Outcome {
 async fn env_of_two_managers(c: &mut Context) -> Outcome {
     let pod = |env: Value| json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "p" }, "spec": { "containers": [{ "name": "c", "image": "i", "env": env }] } });
     let first = json!([{ "name": "A", "value": "1" }, { "name": "B", "value": "2" }]);
-    let made = c.must(Req::patch(Patch::Apply, format!("{PODS}/p?fieldManager=one"), pod(first))).await?;
-    c.saw("env", made.at("/spec/containers/0/env"));
+    let made =
+        c.send_ok(Req::patch(PatchType::Apply, format!("{PODS}/p?fieldManager=one"), pod(first))).await?;
+    c.record("env", made.value_at("/spec/containers/0/env"));
     let other = json!([{ "name": "B", "value": "3" }]);
     c.apply("conflict", "two", &format!("{PODS}/p"), pod(other)).await?;
     Ok(())
@@ -200,14 +203,14 @@ async fn finalizers_are_a_set(c: &mut Context) -> Outcome {
 }
 
 async fn owner_references_are_applied(c: &mut Context) -> Outcome {
-    let uid = c.make(CM, cm("owner")).await?.uid();
+    let uid = c.create(CM, cm("owner")).await?.uid();
     let reference = json!([{ "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid }]);
     let owned = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a", "ownerReferences": reference } });
     applies(c, &[("one", owned), ("one", data(json!({})))]).await
 }
 
 async fn apply_to_a_custom_resource_with_preserved_fields(c: &mut Context) -> Outcome {
-    Widgets::open().serve(c).await?;
+    Widgets::open().install(c).await?;
     widget_applies(
         c,
         &[
@@ -222,7 +225,7 @@ async fn apply_to_a_custom_resource_with_preserved_fields(c: &mut Context) -> Ou
 
 async fn defaults_have_no_owner_in_apply(c: &mut Context) -> Outcome {
     Widgets::spec(json!({ "size": { "type": "integer", "default": 3 }, "colour": { "type": "string" } }))
-        .serve(c)
+        .install(c)
         .await?;
     let widget = |spec: Value| w(json!({ "metadata": { "name": "w" }, "spec": spec }));
     widget_applies(

@@ -82,8 +82,8 @@ async fn a_version_without_a_schema(c: &mut Context) -> Outcome {
 }
 
 async fn a_schema_without_a_type(c: &mut Context) -> Outcome {
-    refused(c, "root", Widgets::with(json!({ "properties": {} }))).await?;
-    refused(c, "root is a text", Widgets::with(json!({ "type": "string" }))).await?;
+    refused(c, "root", Widgets::from_schema(json!({ "properties": {} }))).await?;
+    refused(c, "root is a text", Widgets::from_schema(json!({ "type": "string" }))).await?;
     refused(c, "a field", Widgets::spec(json!({ "a": {} }))).await?;
     refused(c, "an item", Widgets::spec(json!({ "a": { "type": "array" } }))).await?;
     refused(c, "an unknown type", Widgets::spec(json!({ "a": { "type": "colour" } }))).await
@@ -99,7 +99,7 @@ async fn a_schema_that_is_not_structural(c: &mut Context) -> Outcome {
     refused(
         c,
         "properties within all of",
-        Widgets::with(
+        Widgets::from_schema(
             json!({ "type": "object", "allOf": [{ "properties": { "b": { "type": "string" } } }] }),
         ),
     )
@@ -128,8 +128,9 @@ async fn a_schema_that_is_not_structural(c: &mut Context) -> Outcome {
 }
 
 async fn metadata_in_a_schema(c: &mut Context) -> Outcome {
-    let schema =
-        |metadata: Value| Widgets::with(json!({ "type": "object", "properties": { "metadata": metadata } }));
+    let schema = |metadata: Value| {
+        Widgets::from_schema(json!({ "type": "object", "properties": { "metadata": metadata } }))
+    };
     refused(
         c,
         "labels",
@@ -198,7 +199,7 @@ async fn preserve_unknown_fields_of_old(c: &mut Context) -> Outcome {
     refused(
         c,
         "false in the schema",
-        Widgets::with(json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": false })),
+        Widgets::from_schema(json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": false })),
     )
     .await
 }
@@ -213,7 +214,7 @@ async fn a_rule_that_does_not_compile(c: &mut Context) -> Outcome {
     refused(c, "not a truth", rule(json!({ "rule": "self + 1" }))).await?;
     refused(c, "types", rule(json!({ "rule": "self == 'a'" }))).await?;
     refused(c, "empty", rule(json!({ "rule": "" }))).await?;
-    let field = Widgets::with(json!({ "type": "object", "properties": { "spec": { "type": "object",
+    let field = Widgets::from_schema(json!({ "type": "object", "properties": { "spec": { "type": "object",
         "properties": { "a": { "type": "string" } }, "x-kubernetes-validations": [{ "rule": "self.b == 'x'" }] } } }));
     refused(c, "unknown field", field).await
 }

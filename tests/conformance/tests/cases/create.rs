@@ -53,33 +53,33 @@ pub(crate) fn cases() -> Vec<Case> {
 async fn a_new_object_gets_its_metadata(c: &mut Context) -> Outcome {
     c.keep_managed_fields();
     let made = c.post("create", CM, cm("a")).await?;
-    c.saw("has a version", !made.version().is_empty());
+    c.record("has a version", !made.resource_version().is_empty());
     let read = c.get("get", &format!("{CM}/a")).await?;
-    c.saw("reads as it was answered", read.body == made.body);
+    c.record("reads as it was answered", read.body == made.body);
     Ok(())
 }
 
 async fn a_second_of_the_same_name(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
+    c.create(CM, cm("a")).await?;
     c.post("again", CM, cm("a")).await?;
     c.post("namespace again", "/api/v1/namespaces", json!({ "metadata": { "name": "{ns}" } })).await?;
     let deployment = json!({ "metadata": { "name": "d" }, "spec": { "selector": { "matchLabels": { "a": "b" } },
         "replicas": 0, "template": { "metadata": { "labels": { "a": "b" } }, "spec": { "containers": [{ "name": "c", "image": "i" }] } } } });
-    c.make("/apis/apps/v1/namespaces/{ns}/deployments", deployment.clone()).await?;
+    c.create("/apis/apps/v1/namespaces/{ns}/deployments", deployment.clone()).await?;
     c.post("deployment again", "/apis/apps/v1/namespaces/{ns}/deployments", deployment).await?;
     Ok(())
 }
 
 async fn kind_and_version_may_be_left_out(c: &mut Context) -> Outcome {
     c.post("built in", CM, json!({ "metadata": { "name": "a" } })).await?;
-    Widgets::open().serve(c).await?;
+    Widgets::open().install(c).await?;
     c.post("custom", WIDGETS, json!({ "metadata": { "name": "a" } })).await?;
     Ok(())
 }
 
 async fn the_namespace_is_taken_from_the_path(c: &mut Context) -> Outcome {
-    let made = c.make(CM, cm("a")).await?;
-    c.saw("namespace", made.at("/metadata/namespace"));
+    let made = c.create(CM, cm("a")).await?;
+    c.record("namespace", made.value_at("/metadata/namespace"));
     Ok(())
 }
 
@@ -93,7 +93,7 @@ async fn a_namespace_that_is_not_that_of_the_path(c: &mut Context) -> Outcome {
 
 async fn a_namespace_that_is_not_there(c: &mut Context) -> Outcome {
     c.post("built in", "/api/v1/namespaces/nowhere-{id}/configmaps", cm("a")).await?;
-    Widgets::open().serve(c).await?;
+    Widgets::open().install(c).await?;
     let nowhere = "/apis/{id}.example.com/v1/namespaces/nowhere-{id}/widgets";
     let widget =
         json!({ "apiVersion": "{id}.example.com/v1", "kind": "Widget", "metadata": { "name": "a" } });
@@ -104,35 +104,38 @@ async fn a_namespace_that_is_not_there(c: &mut Context) -> Outcome {
 async fn a_namespace_that_is_being_deleted(c: &mut Context) -> Outcome {
     let mut held = cm("held");
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
-    c.make(CM, held).await?;
-    c.must(Req::delete("/api/v1/namespaces/{ns}")).await?;
+    c.create(CM, held).await?;
+    c.send_ok(Req::delete("/api/v1/namespaces/{ns}")).await?;
     c.post("create", CM, cm("late")).await?;
     let free = json!([{ "op": "remove", "path": "/metadata/finalizers" }]);
-    c.must(Req::patch(conformance::Patch::Json, format!("{CM}/held"), free)).await?;
+    c.send_ok(Req::patch(conformance::PatchType::Json, format!("{CM}/held"), free)).await?;
     Ok(())
 }
 
 async fn a_name_is_generated(c: &mut Context) -> Outcome {
     let made = c.post("create", CM, json!({ "metadata": { "generateName": "gen-" } })).await?;
-    let name = made.text("/metadata/name");
-    c.saw("length", name.len());
+    let name = made.str_at("/metadata/name");
+    c.record("length", name.len());
     let alphabet = "bcdfghjklmnpqrstvwxz2456789";
-    c.saw("letters", name.strip_prefix("gen-").is_some_and(|end| end.chars().all(|l| alphabet.contains(l))));
+    c.record(
+        "letters",
+        name.strip_prefix("gen-").is_some_and(|end| end.chars().all(|l| alphabet.contains(l))),
+    );
     Ok(())
 }
 
 async fn a_long_generated_name_is_cut(c: &mut Context) -> Outcome {
     let base = "n".repeat(300);
     let made = c.send(Req::post(CM, json!({ "metadata": { "generateName": base } }))).await?;
-    c.saw("code", made.code);
-    c.saw("length of the name", made.text("/metadata/name").len());
+    c.record("code", made.code);
+    c.record("length of the name", made.str_at("/metadata/name").len());
     Ok(())
 }
 
 async fn neither_name_nor_generate_name(c: &mut Context) -> Outcome {
     c.post("built in", CM, json!({ "metadata": {} })).await?;
     c.post("no metadata", CM, json!({ "data": {} })).await?;
-    Widgets::open().serve(c).await?;
+    Widgets::open().install(c).await?;
     c.post(
         "custom",
         WIDGETS,
@@ -149,10 +152,10 @@ async fn both_name_and_generate_name(c: &mut Context) -> Outcome {
 
 async fn a_dry_run_stores_nothing(c: &mut Context) -> Outcome {
     let dry = c.post("dry", &format!("{CM}?dryRun=All"), cm("a")).await?;
-    c.saw("has a version", !dry.version().is_empty());
-    c.saw("has a uid", !dry.uid().is_empty());
+    c.record("has a version", !dry.resource_version().is_empty());
+    c.record("has a uid", !dry.uid().is_empty());
     c.get("get", &format!("{CM}/a")).await?;
-    c.make(CM, cm("b")).await?;
+    c.create(CM, cm("b")).await?;
     let mut changed = cm("b");
     changed["data"] = json!({ "k": "new" });
     c.put("dry update", &format!("{CM}/b?dryRun=All"), changed).await?;
@@ -163,14 +166,15 @@ async fn a_dry_run_stores_nothing(c: &mut Context) -> Outcome {
 
 async fn a_dry_run_still_refuses(c: &mut Context) -> Outcome {
     c.post("invalid", &format!("{CM}?dryRun=All"), cm("Not Valid")).await?;
-    c.make(CM, cm("a")).await?;
+    c.create(CM, cm("a")).await?;
     c.post("exists", &format!("{CM}?dryRun=All"), cm("a")).await?;
     Ok(())
 }
 
 async fn a_dry_run_that_is_none(c: &mut Context) -> Outcome {
     c.post("create", &format!("{CM}?dryRun=Some"), cm("a")).await?;
-    c.see("delete by option", Req::delete_with(format!("{CM}/a"), json!({ "dryRun": ["Some"] }))).await?;
+    c.send_and_record("delete by option", Req::delete_with(format!("{CM}/a"), json!({ "dryRun": ["Some"] })))
+        .await?;
     c.put("update", &format!("{CM}/a?dryRun=Some"), cm("a")).await?;
     Ok(())
 }
@@ -194,24 +198,24 @@ async fn unknown_fields_are_refused_when_asked(c: &mut Context) -> Outcome {
     c.post("strict", &format!("{CM}?fieldValidation=Strict"), with_unknown("a")).await?;
     let nested = json!({ "metadata": { "name": "p" }, "spec": { "containers": [{ "name": "c", "image": "i", "imagee": 1 }] } });
     c.post("nested", "/api/v1/namespaces/{ns}/pods?fieldValidation=Strict", nested).await?;
-    c.make(CM, cm("b")).await?;
+    c.create(CM, cm("b")).await?;
     c.put("update", &format!("{CM}/b?fieldValidation=Strict"), with_unknown("b")).await?;
     // The message quotes the whole object in the order of its own fields; what comes after it is of interest.
     let patch = Req::patch(
-        conformance::Patch::Merge,
+        conformance::PatchType::Merge,
         format!("{CM}/b?fieldValidation=Strict"),
         json!({ "datum": 1 }),
     );
     let answer = c.send(patch).await?;
-    c.saw("merge patch", answer.code);
-    c.saw("merge patch reason", answer.at("/reason"));
-    c.saw("merge patch field", answer.at("/details/causes/0/field"));
-    c.saw("merge patch end", answer.text("/message").rsplit("}\": ").next().unwrap_or_default());
+    c.record("merge patch", answer.code);
+    c.record("merge patch reason", answer.value_at("/reason"));
+    c.record("merge patch field", answer.value_at("/details/causes/0/field"));
+    c.record("merge patch end", answer.str_at("/message").rsplit("}\": ").next().unwrap_or_default());
     Ok(())
 }
 
 async fn unknown_fields_of_custom_resources(c: &mut Context) -> Outcome {
-    Widgets::spec(json!({ "size": { "type": "integer" } })).serve(c).await?;
+    Widgets::spec(json!({ "size": { "type": "integer" } })).install(c).await?;
     let widget = |name: &str| {
         json!({ "apiVersion": "{id}.example.com/v1", "kind": "Widget", "metadata": { "name": name, "colour": "red" },
             "spec": { "size": 1, "sizee": 2 } })
@@ -228,25 +232,25 @@ async fn a_field_validation_that_is_none(c: &mut Context) -> Outcome {
 }
 
 async fn a_duplicate_field_in_each_mode(c: &mut Context) -> Outcome {
-    Widgets::open().serve(c).await?;
+    Widgets::open().install(c).await?;
     for mode in ["Ignore", "Warn", "Strict"] {
         let name = mode.to_lowercase();
         let body = format!(r#"{{"metadata":{{"name":"{name}"}},"data":{{"k":"one"}},"data":{{"k":"two"}}}}"#);
         let request = Req::new("POST", format!("{CM}?fieldValidation={mode}")).body("application/json", body);
-        c.see(&format!("built in, {mode}"), request).await?;
+        c.send_and_record(&format!("built in, {mode}"), request).await?;
         let body = format!(
             r#"{{"apiVersion":"{{id}}.example.com/v1","kind":"Widget","metadata":{{"name":"{name}"}},"spec":{{"k":1,"k":2}}}}"#
         );
         let request =
             Req::new("POST", format!("{WIDGETS}?fieldValidation={mode}")).body("application/json", body);
-        c.see(&format!("custom, {mode}"), request).await?;
+        c.send_and_record(&format!("custom, {mode}"), request).await?;
     }
     Ok(())
 }
 
 async fn a_name_with_capitals(c: &mut Context) -> Outcome {
     c.post("built in", CM, cm("Capital")).await?;
-    Widgets::open().serve(c).await?;
+    Widgets::open().install(c).await?;
     let widget =
         json!({ "apiVersion": "{id}.example.com/v1", "kind": "Widget", "metadata": { "name": "Capital" } });
     c.post("custom", WIDGETS, widget).await?;
@@ -256,7 +260,7 @@ async fn a_name_with_capitals(c: &mut Context) -> Outcome {
 async fn a_name_that_is_too_long(c: &mut Context) -> Outcome {
     c.post("create", CM, cm(&"n".repeat(254))).await?;
     let just_fits = c.send(Req::post(CM, cm(&"n".repeat(253)))).await?;
-    c.saw("253 letters", just_fits.code);
+    c.record("253 letters", just_fits.code);
     Ok(())
 }
 
@@ -286,7 +290,7 @@ async fn a_kind_that_does_not_fit_the_path(c: &mut Context) -> Outcome {
     c.post("other kind", CM, secret).await?;
     let unknown = json!({ "apiVersion": "v1", "kind": "Nonsense", "metadata": { "name": "a" } });
     c.post("unknown kind", CM, unknown).await?;
-    Widgets::open().serve(c).await?;
+    Widgets::open().install(c).await?;
     let gadget =
         json!({ "apiVersion": "{id}.example.com/v1", "kind": "Gadget", "metadata": { "name": "a" } });
     c.post("custom", WIDGETS, gadget).await?;
@@ -296,7 +300,7 @@ async fn a_kind_that_does_not_fit_the_path(c: &mut Context) -> Outcome {
 async fn a_group_that_does_not_fit_the_path(c: &mut Context) -> Outcome {
     let other = json!({ "apiVersion": "apps/v1", "kind": "ConfigMap", "metadata": { "name": "a" } });
     c.post("built in", CM, other).await?;
-    Widgets::open().serve(c).await?;
+    Widgets::open().install(c).await?;
     let other = json!({ "apiVersion": "{id}.example.com/v2", "kind": "Widget", "metadata": { "name": "a" } });
     c.post("custom", WIDGETS, other).await?;
     Ok(())
@@ -316,8 +320,8 @@ async fn what_a_client_says_about_server_fields_is_dropped(c: &mut Context) -> O
             "creationTimestamp": "2001-01-01T00:00:00Z" } }),
         )
         .await?;
-    c.saw("my uid", made.uid() == "mine");
-    c.saw("my time", made.text("/metadata/creationTimestamp").starts_with("2001"));
+    c.record("my uid", made.uid() == "mine");
+    c.record("my time", made.str_at("/metadata/creationTimestamp").starts_with("2001"));
     Ok(())
 }
 
@@ -379,7 +383,7 @@ async fn a_field_manager_of_the_request(c: &mut Context) -> Outcome {
         .await?;
     let agent =
         Req::post(SECRETS, json!({ "metadata": { "name": "b" } })).header("user-agent", "agent/v1.2 (linux)");
-    c.see("from the agent", agent).await?;
+    c.send_and_record("from the agent", agent).await?;
     Ok(())
 }
 

@@ -89,28 +89,28 @@ fn group_path(version: &str) -> String {
 
 async fn resources_of_each_group(c: &mut Context) -> Outcome {
     for (group, _) in SERVED {
-        let answer = c.must(Req::get(group_path(group))).await?;
-        let mut resources = answer.at("/resources").as_array().cloned().unwrap_or_default();
+        let answer = c.send_ok(Req::get(group_path(group))).await?;
+        let mut resources = answer.value_at("/resources").as_array().cloned().unwrap_or_default();
         resources.retain(|resource| is_served(group, resource["name"].as_str().unwrap_or_default()));
         for resource in &mut resources {
             // A hash that tells storage versions apart; nobody reads it.
             resource.as_object_mut().map(|fields| fields.remove("storageVersionHash"));
         }
         resources.sort_by_key(|resource| resource["name"].to_string());
-        c.saw(group, json!({ "kind": answer.at("/kind"), "groupVersion": answer.at("/groupVersion"), "resources": resources }));
+        c.record(group, json!({ "kind": answer.value_at("/kind"), "groupVersion": answer.value_at("/groupVersion"), "resources": resources }));
     }
     Ok(())
 }
 
 async fn groups(c: &mut Context) -> Outcome {
-    let answer = c.must(Req::get("/apis")).await?;
-    c.saw("kind", answer.at("/kind"));
-    let groups = answer.at("/groups").as_array().cloned().unwrap_or_default();
+    let answer = c.send_ok(Req::get("/apis")).await?;
+    c.record("kind", answer.value_at("/kind"));
+    let groups = answer.value_at("/groups").as_array().cloned().unwrap_or_default();
     for (version, _) in SERVED.iter().filter(|(version, _)| version.contains('/')) {
         let name = version.split('/').next().unwrap_or_default();
         let group = groups.iter().find(|group| group["name"] == name).cloned().unwrap_or_default();
         let versions = group["versions"].as_array().cloned().unwrap_or_default();
-        c.saw(
+        c.record(
             name,
             json!({ "has v1": versions.contains(&json!({ "groupVersion": version, "version": "v1" })),
             "preferred": group["preferredVersion"] }),
@@ -125,9 +125,9 @@ async fn one_group(c: &mut Context) -> Outcome {
 }
 
 async fn the_core_versions(c: &mut Context) -> Outcome {
-    let answer = c.must(Req::get("/api")).await?;
-    c.saw("kind", answer.at("/kind"));
-    c.saw("versions", answer.at("/versions"));
+    let answer = c.send_ok(Req::get("/api")).await?;
+    c.record("kind", answer.value_at("/kind"));
+    c.record("versions", answer.value_at("/versions"));
     Ok(())
 }
 
@@ -162,22 +162,22 @@ fn aggregated(item: &Value) -> Value {
 }
 
 async fn aggregated_groups(c: &mut Context) -> Outcome {
-    let answer = c.must(Req::get("/apis").header("accept", AGGREGATED)).await?;
-    c.saw("type", answer.content_type.clone());
-    c.saw("kind", json!([answer.at("/apiVersion"), answer.at("/kind")]));
-    let items = answer.at("/items").as_array().cloned().unwrap_or_default();
+    let answer = c.send_ok(Req::get("/apis").header("accept", AGGREGATED)).await?;
+    c.record("type", answer.content_type.clone());
+    c.record("kind", json!([answer.value_at("/apiVersion"), answer.value_at("/kind")]));
+    let items = answer.value_at("/items").as_array().cloned().unwrap_or_default();
     for (version, _) in SERVED.iter().filter(|(version, _)| version.contains('/')) {
         let name = version.split('/').next().unwrap_or_default();
         let item = items.iter().find(|item| item["metadata"]["name"] == name).cloned().unwrap_or_default();
-        c.saw(name, aggregated(&item));
+        c.record(name, aggregated(&item));
     }
     Ok(())
 }
 
 async fn aggregated_core(c: &mut Context) -> Outcome {
-    let answer = c.must(Req::get("/api").header("accept", AGGREGATED)).await?;
-    c.saw("type", answer.content_type.clone());
-    c.saw("core", aggregated(&answer.at("/items/0")));
+    let answer = c.send_ok(Req::get("/api").header("accept", AGGREGATED)).await?;
+    c.record("type", answer.content_type.clone());
+    c.record("core", aggregated(&answer.value_at("/items/0")));
     Ok(())
 }
 
@@ -188,67 +188,72 @@ fn named() -> Widgets {
 }
 
 async fn a_custom_group(c: &mut Context) -> Outcome {
-    named().serve(c).await?;
-    c.until("/apis/{id}.example.com", |answer| answer.code == 200).await?;
+    named().install(c).await?;
+    c.wait_until("/apis/{id}.example.com", |answer| answer.code == 200).await?;
     c.get("group", "/apis/{id}.example.com").await?;
-    let mut answer = c.until("/apis/{id}.example.com/v1", |answer| answer.code == 200).await?;
+    let mut answer = c.wait_until("/apis/{id}.example.com/v1", |answer| answer.code == 200).await?;
     if let Some(resources) = answer.body["resources"].as_array_mut() {
         resources
             .iter_mut()
             .filter_map(Value::as_object_mut)
             .for_each(|fields| drop(fields.remove("storageVersionHash")));
     }
-    c.saw("resources", answer.body);
+    c.record("resources", answer.body);
     Ok(())
 }
 
 async fn a_custom_group_aggregated(c: &mut Context) -> Outcome {
-    named().serve(c).await?;
-    let group = c.fill("{id}.example.com");
+    named().install(c).await?;
+    let group = c.expand("{id}.example.com");
     let mut found = Value::Null;
     for _ in 0..1200 {
-        let answer = c.must(Req::get("/apis").header("accept", AGGREGATED)).await?;
-        let items = answer.at("/items").as_array().cloned().unwrap_or_default();
+        let answer = c.send_ok(Req::get("/apis").header("accept", AGGREGATED)).await?;
+        let items = answer.value_at("/items").as_array().cloned().unwrap_or_default();
         if let Some(item) = items.into_iter().find(|item| item["metadata"]["name"] == group.as_str()) {
             found = item["versions"].clone();
             break;
         }
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
-    c.saw("versions", found);
+    c.record("versions", found);
     Ok(())
 }
 
 async fn a_custom_group_goes_with_its_definition(c: &mut Context) -> Outcome {
-    named().serve(c).await?;
-    c.until("/apis/{id}.example.com/v1", |answer| answer.code == 200).await?;
-    c.must(Req::delete("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.{id}.example.com"))
-        .await?;
-    let gone = c.until("/apis/{id}.example.com/v1", |answer| answer.code == 404).await?;
-    c.saw("gone", gone.code);
+    named().install(c).await?;
+    c.wait_until("/apis/{id}.example.com/v1", |answer| answer.code == 200).await?;
+    c.send_ok(Req::delete(
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.{id}.example.com",
+    ))
+    .await?;
+    let gone = c.wait_until("/apis/{id}.example.com/v1", |answer| answer.code == 404).await?;
+    c.record("gone", gone.code);
     Ok(())
 }
 
 async fn short_names_and_categories(c: &mut Context) -> Outcome {
-    let answer = c.must(Req::get("/api/v1")).await?;
-    for resource in answer.at("/resources").as_array().cloned().unwrap_or_default() {
+    let answer = c.send_ok(Req::get("/api/v1")).await?;
+    for resource in answer.value_at("/resources").as_array().cloned().unwrap_or_default() {
         let name = resource["name"].as_str().unwrap_or_default().to_owned();
         if is_served("v1", &name) {
-            c.saw(&name, json!([resource["shortNames"], resource["categories"], resource["singularName"]]));
+            c.record(
+                &name,
+                json!([resource["shortNames"], resource["categories"], resource["singularName"]]),
+            );
         }
     }
     Ok(())
 }
 
 async fn openapi_v3_index(c: &mut Context) -> Outcome {
-    Widgets::open().serve(c).await?;
-    let path = c.fill("apis/{id}.example.com/v1");
-    let has_mine = |answer: &conformance::Answer| answer.body["paths"].get(&path).is_some();
-    let index = c.until("/openapi/v3", has_mine).await?;
+    Widgets::open().install(c).await?;
+    let path = c.expand("apis/{id}.example.com/v1");
+    let has_mine = |answer: &conformance::ApiResponse| answer.body["paths"].get(&path).is_some();
+    let index = c.wait_until("/openapi/v3", has_mine).await?;
     for (group, _) in SERVED {
         let key = group_path(group).trim_start_matches('/').to_owned();
         let url = index.body["paths"][&key]["serverRelativeURL"].as_str().unwrap_or_default().to_owned();
-        c.saw(group, json!([url.split('?').next(), url.contains("?hash=")]));
+        c.record(group, json!([url.split('?').next(), url.contains("?hash=")]));
     }
     Ok(())
 }
@@ -268,54 +273,57 @@ async fn openapi_v3_of_a_custom_resource(c: &mut Context) -> Outcome {
         "spec": { "type": "object", "description": "What is wanted.", "required": ["size"],
             "properties": { "size": { "type": "integer", "description": "How big.", "default": 3 }, "ports": { "type": "array", "x-kubernetes-list-type": "map",
                 "x-kubernetes-list-map-keys": ["name"], "items": { "type": "object", "required": ["name"], "properties": { "name": { "type": "string" } } } } } } } });
-    Widgets::with(schema).status().serve(c).await?;
+    Widgets::from_schema(schema).status().install(c).await?;
     let path = "/openapi/v3/apis/{id}.example.com/v1";
-    let document = c.until(path, |answer| answer.code == 200).await?;
-    let paths = document.at("/paths");
-    c.saw("version", document.at("/openapi").as_str().is_some_and(|version| version.starts_with("3.")));
-    c.saw("paths", keys(&paths));
-    let one = c.fill("/apis/{id}.example.com/v1/namespaces/{namespace}/widgets/{name}");
-    c.saw("methods", keys(&paths[&one]));
-    c.saw("patch types", keys(&paths[&one]["patch"]["requestBody"]["content"]));
-    let schemas = document.at("/components/schemas");
+    let document = c.wait_until(path, |answer| answer.code == 200).await?;
+    let paths = document.value_at("/paths");
+    c.record(
+        "version",
+        document.value_at("/openapi").as_str().is_some_and(|version| version.starts_with("3.")),
+    );
+    c.record("paths", keys(&paths));
+    let one = c.expand("/apis/{id}.example.com/v1/namespaces/{namespace}/widgets/{name}");
+    c.record("methods", keys(&paths[&one]));
+    c.record("patch types", keys(&paths[&one]["patch"]["requestBody"]["content"]));
+    let schemas = document.value_at("/components/schemas");
     let mine = schemas.as_object().and_then(|all| all.iter().find(|(name, _)| name.ends_with(".Widget")));
     let (name, schema) = mine.map(|(name, schema)| (name.clone(), schema.clone())).unwrap_or_default();
-    c.saw("name", name);
-    c.saw("kind", schema["x-kubernetes-group-version-kind"].clone());
-    c.saw("description", schema["description"].clone());
-    c.saw("fields", keys(&schema["properties"]));
-    c.saw("spec", schema["properties"]["spec"].clone());
+    c.record("name", name);
+    c.record("kind", schema["x-kubernetes-group-version-kind"].clone());
+    c.record("description", schema["description"].clone());
+    c.record("fields", keys(&schema["properties"]));
+    c.record("spec", schema["properties"]["spec"].clone());
     Ok(())
 }
 
 async fn openapi_v3_of_the_core(c: &mut Context) -> Outcome {
-    let document = c.must(Req::get("/openapi/v3/api/v1")).await?;
+    let document = c.send_ok(Req::get("/openapi/v3/api/v1")).await?;
     for kind in
         ["ConfigMap", "Secret", "Namespace", "Pod", "Service", "Node", "ServiceAccount", "Event", "Endpoints"]
     {
-        let schema = document.at(&format!("/components/schemas/io.k8s.api.core.v1.{kind}"));
-        c.saw(kind, json!({ "kind": schema["x-kubernetes-group-version-kind"], "fields": keys(&schema["properties"]) }));
+        let schema = document.value_at(&format!("/components/schemas/io.k8s.api.core.v1.{kind}"));
+        c.record(kind, json!({ "kind": schema["x-kubernetes-group-version-kind"], "fields": keys(&schema["properties"]) }));
     }
     Ok(())
 }
 
 async fn openapi_v2_has_the_kinds(c: &mut Context) -> Outcome {
-    let document = c.must(Req::get("/openapi/v2")).await?;
-    c.saw("swagger", document.at("/swagger"));
+    let document = c.send_ok(Req::get("/openapi/v2")).await?;
+    c.record("swagger", document.value_at("/swagger"));
     for name in ["io.k8s.api.core.v1.ConfigMap", "io.k8s.api.apps.v1.Deployment", "io.k8s.api.core.v1.Pod"] {
         let schema = document.body["definitions"][name].clone();
-        c.saw(name, json!({ "kind": schema["x-kubernetes-group-version-kind"], "fields": keys(&schema["properties"]) }));
+        c.record(name, json!({ "kind": schema["x-kubernetes-group-version-kind"], "fields": keys(&schema["properties"]) }));
     }
     Ok(())
 }
 
 async fn version(c: &mut Context) -> Outcome {
-    let answer = c.must(Req::get("/version")).await?;
-    c.saw("major", answer.at("/major"));
-    c.saw("minor", answer.at("/minor"));
-    c.saw("a version of 1.36", answer.text("/gitVersion").starts_with("v1.36."));
+    let answer = c.send_ok(Req::get("/version")).await?;
+    c.record("major", answer.value_at("/major"));
+    c.record("minor", answer.value_at("/minor"));
+    c.record("a version of 1.36", answer.str_at("/gitVersion").starts_with("v1.36."));
     for field in ["gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform"] {
-        c.saw(field, answer.at(&format!("/{field}")).is_string());
+        c.record(field, answer.value_at(&format!("/{field}")).is_string());
     }
     Ok(())
 }
@@ -335,8 +343,8 @@ async fn a_group_that_is_not_there(c: &mut Context) -> Outcome {
 }
 
 async fn the_root(c: &mut Context) -> Outcome {
-    let answer = c.must(Req::get("/")).await?;
-    let paths: Vec<Value> = answer.at("/paths").as_array().cloned().unwrap_or_default();
+    let answer = c.send_ok(Req::get("/")).await?;
+    let paths: Vec<Value> = answer.value_at("/paths").as_array().cloned().unwrap_or_default();
     for path in [
         "/api",
         "/api/v1",
@@ -348,7 +356,7 @@ async fn the_root(c: &mut Context) -> Outcome {
         "/openapi/v3",
         "/version",
     ] {
-        c.saw(path, paths.contains(&json!(path)));
+        c.record(path, paths.contains(&json!(path)));
     }
     Ok(())
 }

@@ -54,47 +54,52 @@ async fn a_resource_that_is_not_there(c: &mut Context) -> Outcome {
     c.post("post", "/api/v1/namespaces/{ns}/nonsense", cm("a")).await?;
     c.get("group", "/apis/apps/v1/namespaces/{ns}/nonsense").await?;
     c.get("no such path", "/nonsense").await?;
-    Widgets::open().serve(c).await?;
+    Widgets::open().install(c).await?;
     c.get("custom group", "/apis/{id}.example.com/v1/namespaces/{ns}/nonsense").await?;
     Ok(())
 }
 
 async fn a_method_that_is_not_allowed(c: &mut Context) -> Outcome {
     c.put("put a collection", CM, cm("a")).await?;
-    c.see("patch a collection", Req::patch(conformance::Patch::Merge, CM, json!({}))).await?;
-    c.make(CM, cm("a")).await?;
-    c.see("post an object", Req::post(format!("{CM}/a"), cm("a"))).await?;
+    c.send_and_record("patch a collection", Req::patch(conformance::PatchType::Merge, CM, json!({}))).await?;
+    c.create(CM, cm("a")).await?;
+    c.send_and_record("post an object", Req::post(format!("{CM}/a"), cm("a"))).await?;
     c.delete("delete a status", "/api/v1/namespaces/{ns}/status").await?;
-    c.see("a made up method", Req::new("BREW", CM)).await?;
+    c.send_and_record("a made up method", Req::new("BREW", CM)).await?;
     c.get("a review", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").await?;
-    Widgets::open().serve(c).await?;
+    Widgets::open().install(c).await?;
     c.put("put a custom collection", WIDGETS, w(json!({ "metadata": { "name": "w" } }))).await?;
     Ok(())
 }
 
 async fn a_content_type_that_is_none(c: &mut Context) -> Outcome {
     let body = cm("a").to_string();
-    c.see("text", Req::new("POST", CM).body("text/plain", body.clone())).await?;
-    c.see("form", Req::new("POST", CM).body("application/x-www-form-urlencoded", body.clone())).await?;
-    c.see("nonsense", Req::new("POST", CM).body("nonsense", body.clone())).await?;
-    c.see("with a charset", Req::new("POST", CM).body("application/json; charset=utf-8", body.clone()))
+    c.send_and_record("text", Req::new("POST", CM).body("text/plain", body.clone())).await?;
+    c.send_and_record("form", Req::new("POST", CM).body("application/x-www-form-urlencoded", body.clone()))
         .await?;
-    Widgets::open().serve(c).await?;
+    c.send_and_record("nonsense", Req::new("POST", CM).body("nonsense", body.clone())).await?;
+    c.send_and_record(
+        "with a charset",
+        Req::new("POST", CM).body("application/json; charset=utf-8", body.clone()),
+    )
+    .await?;
+    Widgets::open().install(c).await?;
     let widget = w(json!({ "metadata": { "name": "w" } })).to_string();
-    c.see("custom", Req::new("POST", WIDGETS).body("text/plain", widget)).await?;
+    c.send_and_record("custom", Req::new("POST", WIDGETS).body("text/plain", widget)).await?;
     Ok(())
 }
 
 async fn an_accept_that_is_none(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
-    c.see("text", Req::get(format!("{CM}/a")).header("accept", "text/html")).await?;
-    c.see("anything", Req::get(format!("{CM}/a")).header("accept", "*/*")).await?;
-    c.see("any application", Req::get(format!("{CM}/a")).header("accept", "application/*")).await?;
+    c.create(CM, cm("a")).await?;
+    c.send_and_record("text", Req::get(format!("{CM}/a")).header("accept", "text/html")).await?;
+    c.send_and_record("anything", Req::get(format!("{CM}/a")).header("accept", "*/*")).await?;
+    c.send_and_record("any application", Req::get(format!("{CM}/a")).header("accept", "application/*"))
+        .await?;
     Ok(())
 }
 
 async fn raw(c: &mut Context, name: &str, body: &[u8]) -> Outcome {
-    c.see(name, Req::new("POST", CM).body("application/json", body)).await.map(drop)
+    c.send_and_record(name, Req::new("POST", CM).body("application/json", body)).await.map(drop)
 }
 
 async fn json_that_is_broken(c: &mut Context) -> Outcome {
@@ -110,10 +115,10 @@ async fn json_with_a_tail(c: &mut Context) -> Outcome {
 
 async fn a_body_that_is_empty(c: &mut Context) -> Outcome {
     raw(c, "create", b"").await?;
-    c.make(CM, cm("a")).await?;
-    c.see("update", Req::new("PUT", format!("{CM}/a")).body("application/json", "")).await?;
-    Widgets::open().serve(c).await?;
-    c.see("custom", Req::new("POST", WIDGETS).body("application/json", "")).await?;
+    c.create(CM, cm("a")).await?;
+    c.send_and_record("update", Req::new("PUT", format!("{CM}/a")).body("application/json", "")).await?;
+    Widgets::open().install(c).await?;
+    c.send_and_record("custom", Req::new("POST", WIDGETS).body("application/json", "")).await?;
     Ok(())
 }
 
@@ -121,14 +126,14 @@ async fn a_body_that_is_not_an_object(c: &mut Context) -> Outcome {
     // The words are those of a Go decoder.
     for body in ["[]", "1", "\"text\"", "null", "true"] {
         let answer = c.send(Req::new("POST", CM).body("application/json", body)).await?;
-        c.saw(body, json!([answer.code, answer.at("/reason")]));
+        c.record(body, json!([answer.code, answer.value_at("/reason")]));
     }
     Ok(())
 }
 
 async fn yaml_is_taken(c: &mut Context) -> Outcome {
     let yaml = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  k: 'yes'\n  n: \"1\"\n";
-    c.see("create", Req::new("POST", CM).body("application/yaml", yaml)).await?;
+    c.send_and_record("create", Req::new("POST", CM).body("application/yaml", yaml)).await?;
     Ok(())
 }
 
@@ -139,19 +144,19 @@ async fn yaml_that_is_broken(c: &mut Context) -> Outcome {
         ("a number for a text", "metadata: {name: a}\ndata: {k: 1}"),
     ] {
         let answer = c.send(Req::new("POST", CM).body("application/yaml", yaml)).await?;
-        c.saw(name, json!([answer.code, answer.at("/reason")]));
+        c.record(name, json!([answer.code, answer.value_at("/reason")]));
     }
     Ok(())
 }
 
 async fn an_answer_in_yaml(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
+    c.create(CM, cm("a")).await?;
     let answer = c.send(Req::get(format!("{CM}/a")).header("accept", "application/yaml")).await?;
-    c.saw("type", answer.content_type.clone());
+    c.record("type", answer.content_type.clone());
     let text = answer.body.as_str().unwrap_or_default();
-    c.saw("begins", text.lines().take(6).collect::<Vec<_>>());
+    c.record("begins", text.lines().take(6).collect::<Vec<_>>());
     let error = c.send(Req::get(format!("{CM}/none")).header("accept", "application/yaml")).await?;
-    c.saw("error", error.seen());
+    c.record("error", error.to_transcript());
     Ok(())
 }
 
@@ -164,7 +169,7 @@ async fn invalid_utf8(c: &mut Context) -> Outcome {
     body.push(0xff);
     body.extend(br#""}}"#);
     let answer = c.send(Req::new("POST", CM).body("application/json", body)).await?;
-    c.saw("in the name", json!([answer.code, answer.at("/reason")]));
+    c.record("in the name", json!([answer.code, answer.value_at("/reason")]));
     Ok(())
 }
 
@@ -175,21 +180,21 @@ fn deep(depth: usize) -> String {
 async fn deep_json(c: &mut Context) -> Outcome {
     let body = format!(r#"{{"metadata":{{"name":"a"}},"data":{}}}"#, deep(20_000));
     let answer = c.send(Req::new("POST", CM).body("application/json", body)).await?;
-    c.saw("code", answer.code);
-    c.saw("reason", answer.at("/reason"));
-    c.saw("still alive", c.send(Req::get(CM)).await?.code);
+    c.record("code", answer.code);
+    c.record("reason", answer.value_at("/reason"));
+    c.record("still alive", c.send(Req::get(CM)).await?.code);
     Ok(())
 }
 
 async fn deep_json_in_a_custom_resource(c: &mut Context) -> Outcome {
-    Widgets::open().serve(c).await?;
+    Widgets::open().install(c).await?;
     for depth in [50, 20_000] {
         let body = format!(
             r#"{{"apiVersion":"{{id}}.example.com/v1","kind":"Widget","metadata":{{"name":"w{depth}"}},"spec":{{"a":{}}}}}"#,
             deep(depth)
         );
         let answer = c.send(Req::new("POST", WIDGETS).body("application/json", body)).await?;
-        c.saw(&format!("depth {depth}"), json!([answer.code, answer.at("/reason")]));
+        c.record(&format!("depth {depth}"), json!([answer.code, answer.value_at("/reason")]));
     }
     Ok(())
 }
@@ -197,7 +202,7 @@ async fn deep_json_in_a_custom_resource(c: &mut Context) -> Outcome {
 async fn a_body_that_is_too_large(c: &mut Context) -> Outcome {
     let big = json!({ "metadata": { "name": "a" }, "data": { "k": "x".repeat(4 * 1024 * 1024) } });
     let answer = c.send(Req::post(CM, big)).await?;
-    c.saw("4 MiB", answer.seen());
+    c.record("4 MiB", answer.to_transcript());
     let big = json!({ "metadata": { "name": "a" }, "data": { "k": "x".repeat(10 * 1024 * 1024) } });
     c.post("10 MiB", CM, big).await?;
     Ok(())
@@ -223,14 +228,14 @@ async fn a_continue_token_that_is_malformed(c: &mut Context) -> Outcome {
     // The words are those of a Go decoder.
     for (name, token) in [("words", "nonsense"), ("base64 of nonsense", "bm9uc2Vuc2U")] {
         let answer = c.send(Req::get(format!("{CM}?limit=1&continue={token}"))).await?;
-        c.saw(name, json!([answer.code, answer.at("/reason")]));
+        c.record(name, json!([answer.code, answer.value_at("/reason")]));
     }
     c.get("an unknown version", &format!("{CM}?limit=1&continue=eyJ2IjoidjkifQ")).await?;
     Ok(())
 }
 
 async fn a_path_with_too_many_parts(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
+    c.create(CM, cm("a")).await?;
     c.get("below an object", &format!("{CM}/a/b/c")).await?;
     c.get("below a version", "/api/v1/namespaces/{ns}/configmaps/a/status/x").await?;
     c.get("a version that is none", "/api/v2/namespaces").await?;
@@ -238,27 +243,27 @@ async fn a_path_with_too_many_parts(c: &mut Context) -> Outcome {
 }
 
 async fn a_path_with_a_slash_at_its_end(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
+    c.create(CM, cm("a")).await?;
     let list = c.send(Req::get(format!("{CM}/"))).await?;
-    c.saw("list", json!([list.code, list.names()]));
+    c.record("list", json!([list.code, list.item_names()]));
     let one = c.send(Req::get(format!("{CM}/a/"))).await?;
-    c.saw("one", json!([one.code, one.at("/metadata/name")]));
+    c.record("one", json!([one.code, one.value_at("/metadata/name")]));
     let doubled = c.send(Req::get("/api/v1//namespaces/{ns}/configmaps")).await?;
-    c.saw("doubled", doubled.code);
+    c.record("doubled", doubled.code);
     Ok(())
 }
 
 async fn a_path_with_escapes(c: &mut Context) -> Outcome {
     let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/{ns}/roles";
-    c.make(roles, json!({ "metadata": { "name": "system:odd" } })).await?;
+    c.create(roles, json!({ "metadata": { "name": "system:odd" } })).await?;
     let answer = c.send(Req::get(format!("{roles}/system%3Aodd"))).await?;
-    c.saw("escaped colon", json!([answer.code, answer.at("/metadata/name")]));
+    c.record("escaped colon", json!([answer.code, answer.value_at("/metadata/name")]));
     c.get("escaped slash", &format!("{CM}/a%2Fb")).await?;
     Ok(())
 }
 
 async fn a_subresource_that_is_not_there(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
+    c.create(CM, cm("a")).await?;
     c.get("nonsense", &format!("{CM}/a/nonsense")).await?;
     c.get("scale", &format!("{SECRETS}/a/scale")).await?;
     Ok(())
@@ -267,12 +272,12 @@ async fn a_subresource_that_is_not_there(c: &mut Context) -> Outcome {
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1,application/json";
 
 async fn table(c: &mut Context, name: &str, path: &str) -> Outcome {
-    c.see(name, Req::get(path).header("accept", TABLE)).await.map(drop)
+    c.send_and_record(name, Req::get(path).header("accept", TABLE)).await.map(drop)
 }
 
 async fn table_of_config_maps(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
-    c.make(
+    c.create(CM, cm("a")).await?;
+    c.create(
         CM,
         json!({ "metadata": { "name": "b" }, "binaryData": { "x": "AQ==" }, "data": { "y": "1", "z": "2" } }),
     )
@@ -281,43 +286,44 @@ async fn table_of_config_maps(c: &mut Context) -> Outcome {
 }
 
 async fn table_of_pods(c: &mut Context) -> Outcome {
-    c.make(PODS, pod("a")).await?;
+    c.create(PODS, pod("a")).await?;
     let mut bound = pod("b");
     bound["spec"]["nodeName"] = json!("node-{id}");
-    c.make(PODS, bound).await?;
+    c.create(PODS, bound).await?;
     let status = json!({ "status": { "phase": "Running", "podIP": "10.0.0.9", "podIPs": [{ "ip": "10.0.0.9" }],
         "containerStatuses": [{ "name": "c", "ready": true, "restartCount": 2, "image": "i", "imageID": "", "state": { "running": {} } }],
         "conditions": [{ "type": "Ready", "status": "True" }] } });
-    c.must(Req::patch(conformance::Patch::Strategic, format!("{PODS}/b/status"), status)).await?;
+    c.send_ok(Req::patch(conformance::PatchType::Strategic, format!("{PODS}/b/status"), status)).await?;
     table(c, "list", PODS).await
 }
 
 async fn table_of_deployments(c: &mut Context) -> Outcome {
-    c.make(DEPLOYMENTS, deployment("d", 0)).await?;
-    c.until(&format!("{DEPLOYMENTS}/d"), |answer| answer.at("/status/observedGeneration") == 1).await?;
+    c.create(DEPLOYMENTS, deployment("d", 0)).await?;
+    c.wait_until(&format!("{DEPLOYMENTS}/d"), |answer| answer.value_at("/status/observedGeneration") == 1)
+        .await?;
     table(c, "list", DEPLOYMENTS).await
 }
 
 async fn table_of_other_kinds(c: &mut Context) -> Outcome {
-    c.make(SECRETS, json!({ "metadata": { "name": "s" }, "stringData": { "a": "1" } })).await?;
-    c.make("/api/v1/namespaces/{ns}/services", json!({ "metadata": { "name": "s" }, "spec": { "clusterIP": "None", "ports": [{ "port": 80, "name": "y" }, { "port": 81, "name": "x", "protocol": "UDP" }], "selector": { "a": "b" } } })).await?;
-    c.make(
+    c.create(SECRETS, json!({ "metadata": { "name": "s" }, "stringData": { "a": "1" } })).await?;
+    c.create("/api/v1/namespaces/{ns}/services", json!({ "metadata": { "name": "s" }, "spec": { "clusterIP": "None", "ports": [{ "port": 80, "name": "y" }, { "port": 81, "name": "x", "protocol": "UDP" }], "selector": { "a": "b" } } })).await?;
+    c.create(
         "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases",
         json!({ "metadata": { "name": "l" }, "spec": { "holderIdentity": "me" } }),
     )
     .await?;
-    c.make(
+    c.create(
         "/api/v1/nodes",
         json!({ "metadata": { "name": "node-{id}", "labels": { "node-role.kubernetes.io/worker": "" } } }),
     )
     .await?;
-    c.make(
+    c.create(
         "/apis/rbac.authorization.k8s.io/v1/namespaces/{ns}/roles",
         json!({ "metadata": { "name": "r" } }),
     )
     .await?;
-    c.make("/apis/rbac.authorization.k8s.io/v1/namespaces/{ns}/rolebindings", json!({ "metadata": { "name": "b" }, "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r" } })).await?;
-    c.make("/apis/discovery.k8s.io/v1/namespaces/{ns}/endpointslices", json!({ "metadata": { "name": "e" }, "addressType": "IPv4", "endpoints": [{ "addresses": ["10.0.0.1"] }], "ports": [{ "port": 80, "name": "" }] })).await?;
+    c.create("/apis/rbac.authorization.k8s.io/v1/namespaces/{ns}/rolebindings", json!({ "metadata": { "name": "b" }, "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r" } })).await?;
+    c.create("/apis/discovery.k8s.io/v1/namespaces/{ns}/endpointslices", json!({ "metadata": { "name": "e" }, "addressType": "IPv4", "endpoints": [{ "addresses": ["10.0.0.1"] }], "ports": [{ "port": 80, "name": "" }] })).await?;
     for (name, path) in [
         ("secrets", SECRETS),
         ("services", "/api/v1/namespaces/{ns}/services"),
@@ -329,25 +335,25 @@ async fn table_of_other_kinds(c: &mut Context) -> Outcome {
         ("endpoint slice", "/apis/discovery.k8s.io/v1/namespaces/{ns}/endpointslices/e"),
         ("service account", "/api/v1/namespaces/{ns}/serviceaccounts/default"),
     ] {
-        c.until(path, |answer| answer.code == 200).await?;
+        c.wait_until(path, |answer| answer.code == 200).await?;
         table(c, name, path).await?;
     }
     Ok(())
 }
 
 async fn table_of_a_custom_resource_without_columns(c: &mut Context) -> Outcome {
-    Widgets::open().serve(c).await?;
-    c.make(WIDGETS, w(json!({ "metadata": { "name": "w" } }))).await?;
+    Widgets::open().install(c).await?;
+    c.create(WIDGETS, w(json!({ "metadata": { "name": "w" } }))).await?;
     table(c, "list", WIDGETS).await
 }
 
 async fn table_of_one_object(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
+    c.create(CM, cm("a")).await?;
     table(c, "one", &format!("{CM}/a")).await
 }
 
 async fn table_with_objects(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
+    c.create(CM, cm("a")).await?;
     for include in ["None", "Metadata", "Object", "Everything"] {
         table(c, include, &format!("{CM}?includeObject={include}")).await?;
     }
@@ -361,71 +367,71 @@ async fn table_of_an_error(c: &mut Context) -> Outcome {
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 async fn metadata_of_a_list(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
+    c.create(CM, cm("a")).await?;
     let list = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-    c.see("list", Req::get(CM).header("accept", list)).await?;
-    c.see("list as one", Req::get(CM).header("accept", METADATA)).await?;
+    c.send_and_record("list", Req::get(CM).header("accept", list)).await?;
+    c.send_and_record("list as one", Req::get(CM).header("accept", METADATA)).await?;
     Ok(())
 }
 
 async fn metadata_of_one(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
-    c.see("one", Req::get(format!("{CM}/a")).header("accept", METADATA)).await?;
+    c.create(CM, cm("a")).await?;
+    c.send_and_record("one", Req::get(format!("{CM}/a")).header("accept", METADATA)).await?;
     Ok(())
 }
 
 async fn metadata_of_a_custom_resource(c: &mut Context) -> Outcome {
-    Widgets::open().serve(c).await?;
-    c.make(WIDGETS, w(json!({ "metadata": { "name": "w", "labels": { "a": "b" } }, "spec": { "x": 1 } })))
+    Widgets::open().install(c).await?;
+    c.create(WIDGETS, w(json!({ "metadata": { "name": "w", "labels": { "a": "b" } }, "spec": { "x": 1 } })))
         .await?;
-    c.see("one", Req::get(format!("{WIDGETS}/w")).header("accept", METADATA)).await?;
+    c.send_and_record("one", Req::get(format!("{WIDGETS}/w")).header("accept", METADATA)).await?;
     Ok(())
 }
 
 async fn metadata_by_patch(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
+    c.create(CM, cm("a")).await?;
     let patch = Req::patch(
-        conformance::Patch::Merge,
+        conformance::PatchType::Merge,
         format!("{CM}/a"),
         json!({ "metadata": { "labels": { "a": "b" } } }),
     );
-    c.see("patch", patch.header("accept", METADATA)).await?;
-    c.see("delete", Req::delete(format!("{CM}/a")).header("accept", METADATA)).await?;
+    c.send_and_record("patch", patch.header("accept", METADATA)).await?;
+    c.send_and_record("delete", Req::delete(format!("{CM}/a")).header("accept", METADATA)).await?;
     Ok(())
 }
 
 async fn a_form_that_is_not_known(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
+    c.create(CM, cm("a")).await?;
     for accept in [
         "application/json;as=Poem;g=meta.k8s.io;v=v1",
         "application/json;as=Table;g=meta.k8s.io;v=v9",
         "application/json;as=Table;g=other.io;v=v1",
     ] {
-        c.see(accept, Req::get(format!("{CM}/a")).header("accept", accept)).await?;
+        c.send_and_record(accept, Req::get(format!("{CM}/a")).header("accept", accept)).await?;
     }
     Ok(())
 }
 
 async fn several_accepts_in_order(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
+    c.create(CM, cm("a")).await?;
     for accept in [
         "text/html, application/json",
         "application/json;as=Poem;g=x;v=v1, application/json",
         "application/json;q=0.5, application/yaml",
     ] {
         let answer = c.send(Req::get(format!("{CM}/a")).header("accept", accept)).await?;
-        c.saw(accept, json!([answer.code, answer.content_type]));
+        c.record(accept, json!([answer.code, answer.content_type]));
     }
     Ok(())
 }
 
 async fn options_of_a_query_that_are_unknown(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
+    c.create(CM, cm("a")).await?;
     let list = c.send(Req::get(format!("{CM}?colour=red"))).await?;
-    c.saw("list", list.code);
+    c.record("list", list.code);
     // Whatever is not false or 0 is true.
     let mut watch = c.watch(&format!("{CM}?watch=maybe&timeoutSeconds=1")).await?;
-    c.saw("a truth that is none", conformance::briefly(&watch.rest().await?));
+    c.record("a truth that is none", conformance::summarise_events(&watch.remaining_events().await?));
     Ok(())
 }
 
@@ -436,8 +442,8 @@ async fn protobuf_that_is_broken(c: &mut Context) -> Outcome {
                 .body("application/vnd.kubernetes.protobuf", vec![0x6b, 0x38, 0x73, 0x00, 0xff, 0xff]),
         )
         .await?;
-    c.saw("create", json!([answer.code, answer.at("/reason")]));
-    let value: Value = answer.at("/status");
-    c.saw("status", value);
+    c.record("create", json!([answer.code, answer.value_at("/reason")]));
+    let value: Value = answer.value_at("/status");
+    c.record("status", value);
     Ok(())
 }

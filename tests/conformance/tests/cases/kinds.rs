@@ -1,6 +1,6 @@
 //! The built-in kinds: what is defaulted, what is refused, what is special.
 
-use conformance::{Case, Context, Outcome, Patch, Req, cases};
+use conformance::{Case, Context, Outcome, PatchType, Req, cases};
 use serde_json::{Value, json};
 
 use super::{CM, SECRETS};
@@ -85,8 +85,8 @@ async fn secret_types_that_want_keys(c: &mut Context) -> Outcome {
     let docker = json!({ "metadata": { "name": "s" }, "type": "kubernetes.io/dockerconfigjson",
         "stringData": { ".dockerconfigjson": "no json" } });
     let answer = c.send(Req::post(SECRETS, docker)).await?;
-    let cause = answer.at("/details/causes/0");
-    c.saw("docker config that is no json", json!([answer.code, cause["field"], cause["reason"]]));
+    let cause = answer.value_at("/details/causes/0");
+    c.record("docker config that is no json", json!([answer.code, cause["field"], cause["reason"]]));
     Ok(())
 }
 
@@ -135,11 +135,11 @@ async fn service_of_an_external_name(c: &mut Context) -> Outcome {
 async fn service_of_type_node_port(c: &mut Context) -> Outcome {
     let service =
         json!({ "metadata": { "name": "s" }, "spec": { "type": "NodePort", "ports": [{ "port": 80 }] } });
-    let answer = c.must(Req::post(SERVICES, service)).await?;
-    let port = answer.at("/spec/ports/0/nodePort").as_u64().unwrap_or_default();
-    c.saw("a port of the range", (30_000..=32_767).contains(&port));
-    c.saw("policy", answer.at("/spec/externalTrafficPolicy"));
-    c.saw("type", answer.at("/spec/type"));
+    let answer = c.send_ok(Req::post(SERVICES, service)).await?;
+    let port = answer.value_at("/spec/ports/0/nodePort").as_u64().unwrap_or_default();
+    c.record("a port of the range", (30_000..=32_767).contains(&port));
+    c.record("policy", answer.value_at("/spec/externalTrafficPolicy"));
+    c.record("type", answer.value_at("/spec/type"));
     Ok(())
 }
 
@@ -159,26 +159,26 @@ async fn service_that_is_invalid(c: &mut Context) -> Outcome {
 }
 
 async fn service_address_cannot_change(c: &mut Context) -> Outcome {
-    c.make(
+    c.create(
         SERVICES,
         json!({ "metadata": { "name": "s" }, "spec": { "clusterIP": "None", "ports": [{ "port": 80 }] } }),
     )
     .await?;
     c.patch(
         "change",
-        Patch::Merge,
+        PatchType::Merge,
         &format!("{SERVICES}/s"),
         json!({ "spec": { "clusterIP": "10.96.7.7", "clusterIPs": ["10.96.7.7"] } }),
     )
     .await?;
     let answer = c
-        .must(Req::patch(
-            Patch::Merge,
+        .send_ok(Req::patch(
+            PatchType::Merge,
             format!("{SERVICES}/s"),
             json!({ "spec": { "ports": [{ "port": 81 }] } }),
         ))
         .await?;
-    c.saw("another field", answer.at("/spec"));
+    c.record("another field", answer.value_at("/spec"));
     Ok(())
 }
 
@@ -186,8 +186,13 @@ async fn endpoint_slice(c: &mut Context) -> Outcome {
     let slice = json!({ "metadata": { "name": "e", "labels": { "kubernetes.io/service-name": "s" } }, "addressType": "IPv4",
         "endpoints": [{ "addresses": ["10.0.0.1"], "conditions": { "ready": true }, "nodeName": "n" }], "ports": [{ "name": "http", "port": 80 }] });
     c.post("create", SLICES, slice).await?;
-    c.patch("the type cannot change", Patch::Merge, &format!("{SLICES}/e"), json!({ "addressType": "FQDN" }))
-        .await?;
+    c.patch(
+        "the type cannot change",
+        PatchType::Merge,
+        &format!("{SLICES}/e"),
+        json!({ "addressType": "FQDN" }),
+    )
+    .await?;
     Ok(())
 }
 
@@ -221,11 +226,11 @@ async fn lease(c: &mut Context) -> Outcome {
     let spec = json!({ "holderIdentity": "me", "leaseDurationSeconds": 15, "acquireTime": "2026-01-01T00:00:00.123456Z",
         "renewTime": "2026-01-01T01:00:00.000000+01:00", "leaseTransitions": 1 });
     let made = c.post("create", LEASES, json!({ "metadata": { "name": "l" }, "spec": spec })).await?;
-    c.saw(
+    c.record(
         "times",
         json!([
-            made.at("/spec/acquireTime") == "2026-01-01T00:00:00.123456Z",
-            made.at("/spec/renewTime") == "2026-01-01T00:00:00.000000Z"
+            made.value_at("/spec/acquireTime") == "2026-01-01T00:00:00.123456Z",
+            made.value_at("/spec/renewTime") == "2026-01-01T00:00:00.000000Z"
         ]),
     );
     let mut object = made.body;
@@ -272,7 +277,7 @@ async fn event_of_the_new_group_in_the_core(c: &mut Context) -> Outcome {
     c.get("core", &format!("{EVENTS}/e")).await?;
     c.patch(
         "series",
-        Patch::Merge,
+        PatchType::Merge,
         &format!("{NEW_EVENTS}/e"),
         json!({ "series": { "count": 2, "lastObservedTime": "2026-01-01T00:00:01.000000Z" } }),
     )
@@ -300,11 +305,11 @@ async fn event_that_is_invalid(c: &mut Context) -> Outcome {
 }
 
 async fn events_by_field(c: &mut Context) -> Outcome {
-    c.make(EVENTS, core_event("one")).await?;
+    c.create(EVENTS, core_event("one")).await?;
     let mut other = core_event("two");
     other["involvedObject"]["name"] = json!("b");
     other["type"] = json!("Warning");
-    c.make(EVENTS, other).await?;
+    c.create(EVENTS, other).await?;
     for selector in [
         "involvedObject.name%3Da",
         "type%3DWarning",
@@ -313,7 +318,7 @@ async fn events_by_field(c: &mut Context) -> Outcome {
         "source%3Dtester",
     ] {
         let list = c.send(Req::get(format!("{EVENTS}?fieldSelector={selector}"))).await?;
-        c.saw(selector, list.names());
+        c.record(selector, list.item_names());
     }
     Ok(())
 }
@@ -331,17 +336,18 @@ async fn namespace_defaults(c: &mut Context) -> Outcome {
 
 async fn namespace_labels_are_kept(c: &mut Context) -> Outcome {
     let path = "/api/v1/namespaces/{ns}";
-    let answer = c.must(Req::patch(Patch::Merge, path, json!({ "metadata": { "labels": null } }))).await?;
-    c.saw("labels", answer.at("/metadata/labels"));
+    let answer =
+        c.send_ok(Req::patch(PatchType::Merge, path, json!({ "metadata": { "labels": null } }))).await?;
+    c.record("labels", answer.value_at("/metadata/labels"));
     let answer = c
-        .must(Req::patch(
-            Patch::Merge,
+        .send_ok(Req::patch(
+            PatchType::Merge,
             path,
             json!({ "metadata": { "labels": { "kubernetes.io/metadata.name": "other" } } }),
         ))
         .await?;
-    c.saw("another value", answer.at("/metadata/labels"));
-    c.patch("phase", Patch::Merge, &format!("{path}/status"), json!({ "status": { "phase": "Odd" } }))
+    c.record("another value", answer.value_at("/metadata/labels"));
+    c.patch("phase", PatchType::Merge, &format!("{path}/status"), json!({ "status": { "phase": "Odd" } }))
         .await?;
     Ok(())
 }
@@ -349,8 +355,9 @@ async fn namespace_labels_are_kept(c: &mut Context) -> Outcome {
 async fn node(c: &mut Context) -> Outcome {
     c.post("create", NODES, json!({ "metadata": { "name": "node-{id}" }, "spec": { "providerID": "aws:///x", "taints": [{ "key": "a", "effect": "NoSchedule" }] } })).await?;
     let status = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }], "capacity": { "cpu": "2", "memory": "4Gi" }, "addresses": [{ "type": "InternalIP", "address": "10.0.0.1" }] } });
-    let answer = c.must(Req::patch(Patch::Strategic, format!("{NODES}/node-{{id}}/status"), status)).await?;
-    c.saw("status", answer.at("/status"));
+    let answer =
+        c.send_ok(Req::patch(PatchType::Strategic, format!("{NODES}/node-{{id}}/status"), status)).await?;
+    c.record("status", answer.value_at("/status"));
     Ok(())
 }
 
@@ -367,21 +374,23 @@ async fn service_account(c: &mut Context) -> Outcome {
 }
 
 async fn the_default_service_account(c: &mut Context) -> Outcome {
-    c.until(&format!("{ACCOUNTS}/default"), |answer| answer.code == 200).await?;
+    c.wait_until(&format!("{ACCOUNTS}/default"), |answer| answer.code == 200).await?;
     c.get("default", &format!("{ACCOUNTS}/default")).await?;
-    c.must(Req::delete(format!("{ACCOUNTS}/default"))).await?;
-    let again = c.until(&format!("{ACCOUNTS}/default"), |answer| answer.code == 200).await?;
-    c.saw("comes back", again.at("/metadata/name"));
+    c.send_ok(Req::delete(format!("{ACCOUNTS}/default"))).await?;
+    let again = c.wait_until(&format!("{ACCOUNTS}/default"), |answer| answer.code == 200).await?;
+    c.record("comes back", again.value_at("/metadata/name"));
     Ok(())
 }
 
 async fn the_root_certificate(c: &mut Context) -> Outcome {
     c.get("certificate", &format!("{CM}/kube-root-ca.crt")).await?;
-    let first = c.must(Req::get(format!("{CM}/kube-root-ca.crt"))).await?;
-    c.must(Req::delete(format!("{CM}/kube-root-ca.crt"))).await?;
-    c.until(&format!("{CM}/kube-root-ca.crt"), |answer| answer.code == 200 && answer.uid() != first.uid())
-        .await?;
-    c.saw("comes back", true);
+    let first = c.send_ok(Req::get(format!("{CM}/kube-root-ca.crt"))).await?;
+    c.send_ok(Req::delete(format!("{CM}/kube-root-ca.crt"))).await?;
+    c.wait_until(&format!("{CM}/kube-root-ca.crt"), |answer| {
+        answer.code == 200 && answer.uid() != first.uid()
+    })
+    .await?;
+    c.record("comes back", true);
     Ok(())
 }
 
@@ -432,7 +441,7 @@ async fn cluster_role_and_binding(c: &mut Context) -> Outcome {
     c.post("binding", &format!("{RBAC}/clusterrolebindings"), binding).await?;
     c.patch(
         "another role",
-        Patch::Merge,
+        PatchType::Merge,
         &format!("{RBAC}/clusterrolebindings/b-{{id}}"),
         json!({ "roleRef": { "name": "x" } }),
     )
@@ -443,11 +452,13 @@ async fn cluster_role_and_binding(c: &mut Context) -> Outcome {
 async fn cluster_role_is_aggregated(c: &mut Context) -> Outcome {
     let path = format!("{RBAC}/clusterroles");
     let part = json!({ "metadata": { "name": "part-{id}", "labels": { "part-of": "{id}" } }, "rules": [{ "apiGroups": [""], "resources": ["pods"], "verbs": ["get"] }] });
-    c.make(&path, part).await?;
+    c.create(&path, part).await?;
     let whole = json!({ "metadata": { "name": "whole-{id}" }, "aggregationRule": { "clusterRoleSelectors": [{ "matchLabels": { "part-of": "{id}" } }] } });
-    c.make(&path, whole).await?;
-    let answer = c.until(&format!("{path}/whole-{{id}}"), |answer| answer.at("/rules/0").is_object()).await?;
-    c.saw("rules", answer.at("/rules"));
+    c.create(&path, whole).await?;
+    let answer = c
+        .wait_until(&format!("{path}/whole-{{id}}"), |answer| answer.value_at("/rules/0").is_object())
+        .await?;
+    c.record("rules", answer.value_at("/rules"));
     Ok(())
 }
 

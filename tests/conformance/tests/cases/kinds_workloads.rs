@@ -1,6 +1,6 @@
 //! Pods, replica sets and deployments: what is defaulted and what is refused.
 
-use conformance::{Case, Context, Outcome, Patch, Req, cases};
+use conformance::{Case, Context, Outcome, PatchType, Req, cases};
 use serde_json::{Value, json};
 
 use super::{DEPLOYMENTS, PODS, deployment, kinds::NODES, pod};
@@ -25,12 +25,12 @@ const REPLICASETS: &str = "/apis/apps/v1/namespaces/{ns}/replicasets";
 async fn pod_defaults(c: &mut Context) -> Outcome {
     c.post("create", PODS, pod("p")).await?;
     let latest = json!({ "metadata": { "name": "q" }, "spec": { "containers": [{ "name": "c", "image": "i:1.2" }], "initContainers": [{ "name": "init", "image": "j:latest" }] } });
-    let answer = c.must(Req::post(PODS, latest)).await?;
-    c.saw(
+    let answer = c.send_ok(Req::post(PODS, latest)).await?;
+    c.record(
         "pull policies",
         json!([
-            answer.at("/spec/containers/0/imagePullPolicy"),
-            answer.at("/spec/initContainers/0/imagePullPolicy")
+            answer.value_at("/spec/containers/0/imagePullPolicy"),
+            answer.value_at("/spec/initContainers/0/imagePullPolicy")
         ]),
     );
     Ok(())
@@ -46,8 +46,8 @@ async fn pod_with_probes_and_volumes(c: &mut Context) -> Outcome {
             { "name": "p", "projected": { "sources": [{ "configMap": { "name": "z" } }] } }, { "name": "h", "hostPath": { "path": "/h" } },
             { "name": "d", "downwardAPI": { "items": [{ "path": "l", "fieldRef": { "fieldPath": "metadata.labels" } }] } }],
     });
-    let answer = c.must(Req::post(PODS, json!({ "metadata": { "name": "p" }, "spec": spec }))).await?;
-    c.saw("spec", answer.at("/spec"));
+    let answer = c.send_ok(Req::post(PODS, json!({ "metadata": { "name": "p" }, "spec": spec }))).await?;
+    c.record("spec", answer.value_at("/spec"));
     Ok(())
 }
 
@@ -97,9 +97,13 @@ async fn pod_resources(c: &mut Context) -> Outcome {
         ("odd", json!({ "requests": { "cpu": "1500m", "memory": "1000000000" } })),
     ] {
         let answer = c.send(Req::post(PODS, with(name, resources))).await?;
-        c.saw(
+        c.record(
             name,
-            json!([answer.code, answer.at("/spec/containers/0/resources"), answer.at("/status/qosClass")]),
+            json!([
+                answer.code,
+                answer.value_at("/spec/containers/0/resources"),
+                answer.value_at("/status/qosClass")
+            ]),
         );
     }
     c.post(
@@ -109,18 +113,18 @@ async fn pod_resources(c: &mut Context) -> Outcome {
     )
     .await?;
     let answer = c.send(Req::post(PODS, with("none", json!({ "requests": { "cpu": "lots" } })))).await?;
-    c.saw("no quantity", json!([answer.code, answer.at("/message")]));
+    c.record("no quantity", json!([answer.code, answer.value_at("/message")]));
     Ok(())
 }
 
 async fn pod_binding(c: &mut Context) -> Outcome {
-    c.make(NODES, json!({ "metadata": { "name": "node-{id}" } })).await?;
-    c.make(PODS, pod("p")).await?;
+    c.create(NODES, json!({ "metadata": { "name": "node-{id}" } })).await?;
+    c.create(PODS, pod("p")).await?;
     let binding = json!({ "apiVersion": "v1", "kind": "Binding", "metadata": { "name": "p" }, "target": { "apiVersion": "v1", "kind": "Node", "name": "node-{id}" } });
     c.post("bind", &format!("{PODS}/p/binding"), binding.clone()).await?;
-    let bound = c.must(Req::get(format!("{PODS}/p"))).await?;
-    c.saw("node", bound.at("/spec/nodeName"));
-    c.saw("conditions", bound.at("/status/conditions"));
+    let bound = c.send_ok(Req::get(format!("{PODS}/p"))).await?;
+    c.record("node", bound.value_at("/spec/nodeName"));
+    c.record("conditions", bound.value_at("/status/conditions"));
     c.post("again", &format!("{PODS}/p/binding"), binding.clone()).await?;
     c.post("nobody", &format!("{PODS}/q/binding"), binding).await?;
     Ok(())
@@ -129,15 +133,15 @@ async fn pod_binding(c: &mut Context) -> Outcome {
 async fn deployment_defaults(c: &mut Context) -> Outcome {
     let mut object = deployment("d", 0);
     object["spec"]["paused"] = json!(true);
-    let answer = c.must(Req::post(DEPLOYMENTS, object)).await?;
-    c.saw("spec", answer.at("/spec"));
-    c.saw("status", answer.at("/status"));
-    c.saw("metadata", answer.at("/metadata"));
+    let answer = c.send_ok(Req::post(DEPLOYMENTS, object)).await?;
+    c.record("spec", answer.value_at("/spec"));
+    c.record("status", answer.value_at("/status"));
+    c.record("metadata", answer.value_at("/metadata"));
     let mut object = deployment("e", 0);
     object["spec"]["paused"] = json!(true);
     object["spec"].as_object_mut().map(|spec| spec.remove("replicas"));
-    let answer = c.must(Req::post(DEPLOYMENTS, object)).await?;
-    c.saw("replicas", answer.at("/spec/replicas"));
+    let answer = c.send_ok(Req::post(DEPLOYMENTS, object)).await?;
+    c.record("replicas", answer.value_at("/spec/replicas"));
     Ok(())
 }
 
@@ -190,9 +194,9 @@ fn replica_set(name: &str) -> Value {
 }
 
 async fn replica_set_defaults(c: &mut Context) -> Outcome {
-    let answer = c.must(Req::post(REPLICASETS, replica_set("r"))).await?;
-    c.saw("spec", answer.at("/spec"));
-    c.saw("status", answer.at("/status"));
+    let answer = c.send_ok(Req::post(REPLICASETS, replica_set("r"))).await?;
+    c.record("spec", answer.value_at("/spec"));
+    c.record("status", answer.value_at("/status"));
     Ok(())
 }
 
@@ -200,8 +204,8 @@ async fn replica_set_that_is_invalid(c: &mut Context) -> Outcome {
     let mut object = replica_set("r");
     object["spec"]["selector"]["matchLabels"] = json!({ "app": "other" });
     c.post("selector", REPLICASETS, object).await?;
-    c.make(REPLICASETS, replica_set("s")).await?;
-    c.patch("selector is immutable", Patch::Merge, &format!("{REPLICASETS}/s"), json!({ "spec": { "selector": { "matchLabels": { "x": "y" } }, "template": { "metadata": { "labels": { "x": "y" } } } } })).await?;
+    c.create(REPLICASETS, replica_set("s")).await?;
+    c.patch("selector is immutable", PatchType::Merge, &format!("{REPLICASETS}/s"), json!({ "spec": { "selector": { "matchLabels": { "x": "y" } }, "template": { "metadata": { "labels": { "x": "y" } } } } })).await?;
     Ok(())
 }
 

@@ -109,6 +109,6 @@ pub(crate) fn no_replicas() -> Value {
 pub(crate) async fn collected(c: &Context, collection: &str, mut object: Value) -> Outcome {
     let nobody = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": "22222222-2222-4222-8222-222222222222" });
     object["metadata"] = json!({ "name": "last", "ownerReferences": [nobody] });
-    c.make(collection, object).await?;
-    c.until_gone(&format!("{collection}/last")).await
+    c.create(collection, object).await?;
+    c.wait_until_deleted(&format!("{collection}/last")).await
 }

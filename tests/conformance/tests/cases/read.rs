@@ -41,7 +41,7 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 async fn get_an_object(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
+    c.create(CM, cm("a")).await?;
     c.get("get", &format!("{CM}/a")).await?;
     Ok(())
 }
@@ -60,7 +60,7 @@ async fn get_in_a_namespace_that_is_not_there(c: &mut Context) -> Outcome {
 }
 
 async fn get_at_a_resource_version_that_is_not_a_number(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
+    c.create(CM, cm("a")).await?;
     c.get("get", &format!("{CM}/a?resourceVersion=abc")).await?;
     c.get("list", &format!("{CM}?resourceVersion=abc")).await?;
     c.get("list of a negative", &format!("{CM}?resourceVersion=-1")).await?;
@@ -68,58 +68,58 @@ async fn get_at_a_resource_version_that_is_not_a_number(c: &mut Context) -> Outc
 }
 
 async fn get_at_resource_version_zero(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
-    c.until(&format!("{CM}/a?resourceVersion=0"), |answer| answer.code == 200).await?;
+    c.create(CM, cm("a")).await?;
+    c.wait_until(&format!("{CM}/a?resourceVersion=0"), |answer| answer.code == 200).await?;
     c.get("get", &format!("{CM}/a?resourceVersion=0")).await?;
     c.get("list", &format!("{CM}?resourceVersion=0")).await?;
     Ok(())
 }
 
 async fn get_at_a_resource_version_of_the_future(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
+    c.create(CM, cm("a")).await?;
     let answer = c.get("get", &format!("{CM}/a?resourceVersion=999999999")).await?;
-    c.saw("cause", answer.at("/details/causes/0/reason"));
+    c.record("cause", answer.value_at("/details/causes/0/reason"));
     c.get("list", &format!("{CM}?resourceVersion=999999999&resourceVersionMatch=NotOlderThan")).await?;
     Ok(())
 }
 
 async fn list_is_sorted_by_name(c: &mut Context) -> Outcome {
     for name in ["b", "c", "a", "a.b", "a-b", "a1"] {
-        c.make(CM, cm(name)).await?;
+        c.create(CM, cm(name)).await?;
     }
     let list = c.get("list", CM).await?;
-    c.saw("names", list.names());
+    c.record("names", list.item_names());
     Ok(())
 }
 
 async fn list_of_nothing_has_no_items_and_a_version(c: &mut Context) -> Outcome {
     let list = c.get("list", CM).await?;
-    c.saw("has a version", !list.version().is_empty());
+    c.record("has a version", !list.resource_version().is_empty());
     Ok(())
 }
 
 async fn list_across_namespaces(c: &mut Context) -> Outcome {
     let second = json!({ "metadata": { "name": "{ns}-b" } });
-    c.make("/api/v1/namespaces", second).await?;
-    c.make(CM, labelled("x", json!({ "case": "{id}" }))).await?;
-    c.make("/api/v1/namespaces/{ns}-b/configmaps", labelled("a", json!({ "case": "{id}" }))).await?;
+    c.create("/api/v1/namespaces", second).await?;
+    c.create(CM, labelled("x", json!({ "case": "{id}" }))).await?;
+    c.create("/api/v1/namespaces/{ns}-b/configmaps", labelled("a", json!({ "case": "{id}" }))).await?;
     c.get("list", "/api/v1/configmaps?labelSelector=case%3D{id}").await?;
     Ok(())
 }
 
 async fn three_labelled(c: &mut Context) -> Outcome {
-    c.make(CM, labelled("one", json!({ "tier": "web", "env": "prod" }))).await?;
-    c.make(CM, labelled("two", json!({ "tier": "db", "env": "test" }))).await?;
-    c.make(CM, labelled("three", json!({ "tier": "", "zone": "a" }))).await?;
-    c.make(CM, cm("none")).await?;
+    c.create(CM, labelled("one", json!({ "tier": "web", "env": "prod" }))).await?;
+    c.create(CM, labelled("two", json!({ "tier": "db", "env": "test" }))).await?;
+    c.create(CM, labelled("three", json!({ "tier": "", "zone": "a" }))).await?;
+    c.create(CM, cm("none")).await?;
     Ok(())
 }
 
 async fn select(c: &mut Context, selectors: &[(&str, &str)]) -> Outcome {
     for (name, selector) in selectors {
         let list = c.send(Req::get(format!("{CM}?labelSelector={selector}"))).await?;
-        let seen = if list.is_ok() { list.names() } else { list.seen() };
-        c.saw(name, seen);
+        let seen = if list.is_ok() { list.item_names() } else { list.to_transcript() };
+        c.record(name, seen);
     }
     Ok(())
 }
@@ -174,18 +174,18 @@ async fn list_by_field_name(c: &mut Context) -> Outcome {
         ("two", "metadata.name!%3Done,metadata.name!%3Dtwo"),
     ] {
         let list = c.send(Req::get(format!("{CM}?fieldSelector={selector}"))).await?;
-        c.saw(name, list.names());
+        c.record(name, list.item_names());
     }
     Ok(())
 }
 
 async fn list_by_field_namespace(c: &mut Context) -> Outcome {
-    c.make(CM, labelled("a", json!({ "case": "{id}" }))).await?;
+    c.create(CM, labelled("a", json!({ "case": "{id}" }))).await?;
     let all = "/api/v1/configmaps?labelSelector=case%3D{id}&fieldSelector=metadata.namespace";
     let inside = c.send(Req::get(format!("{all}%3D{{ns}}"))).await?;
-    c.saw("inside", inside.names());
+    c.record("inside", inside.item_names());
     let outside = c.send(Req::get(format!("{all}!%3D{{ns}}"))).await?;
-    c.saw("outside", outside.names());
+    c.record("outside", outside.item_names());
     Ok(())
 }
 
@@ -203,37 +203,37 @@ async fn list_pods_by_phase_and_node(c: &mut Context) -> Outcome {
         if let Some(node) = node {
             pod["spec"]["nodeName"] = json!(node);
         }
-        c.make(pods, pod).await?;
+        c.create(pods, pod).await?;
     }
     for selector in
         ["status.phase%3DPending", "status.phase%3DRunning", "spec.nodeName%3Dnode-{id}", "spec.nodeName%3D"]
     {
         let list = c.send(Req::get(format!("{pods}?fieldSelector={selector}"))).await?;
-        c.saw(selector, list.names());
+        c.record(selector, list.item_names());
     }
     Ok(())
 }
 
 async fn list_secrets_by_type(c: &mut Context) -> Outcome {
     let secrets = "/api/v1/namespaces/{ns}/secrets";
-    c.make(secrets, json!({ "metadata": { "name": "plain" } })).await?;
-    c.make(secrets, json!({ "metadata": { "name": "own" }, "type": "example.com/own" })).await?;
+    c.create(secrets, json!({ "metadata": { "name": "plain" } })).await?;
+    c.create(secrets, json!({ "metadata": { "name": "own" }, "type": "example.com/own" })).await?;
     for selector in ["type%3DOpaque", "type%3Dexample.com/own", "type!%3DOpaque"] {
         let list = c.send(Req::get(format!("{secrets}?fieldSelector={selector}"))).await?;
-        c.saw(selector, list.names());
+        c.record(selector, list.item_names());
     }
     Ok(())
 }
 
 async fn list_in_pages(c: &mut Context) -> Outcome {
     for name in ["a", "b", "c", "d", "e"] {
-        c.make(CM, cm(name)).await?;
+        c.create(CM, cm(name)).await?;
     }
     let mut path = format!("{CM}?limit=2");
     for page in ["first", "second", "third"] {
         let list = c.send(Req::get(path.clone())).await?;
-        c.saw(page, json!({ "names": list.names(), "metadata": list.at("/metadata") }));
-        let token = list.text("/metadata/continue");
+        c.record(page, json!({ "names": list.item_names(), "metadata": list.value_at("/metadata") }));
+        let token = list.str_at("/metadata/continue");
         if token.is_empty() {
             break;
         }
@@ -244,65 +244,66 @@ async fn list_in_pages(c: &mut Context) -> Outcome {
 
 async fn list_in_pages_of_a_selection(c: &mut Context) -> Outcome {
     for name in ["a", "b", "c", "d"] {
-        c.make(CM, labelled(name, json!({ "odd": if matches!(name, "a" | "c") { "yes" } else { "no" } })))
+        c.create(CM, labelled(name, json!({ "odd": if matches!(name, "a" | "c") { "yes" } else { "no" } })))
             .await?;
     }
     let list = c.send(Req::get(format!("{CM}?limit=1&labelSelector=odd%3Dyes"))).await?;
-    c.saw("first", json!({ "names": list.names(), "metadata": list.at("/metadata") }));
-    let token = list.text("/metadata/continue");
+    c.record("first", json!({ "names": list.item_names(), "metadata": list.value_at("/metadata") }));
+    let token = list.str_at("/metadata/continue");
     let list = c.send(Req::get(format!("{CM}?limit=5&labelSelector=odd%3Dyes&continue={token}"))).await?;
-    c.saw("second", json!({ "names": list.names(), "metadata": list.at("/metadata") }));
+    c.record("second", json!({ "names": list.item_names(), "metadata": list.value_at("/metadata") }));
     Ok(())
 }
 
 async fn list_pages_show_one_moment(c: &mut Context) -> Outcome {
     for name in ["a", "b", "d"] {
-        c.make(CM, cm(name)).await?;
+        c.create(CM, cm(name)).await?;
     }
     let first = c.send(Req::get(format!("{CM}?limit=1"))).await?;
-    c.make(CM, cm("c")).await?;
-    c.must(Req::delete(format!("{CM}/d"))).await?;
-    let token = first.text("/metadata/continue");
+    c.create(CM, cm("c")).await?;
+    c.send_ok(Req::delete(format!("{CM}/d"))).await?;
+    let token = first.str_at("/metadata/continue");
     let second = c.send(Req::get(format!("{CM}?limit=10&continue={token}"))).await?;
-    c.saw("the rest", second.names());
-    c.saw("same version", first.version() == second.version());
+    c.record("the rest", second.item_names());
+    c.record("same version", first.resource_version() == second.resource_version());
     Ok(())
 }
 
 async fn list_with_a_limit_above_the_count(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
+    c.create(CM, cm("a")).await?;
     let list = c.get("list", &format!("{CM}?limit=500")).await?;
-    c.saw("no more", list.text("/metadata/continue").is_empty());
+    c.record("no more", list.str_at("/metadata/continue").is_empty());
     Ok(())
 }
 
 async fn list_with_a_negative_limit(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
+    c.create(CM, cm("a")).await?;
     c.get("negative", &format!("{CM}?limit=-1")).await?;
     c.get("no number", &format!("{CM}?limit=few")).await?;
     Ok(())
 }
 
 async fn list_at_an_exact_version_shows_the_past(c: &mut Context) -> Outcome {
-    let first = c.make(CM, cm("a")).await?;
-    c.make(CM, cm("b")).await?;
-    let version = first.version();
+    let first = c.create(CM, cm("a")).await?;
+    c.create(CM, cm("b")).await?;
+    let version = first.resource_version();
     let list = c.send(Req::get(format!("{CM}?resourceVersion={version}&resourceVersionMatch=Exact"))).await?;
-    c.saw("names", list.names());
-    c.saw("the list has that version", list.version() == version);
+    c.record("names", list.item_names());
+    c.record("the list has that version", list.resource_version() == version);
     Ok(())
 }
 
 async fn list_not_older_than_a_version(c: &mut Context) -> Outcome {
-    let first = c.make(CM, cm("a")).await?;
-    let second = c.make(CM, cm("b")).await?;
-    let path = format!("{CM}?resourceVersion={}&resourceVersionMatch=NotOlderThan", second.version());
+    let first = c.create(CM, cm("a")).await?;
+    let second = c.create(CM, cm("b")).await?;
+    let path =
+        format!("{CM}?resourceVersion={}&resourceVersionMatch=NotOlderThan", second.resource_version());
     let list = c.send(Req::get(path)).await?;
-    c.saw("names", list.names());
-    let older = c.send(Req::get(format!("{CM}?resourceVersion={}", first.version()))).await?;
-    c.saw(
+    c.record("names", list.item_names());
+    let older = c.send(Req::get(format!("{CM}?resourceVersion={}", first.resource_version()))).await?;
+    c.record(
         "has at least the first",
-        older.names().as_array().is_some_and(|names| names.contains(&json!("a"))),
+        older.item_names().as_array().is_some_and(|names| names.contains(&json!("a"))),
     );
     Ok(())
 }
@@ -324,43 +325,50 @@ async fn list_exact_at_version_zero(c: &mut Context) -> Outcome {
 }
 
 async fn list_continue_and_exact_version_exclude_each_other(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
-    c.make(CM, cm("b")).await?;
+    c.create(CM, cm("a")).await?;
+    c.create(CM, cm("b")).await?;
     let first = c.send(Req::get(format!("{CM}?limit=1"))).await?;
-    let token = first.text("/metadata/continue");
-    let version = first.version();
-    c.see(
+    let token = first.str_at("/metadata/continue");
+    let version = first.resource_version();
+    c.send_and_record(
         "with a match",
         Req::get(format!(
             "{CM}?limit=1&continue={token}&resourceVersion={version}&resourceVersionMatch=Exact"
         )),
     )
     .await?;
-    c.see("with a version", Req::get(format!("{CM}?limit=1&continue={token}&resourceVersion={version}")))
-        .await?;
-    c.see("with version zero", Req::get(format!("{CM}?limit=1&continue={token}&resourceVersion=0"))).await?;
+    c.send_and_record(
+        "with a version",
+        Req::get(format!("{CM}?limit=1&continue={token}&resourceVersion={version}")),
+    )
+    .await?;
+    c.send_and_record(
+        "with version zero",
+        Req::get(format!("{CM}?limit=1&continue={token}&resourceVersion=0")),
+    )
+    .await?;
     Ok(())
 }
 
 async fn get_pretty_is_the_same_object(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
+    c.create(CM, cm("a")).await?;
     c.get("pretty", &format!("{CM}/a?pretty=true")).await?;
     Ok(())
 }
 
 async fn item_kinds_are_left_out_of_lists(c: &mut Context) -> Outcome {
-    c.make(CM, cm("a")).await?;
-    let list = c.must(Req::get(CM)).await?;
-    c.saw("list kind", list.at("/kind"));
-    c.saw("item kind", list.at("/items/0/kind"));
-    Widgets::open().serve(c).await?;
-    c.make(
+    c.create(CM, cm("a")).await?;
+    let list = c.send_ok(Req::get(CM)).await?;
+    c.record("list kind", list.value_at("/kind"));
+    c.record("item kind", list.value_at("/items/0/kind"));
+    Widgets::open().install(c).await?;
+    c.create(
         WIDGETS,
         json!({ "apiVersion": "{id}.example.com/v1", "kind": "Widget", "metadata": { "name": "w" } }),
     )
     .await?;
-    let list = c.must(Req::get(WIDGETS)).await?;
-    c.saw("custom list kind", list.at("/kind"));
-    c.saw("custom item kind", list.at("/items/0/kind"));
+    let list = c.send_ok(Req::get(WIDGETS)).await?;
+    c.record("custom list kind", list.value_at("/kind"));
+    c.record("custom item kind", list.value_at("/items/0/kind"));
     Ok(())
 }

@@ -24,12 +24,12 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 async fn who_i_am(c: &mut Context) -> Outcome {
-    let answer = c.must(Req::post(format!("{AUTHENTICATION}/selfsubjectreviews"), json!({}))).await?;
-    c.saw("kind", json!([answer.at("/apiVersion"), answer.at("/kind")]));
-    let groups = answer.at("/status/userInfo/groups").as_array().cloned().unwrap_or_default();
-    c.saw("has a name", !answer.text("/status/userInfo/username").is_empty());
-    c.saw("is a master", groups.contains(&json!("system:masters")));
-    c.saw("is authenticated", groups.contains(&json!("system:authenticated")));
+    let answer = c.send_ok(Req::post(format!("{AUTHENTICATION}/selfsubjectreviews"), json!({}))).await?;
+    c.record("kind", json!([answer.value_at("/apiVersion"), answer.value_at("/kind")]));
+    let groups = answer.value_at("/status/userInfo/groups").as_array().cloned().unwrap_or_default();
+    c.record("has a name", !answer.str_at("/status/userInfo/username").is_empty());
+    c.record("is a master", groups.contains(&json!("system:masters")));
+    c.record("is authenticated", groups.contains(&json!("system:authenticated")));
     Ok(())
 }
 
@@ -68,20 +68,22 @@ async fn what_somebody_may(c: &mut Context) -> Outcome {
 async fn what_somebody_may_by_a_role(c: &mut Context) -> Outcome {
     let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/{ns}";
     let rules = json!([{ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"] }]);
-    c.make(&format!("{rbac}/roles"), json!({ "metadata": { "name": "r" }, "rules": rules })).await?;
-    c.make(&format!("{rbac}/rolebindings"), json!({ "metadata": { "name": "b" }, "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r" },
+    c.create(&format!("{rbac}/roles"), json!({ "metadata": { "name": "r" }, "rules": rules })).await?;
+    c.create(&format!("{rbac}/rolebindings"), json!({ "metadata": { "name": "b" }, "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r" },
         "subjects": [{ "kind": "User", "name": "user-{id}", "apiGroup": "rbac.authorization.k8s.io" }] }))
         .await?;
     let path = format!("{AUTHORIZATION}/subjectaccessreviews");
     // The authoriser learns of the role a moment later.
-    conformance::eventually("the role", || async {
-        Ok(c.send(Req::post(path.clone(), about("user-{id}", "get", "secrets"))).await?.at("/status/allowed")
+    conformance::wait_for("the role", || async {
+        Ok(c.send(Req::post(path.clone(), about("user-{id}", "get", "secrets")))
+            .await?
+            .value_at("/status/allowed")
             == json!(true))
     })
     .await?;
     for (verb, resource) in [("get", "secrets"), ("delete", "secrets"), ("get", "pods")] {
-        let answer = c.must(Req::post(path.clone(), about("user-{id}", verb, resource))).await?;
-        c.saw(&format!("{verb} {resource}"), answer.at("/status"));
+        let answer = c.send_ok(Req::post(path.clone(), about("user-{id}", verb, resource))).await?;
+        c.record(&format!("{verb} {resource}"), answer.value_at("/status"));
     }
     Ok(())
 }
@@ -104,52 +106,52 @@ async fn a_subject_that_is_nobody(c: &mut Context) -> Outcome {
 
 async fn rules_of_mine(c: &mut Context) -> Outcome {
     let body = json!({ "spec": { "namespace": "{ns}" } });
-    let answer = c.must(Req::post(format!("{AUTHORIZATION}/selfsubjectrulesreviews"), body)).await?;
-    c.saw("kind", answer.at("/kind"));
-    c.saw("incomplete", answer.at("/status/incomplete"));
+    let answer = c.send_ok(Req::post(format!("{AUTHORIZATION}/selfsubjectrulesreviews"), body)).await?;
+    c.record("kind", answer.value_at("/kind"));
+    c.record("incomplete", answer.value_at("/status/incomplete"));
     let all = json!({ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] });
-    c.saw(
+    c.record(
         "everything",
-        answer.at("/status/resourceRules").as_array().is_some_and(|rules| rules.contains(&all)),
+        answer.value_at("/status/resourceRules").as_array().is_some_and(|rules| rules.contains(&all)),
     );
     Ok(())
 }
 
 async fn a_token_that_is_none(c: &mut Context) -> Outcome {
     let path = format!("{AUTHENTICATION}/tokenreviews");
-    let answer = c.must(Req::post(path.clone(), json!({ "spec": { "token": "nonsense" } }))).await?;
-    c.saw("authenticated", answer.at("/status/authenticated"));
-    c.saw("has an error", !answer.text("/status/error").is_empty());
+    let answer = c.send_ok(Req::post(path.clone(), json!({ "spec": { "token": "nonsense" } }))).await?;
+    c.record("authenticated", answer.value_at("/status/authenticated"));
+    c.record("has an error", !answer.str_at("/status/error").is_empty());
     c.post("no token", &path, json!({ "spec": {} })).await?;
     Ok(())
 }
 
 const TOKENS: &str = "/api/v1/namespaces/{ns}/serviceaccounts/robot/token";
 
-async fn token(c: &mut Context) -> Result<conformance::Answer, anyhow::Error> {
-    c.make("/api/v1/namespaces/{ns}/serviceaccounts", json!({ "metadata": { "name": "robot" } })).await?;
-    c.must(Req::post(TOKENS, json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": { "expirationSeconds": 3600 } }))).await
+async fn token(c: &mut Context) -> Result<conformance::ApiResponse, anyhow::Error> {
+    c.create("/api/v1/namespaces/{ns}/serviceaccounts", json!({ "metadata": { "name": "robot" } })).await?;
+    c.send_ok(Req::post(TOKENS, json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": { "expirationSeconds": 3600 } }))).await
 }
 
 async fn a_token_of_a_service_account(c: &mut Context) -> Outcome {
-    let token = token(c).await?.text("/status/token");
+    let token = token(c).await?.str_at("/status/token");
     let answer = c
-        .must(Req::post(format!("{AUTHENTICATION}/tokenreviews"), json!({ "spec": { "token": token } })))
+        .send_ok(Req::post(format!("{AUTHENTICATION}/tokenreviews"), json!({ "spec": { "token": token } })))
         .await?;
-    c.saw("authenticated", answer.at("/status/authenticated"));
-    c.saw("name", answer.at("/status/user/username"));
-    c.saw("groups", answer.at("/status/user/groups"));
-    c.saw("has a uid", !answer.text("/status/user/uid").is_empty());
+    c.record("authenticated", answer.value_at("/status/authenticated"));
+    c.record("name", answer.value_at("/status/user/username"));
+    c.record("groups", answer.value_at("/status/user/groups"));
+    c.record("has a uid", !answer.str_at("/status/user/uid").is_empty());
     Ok(())
 }
 
 async fn a_token_request(c: &mut Context) -> Outcome {
     let answer = token(c).await?;
-    c.saw("kind", json!([answer.at("/apiVersion"), answer.at("/kind")]));
-    c.saw("seconds", answer.at("/spec/expirationSeconds"));
-    c.saw("audiences", answer.at("/spec/audiences"));
-    c.saw("looks like a token", answer.text("/status/token").split('.').count());
-    c.saw("expires", answer.at("/status/expirationTimestamp"));
+    c.record("kind", json!([answer.value_at("/apiVersion"), answer.value_at("/kind")]));
+    c.record("seconds", answer.value_at("/spec/expirationSeconds"));
+    c.record("audiences", answer.value_at("/spec/audiences"));
+    c.record("looks like a token", answer.str_at("/status/token").split('.').count());
+    c.record("expires", answer.value_at("/status/expirationTimestamp"));
     let short = json!({ "spec": { "expirationSeconds": 5 } });
     c.post("too short", TOKENS, short).await?;
     c.post("nobody's", "/api/v1/namespaces/{ns}/serviceaccounts/nobody/token", json!({ "spec": {} })).await?;

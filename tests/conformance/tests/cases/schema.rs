@@ -1,6 +1,6 @@
 //! What a custom resource's schema does to objects: refuse, prune, default; and the rules in CEL.
 
-use conformance::{Case, Context, Outcome, Patch, Req, WIDGETS, Widgets, case, cases};
+use conformance::{Case, Context, Outcome, PatchType, Req, WIDGETS, Widgets, case, cases};
 use serde_json::{Value, json};
 
 use super::w;
@@ -101,9 +101,9 @@ fn keyword(name: &'static str, schema: Value, good: Value, bad: Vec<Value>) -> C
     case("schema", format!("keyword_{name}"), move |c| {
         let (schema, good, bad) = (schema.clone(), good.clone(), bad.clone());
         Box::pin(async move {
-            Widgets::spec(json!({ "a": schema })).serve(c).await?;
+            Widgets::spec(json!({ "a": schema })).install(c).await?;
             let answer = c.send(Req::post(WIDGETS, widget("good", json!({ "a": good })))).await?;
-            c.saw("good", if answer.is_ok() { answer.at("/spec") } else { answer.seen() });
+            c.record("good", if answer.is_ok() { answer.value_at("/spec") } else { answer.to_transcript() });
             for value in bad {
                 c.post(&value.to_string(), WIDGETS, widget("bad", json!({ "a": value }))).await?;
             }
@@ -120,20 +120,20 @@ pub(super) fn widget(name: &str, spec: Value) -> Value {
 pub(super) async fn made(c: &mut Context, name: &str, spec: Value) -> Outcome {
     let answer =
         c.send(Req::post(WIDGETS, w(json!({ "metadata": { "generateName": "w-" }, "spec": spec })))).await?;
-    let seen = if answer.is_ok() { json!({ "spec": answer.at("/spec") }) } else { refusal(&answer) };
-    c.saw(name, seen);
+    let seen = if answer.is_ok() { json!({ "spec": answer.value_at("/spec") }) } else { refusal(&answer) };
+    c.record(name, seen);
     Ok(())
 }
 
 /// The name in a refusal is generated; what is said of the fields is of interest.
-fn refusal(answer: &conformance::Answer) -> Value {
-    let name = answer.text("/details/name");
-    let message = answer.text("/message").replace(&format!("\"{name}\""), "NAME");
-    json!({ "code": answer.code, "reason": answer.at("/reason"), "message": message, "causes": answer.at("/details/causes") })
+fn refusal(answer: &conformance::ApiResponse) -> Value {
+    let name = answer.str_at("/details/name");
+    let message = answer.str_at("/message").replace(&format!("\"{name}\""), "NAME");
+    json!({ "code": answer.code, "reason": answer.value_at("/reason"), "message": message, "causes": answer.value_at("/details/causes") })
 }
 
 async fn unknown_fields_are_pruned(c: &mut Context) -> Outcome {
-    Widgets::spec(json!({ "a": { "type": "string" } })).serve(c).await?;
+    Widgets::spec(json!({ "a": { "type": "string" } })).install(c).await?;
     let mut object = widget("w", json!({ "a": "x", "b": 1, "c": { "d": [] } }));
     object["other"] = json!({ "x": 1 });
     c.post("create", WIDGETS, object).await?;
@@ -142,7 +142,7 @@ async fn unknown_fields_are_pruned(c: &mut Context) -> Outcome {
 
 async fn unknown_fields_are_pruned_within_lists_and_maps(c: &mut Context) -> Outcome {
     let item = json!({ "type": "object", "properties": { "x": { "type": "integer" } } });
-    Widgets::spec(json!({ "list": { "type": "array", "items": item }, "map": { "type": "object", "additionalProperties": item } })).serve(c).await?;
+    Widgets::spec(json!({ "list": { "type": "array", "items": item }, "map": { "type": "object", "additionalProperties": item } })).install(c).await?;
     let one = json!({ "x": 1, "y": 2 });
     made(c, "create", json!({ "list": [one, one], "map": { "k": one } })).await
 }
@@ -150,7 +150,7 @@ async fn unknown_fields_are_pruned_within_lists_and_maps(c: &mut Context) -> Out
 async fn unknown_fields_are_preserved_where_said(c: &mut Context) -> Outcome {
     let open = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     Widgets::spec(json!({ "open": open, "any": { "x-kubernetes-preserve-unknown-fields": true } }))
-        .serve(c)
+        .install(c)
         .await?;
     made(c, "object", json!({ "open": { "a": { "b": [1, { "c": null }] } }, "any": [1, "two"], "other": 1 }))
         .await?;
@@ -161,23 +161,23 @@ async fn unknown_fields_are_preserved_where_said(c: &mut Context) -> Outcome {
 async fn properties_below_preserved_fields_are_pruned(c: &mut Context) -> Outcome {
     let open = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true,
         "properties": { "known": { "type": "object", "properties": { "x": { "type": "integer" } } } } });
-    Widgets::spec(json!({ "open": open })).serve(c).await?;
+    Widgets::spec(json!({ "open": open })).install(c).await?;
     made(c, "create", json!({ "open": { "known": { "x": 1, "y": 2 }, "unknown": { "y": 2 } } })).await
 }
 
 async fn defaults_are_set_on_create_and_on_read(c: &mut Context) -> Outcome {
-    Widgets::spec(json!({ "a": { "type": "string" } })).serve(c).await?;
-    c.make(WIDGETS, widget("old", json!({ "a": "x" }))).await?;
+    Widgets::spec(json!({ "a": { "type": "string" } })).install(c).await?;
+    c.create(WIDGETS, widget("old", json!({ "a": "x" }))).await?;
     let mine = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.{id}.example.com";
     let patch = json!([{ "op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/b",
         "value": { "type": "integer", "default": 7 } }]);
-    c.must(Req::patch(Patch::Json, mine, patch)).await?;
-    let old = c.until(&format!("{WIDGETS}/old"), |answer| !answer.at("/spec/b").is_null()).await?;
-    c.saw("old", old.at("/spec"));
+    c.send_ok(Req::patch(PatchType::Json, mine, patch)).await?;
+    let old = c.wait_until(&format!("{WIDGETS}/old"), |answer| !answer.value_at("/spec/b").is_null()).await?;
+    c.record("old", old.value_at("/spec"));
     made(c, "new", json!({ "a": "y" })).await?;
     made(c, "given", json!({ "b": 1 })).await?;
     let answer = c.send(Req::post(WIDGETS, w(json!({ "metadata": { "name": "none" } })))).await?;
-    c.saw("no spec", answer.at("/spec"));
+    c.record("no spec", answer.value_at("/spec"));
     Ok(())
 }
 
@@ -185,17 +185,17 @@ async fn defaults_within_lists_and_nested(c: &mut Context) -> Outcome {
     let item = json!({ "type": "object", "default": {}, "properties": { "x": { "type": "integer", "default": 1 }, "n": { "type": "string" } } });
     let schema = json!({ "type": "object", "properties": { "spec": { "type": "object", "default": {}, "properties": {
         "list": { "type": "array", "items": item }, "nested": item, "map": { "type": "object", "additionalProperties": item } } } } });
-    Widgets::with(schema).serve(c).await?;
+    Widgets::from_schema(schema).install(c).await?;
     made(c, "partial", json!({ "list": [{}, { "x": 5 }, { "n": "a" }], "map": { "k": {} } })).await?;
     let answer = c.send(Req::post(WIDGETS, w(json!({ "metadata": { "name": "none" } })))).await?;
-    c.saw("no spec", answer.at("/spec"));
+    c.record("no spec", answer.value_at("/spec"));
     Ok(())
 }
 
 async fn null_and_defaults(c: &mut Context) -> Outcome {
     Widgets::spec(json!({ "a": { "type": "string", "default": "d" }, "b": { "type": "string", "nullable": true, "default": "d" },
         "c": { "type": "string" } }))
-    .serve(c)
+    .install(c)
     .await?;
     made(c, "defaulted", json!({ "a": null })).await?;
     made(c, "nullable", json!({ "b": null })).await?;
@@ -203,12 +203,12 @@ async fn null_and_defaults(c: &mut Context) -> Outcome {
 }
 
 async fn nullable_keeps_null(c: &mut Context) -> Outcome {
-    Widgets::spec(json!({ "a": { "type": "string", "nullable": true }, "l": { "type": "array", "items": { "type": "string", "nullable": true } } })).serve(c).await?;
+    Widgets::spec(json!({ "a": { "type": "string", "nullable": true }, "l": { "type": "array", "items": { "type": "string", "nullable": true } } })).install(c).await?;
     made(c, "null", json!({ "a": null, "l": ["x", null] })).await
 }
 
 async fn int_or_string(c: &mut Context) -> Outcome {
-    Widgets::spec(json!({ "a": { "x-kubernetes-int-or-string": true } })).serve(c).await?;
+    Widgets::spec(json!({ "a": { "x-kubernetes-int-or-string": true } })).install(c).await?;
     for value in [json!(1), json!("50%"), json!(1.5), json!(true), json!([])] {
         made(c, &value.to_string(), json!({ "a": value })).await?;
     }
@@ -222,12 +222,12 @@ fn embedded() -> Widgets {
 }
 
 async fn an_embedded_resource(c: &mut Context) -> Outcome {
-    embedded().serve(c).await?;
+    embedded().install(c).await?;
     made(c, "whole", json!({ "template": { "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "p", "labels": { "a": "b" }, "odd": 1 }, "spec": { "x": 1 } } })).await
 }
 
 async fn an_embedded_resource_that_is_none(c: &mut Context) -> Outcome {
-    embedded().serve(c).await?;
+    embedded().install(c).await?;
     made(c, "no kind", json!({ "template": { "apiVersion": "v1", "metadata": {} } })).await?;
     made(c, "no version", json!({ "template": { "kind": "Pod", "metadata": {} } })).await?;
     made(c, "bad metadata", json!({ "template": { "apiVersion": "v1", "kind": "Pod", "metadata": { "labels": { "a": "not valid!" } } } })).await?;
@@ -240,12 +240,12 @@ async fn an_embedded_resource_that_is_none(c: &mut Context) -> Outcome {
 }
 
 async fn several_errors_at_once(c: &mut Context) -> Outcome {
-    Widgets::spec(json!({ "a": { "type": "integer", "maximum": 3 }, "b": { "type": "string", "enum": ["x"] }, "l": { "type": "array", "items": { "type": "integer", "minimum": 5 } } })).serve(c).await?;
+    Widgets::spec(json!({ "a": { "type": "integer", "maximum": 3 }, "b": { "type": "string", "enum": ["x"] }, "l": { "type": "array", "items": { "type": "integer", "minimum": 5 } } })).install(c).await?;
     let answer = c.send(Req::post(WIDGETS, widget("w", json!({ "a": 5, "b": "y", "l": [1, 9, 2] })))).await?;
-    let mut causes = answer.at("/details/causes").as_array().cloned().unwrap_or_default();
+    let mut causes = answer.value_at("/details/causes").as_array().cloned().unwrap_or_default();
     causes.sort_by_key(ToString::to_string);
-    c.saw("code", answer.code);
-    c.saw("causes", causes);
+    c.record("code", answer.code);
+    c.record("causes", causes);
     Ok(())
 }
 
@@ -253,7 +253,7 @@ async fn a_set_with_a_duplicate(c: &mut Context) -> Outcome {
     Widgets::spec(
         json!({ "a": { "type": "array", "x-kubernetes-list-type": "set", "items": { "type": "string" } } }),
     )
-    .serve(c)
+    .install(c)
     .await?;
     made(c, "fine", json!({ "a": ["x", "y"] })).await?;
     made(c, "twice", json!({ "a": ["x", "y", "x"] })).await
@@ -265,7 +265,7 @@ pub(super) fn map_list() -> Value {
 }
 
 async fn a_map_list_with_a_duplicate(c: &mut Context) -> Outcome {
-    Widgets::spec(json!({ "a": map_list() })).serve(c).await?;
+    Widgets::spec(json!({ "a": map_list() })).install(c).await?;
     made(c, "twice", json!({ "a": [{ "name": "x" }, { "name": "x", "value": 1 }] })).await?;
     made(c, "no key", json!({ "a": [{ "value": 1 }] })).await
 }
@@ -273,11 +273,17 @@ async fn a_map_list_with_a_duplicate(c: &mut Context) -> Outcome {
 async fn status_is_validated_by_its_subresource(c: &mut Context) -> Outcome {
     let schema = json!({ "type": "object", "properties": { "spec": { "type": "object", "properties": { "a": { "type": "integer" } } },
         "status": { "type": "object", "properties": { "s": { "type": "integer" } } } } });
-    Widgets::with(schema).status().serve(c).await?;
-    c.make(WIDGETS, widget("w", json!({ "a": 1 }))).await?;
-    c.patch("wrong", Patch::Merge, &format!("{WIDGETS}/w/status"), json!({ "status": { "s": "x" } })).await?;
-    c.patch("pruned", Patch::Merge, &format!("{WIDGETS}/w/status"), json!({ "status": { "s": 1, "t": 1 } }))
+    Widgets::from_schema(schema).status().install(c).await?;
+    c.create(WIDGETS, widget("w", json!({ "a": 1 }))).await?;
+    c.patch("wrong", PatchType::Merge, &format!("{WIDGETS}/w/status"), json!({ "status": { "s": "x" } }))
         .await?;
+    c.patch(
+        "pruned",
+        PatchType::Merge,
+        &format!("{WIDGETS}/w/status"),
+        json!({ "status": { "s": 1, "t": 1 } }),
+    )
+    .await?;
     Ok(())
 }
 
@@ -289,11 +295,11 @@ async fn selectable_fields(c: &mut Context) -> Outcome {
         "selectableFields",
         json!([{ "jsonPath": ".spec.colour" }, { "jsonPath": ".spec.size" }, { "jsonPath": ".spec.on" }]),
     )
-    .serve(c)
+    .install(c)
     .await?;
-    c.make(WIDGETS, widget("a", json!({ "colour": "red", "size": 1, "on": true }))).await?;
-    c.make(WIDGETS, widget("b", json!({ "colour": "blue", "size": 2, "on": false }))).await?;
-    c.make(WIDGETS, widget("c", json!({}))).await?;
+    c.create(WIDGETS, widget("a", json!({ "colour": "red", "size": 1, "on": true }))).await?;
+    c.create(WIDGETS, widget("b", json!({ "colour": "blue", "size": 2, "on": false }))).await?;
+    c.create(WIDGETS, widget("c", json!({}))).await?;
     for selector in [
         "spec.colour%3Dred",
         "spec.colour!%3Dred",
@@ -304,8 +310,8 @@ async fn selectable_fields(c: &mut Context) -> Outcome {
         "metadata.name%3Da,spec.colour%3Dblue",
     ] {
         let list = c.send(Req::get(format!("{WIDGETS}?fieldSelector={selector}"))).await?;
-        let seen = if list.is_ok() { list.names() } else { list.seen() };
-        c.saw(selector, seen);
+        let seen = if list.is_ok() { list.item_names() } else { list.to_transcript() };
+        c.record(selector, seen);
     }
     Ok(())
 }
@@ -327,11 +333,11 @@ async fn printer_columns(c: &mut Context) -> Outcome {
     columns[1]["priority"] = json!(1);
     columns[1]["description"] = json!("how big");
     columns[1]["format"] = json!("int32");
-    Widgets::open().version("additionalPrinterColumns", json!(columns)).serve(c).await?;
+    Widgets::open().version("additionalPrinterColumns", json!(columns)).install(c).await?;
     let spec = json!({ "colour": "red", "size": 3, "weight": 1.5, "on": true, "list": ["x", "y"], "object": { "b": 1, "a": "2" },
         "conditions": [{ "type": "Other", "status": "False" }, { "type": "Ready", "status": "True" }] });
-    c.make(WIDGETS, widget("full", spec)).await?;
-    c.make(
+    c.create(WIDGETS, widget("full", spec)).await?;
+    c.create(
         WIDGETS,
         widget(
             "wrong",
@@ -339,26 +345,31 @@ async fn printer_columns(c: &mut Context) -> Outcome {
         ),
     )
     .await?;
-    c.make(WIDGETS, widget("empty", json!({}))).await?;
+    c.create(WIDGETS, widget("empty", json!({}))).await?;
     let table = "application/json;as=Table;g=meta.k8s.io;v=v1";
-    let list = c.see("list", Req::get(WIDGETS).header("accept", table)).await?;
-    c.saw("a description", list.at("/columnDefinitions/2/description"));
-    c.see("one", Req::get(format!("{WIDGETS}/full?includeObject=None")).header("accept", table)).await?;
+    let list = c.send_and_record("list", Req::get(WIDGETS).header("accept", table)).await?;
+    c.record("a description", list.value_at("/columnDefinitions/2/description"));
+    c.send_and_record("one", Req::get(format!("{WIDGETS}/full?includeObject=None")).header("accept", table))
+        .await?;
     Ok(())
 }
 
 async fn numbers_keep_their_form(c: &mut Context) -> Outcome {
-    Widgets::spec(json!({ "n": { "type": "number" }, "i": { "type": "integer" }, "any": { "x-kubernetes-preserve-unknown-fields": true } })).serve(c).await?;
+    Widgets::spec(json!({ "n": { "type": "number" }, "i": { "type": "integer" }, "any": { "x-kubernetes-preserve-unknown-fields": true } })).install(c).await?;
     let body = r#"{"apiVersion":"{id}.example.com/v1","kind":"Widget","metadata":{"name":"w"},"spec":{"n":1.0,"i":5,"any":[1,1.0,1.50,1e3,9007199254740993,-0.0,12345678901234567890]}}"#;
-    c.see("create", Req::new("POST", WIDGETS).body("application/json", body)).await?;
+    c.send_and_record("create", Req::new("POST", WIDGETS).body("application/json", body)).await?;
     let body =
         r#"{"apiVersion":"{id}.example.com/v1","kind":"Widget","metadata":{"name":"x"},"spec":{"i":5.0}}"#;
-    c.see("a whole number with a point", Req::new("POST", WIDGETS).body("application/json", body)).await?;
+    c.send_and_record(
+        "a whole number with a point",
+        Req::new("POST", WIDGETS).body("application/json", body),
+    )
+    .await?;
     Ok(())
 }
 
 async fn metadata_is_validated_by_the_server(c: &mut Context) -> Outcome {
-    Widgets::open().serve(c).await?;
+    Widgets::open().install(c).await?;
     c.post("labels", WIDGETS, w(json!({ "metadata": { "name": "w", "labels": { "a": "not valid!" } } })))
         .await?;
     c.post(
@@ -374,6 +385,6 @@ async fn metadata_is_validated_by_the_server(c: &mut Context) -> Outcome {
 }
 
 async fn a_text_of_many_letters(c: &mut Context) -> Outcome {
-    Widgets::spec(json!({ "a": { "type": "string", "maxLength": 4 } })).serve(c).await?;
+    Widgets::spec(json!({ "a": { "type": "string", "maxLength": 4 } })).install(c).await?;
     made(c, "long", json!({ "a": "x".repeat(300) })).await
 }

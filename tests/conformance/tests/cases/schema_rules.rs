@@ -1,6 +1,6 @@
 //! Rules in CEL on custom resources.
 
-use conformance::{Case, Context, Outcome, Patch, Req, WIDGETS, Widgets, cases};
+use conformance::{Case, Context, Outcome, PatchType, Req, WIDGETS, Widgets, cases};
 use serde_json::{Value, json};
 
 use super::schema::{made, map_list, widget};
@@ -26,7 +26,7 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 fn ruled(properties: Value, rules: Value) -> Widgets {
-    Widgets::with(
+    Widgets::from_schema(
         json!({ "type": "object", "properties": { "spec": { "type": "object", "properties": properties, "x-kubernetes-validations": rules } } }),
     )
 }
@@ -38,17 +38,17 @@ fn bounds() -> Value {
 async fn a_rule_on_the_whole_object(c: &mut Context) -> Outcome {
     let schema = json!({ "type": "object", "properties": { "spec": { "type": "object", "properties": bounds() } },
         "x-kubernetes-validations": [{ "rule": "self.metadata.name.startsWith('w') && self.spec.min <= self.spec.max" }] });
-    Widgets::with(schema).serve(c).await?;
+    Widgets::from_schema(schema).install(c).await?;
     c.post("name", WIDGETS, widget("x", json!({ "min": 1, "max": 2 }))).await?;
     c.post("bounds", WIDGETS, widget("w", json!({ "min": 3, "max": 2 }))).await?;
     let fine = c.send(Req::post(WIDGETS, widget("w", json!({ "min": 1, "max": 2 })))).await?;
-    c.saw("fine", fine.code);
+    c.record("fine", fine.code);
     Ok(())
 }
 
 async fn a_rule_with_a_message(c: &mut Context) -> Outcome {
     ruled(bounds(), json!([{ "rule": "self.min <= self.max", "message": "min must not exceed max" }]))
-        .serve(c)
+        .install(c)
         .await?;
     made(c, "wrong", json!({ "min": 3, "max": 2 })).await?;
     made(c, "right", json!({ "min": 1, "max": 2 })).await
@@ -57,7 +57,7 @@ async fn a_rule_with_a_message(c: &mut Context) -> Outcome {
 async fn a_rule_with_a_message_expression(c: &mut Context) -> Outcome {
     let rules = json!([{ "rule": "self.min <= self.max", "message": "fallback",
         "messageExpression": "'min %d is above max %d'.format([self.min, self.max])" }]);
-    ruled(bounds(), rules).serve(c).await?;
+    ruled(bounds(), rules).install(c).await?;
     made(c, "wrong", json!({ "min": 3, "max": 2 })).await
 }
 
@@ -67,7 +67,7 @@ async fn a_rule_with_a_reason_and_a_field(c: &mut Context) -> Outcome {
         { "rule": "has(self.max)", "reason": "FieldValueRequired", "fieldPath": ".max" },
         { "rule": "!has(self.max) || self.max != 13", "reason": "FieldValueDuplicate" },
     ]);
-    ruled(bounds(), rules).serve(c).await?;
+    ruled(bounds(), rules).install(c).await?;
     made(c, "forbidden", json!({ "min": 30, "max": 1 })).await?;
     made(c, "required", json!({ "min": 3 })).await?;
     made(c, "duplicate", json!({ "max": 13 })).await
@@ -75,12 +75,12 @@ async fn a_rule_with_a_reason_and_a_field(c: &mut Context) -> Outcome {
 
 async fn a_transition_rule(c: &mut Context) -> Outcome {
     ruled(bounds(), json!([{ "rule": "self.min >= oldSelf.min", "message": "min only grows" }]))
-        .serve(c)
+        .install(c)
         .await?;
-    c.make(WIDGETS, widget("w", json!({ "min": 3, "max": 5 }))).await?;
+    c.create(WIDGETS, widget("w", json!({ "min": 3, "max": 5 }))).await?;
     let path = format!("{WIDGETS}/w");
-    c.patch("grows", Patch::Merge, &path, json!({ "spec": { "min": 4 } })).await?;
-    c.patch("shrinks", Patch::Merge, &path, json!({ "spec": { "min": 2 } })).await?;
+    c.patch("grows", PatchType::Merge, &path, json!({ "spec": { "min": 4 } })).await?;
+    c.patch("shrinks", PatchType::Merge, &path, json!({ "spec": { "min": 2 } })).await?;
     Ok(())
 }
 
@@ -88,35 +88,39 @@ async fn a_transition_rule_within_a_map_list(c: &mut Context) -> Outcome {
     let mut list = map_list();
     list["items"]["x-kubernetes-validations"] =
         json!([{ "rule": "!has(oldSelf.value) || self.value >= oldSelf.value", "message": "only grows" }]);
-    Widgets::spec(json!({ "a": list })).serve(c).await?;
-    c.make(WIDGETS, widget("w", json!({ "a": [{ "name": "x", "value": 3 }, { "name": "y", "value": 3 }] })))
-        .await?;
+    Widgets::spec(json!({ "a": list })).install(c).await?;
+    c.create(
+        WIDGETS,
+        widget("w", json!({ "a": [{ "name": "x", "value": 3 }, { "name": "y", "value": 3 }] })),
+    )
+    .await?;
     let path = format!("{WIDGETS}/w");
-    c.patch("reordered and new", Patch::Merge, &path, json!({ "spec": { "a": [{ "name": "z", "value": 0 }, { "name": "y", "value": 3 }, { "name": "x", "value": 4 }] } })).await?;
-    c.patch("shrinks", Patch::Merge, &path, json!({ "spec": { "a": [{ "name": "y", "value": 1 }] } }))
+    c.patch("reordered and new", PatchType::Merge, &path, json!({ "spec": { "a": [{ "name": "z", "value": 0 }, { "name": "y", "value": 3 }, { "name": "x", "value": 4 }] } })).await?;
+    c.patch("shrinks", PatchType::Merge, &path, json!({ "spec": { "a": [{ "name": "y", "value": 1 }] } }))
         .await?;
     Ok(())
 }
 
 async fn a_transition_rule_with_optional_old_self(c: &mut Context) -> Outcome {
     let rules = json!([{ "rule": "oldSelf.hasValue() || self.min == 0", "message": "starts at zero", "optionalOldSelf": true }]);
-    ruled(bounds(), rules).serve(c).await?;
+    ruled(bounds(), rules).install(c).await?;
     made(c, "starts elsewhere", json!({ "min": 1 })).await?;
-    c.make(WIDGETS, widget("w", json!({ "min": 0 }))).await?;
-    let answer =
-        c.must(Req::patch(Patch::Merge, format!("{WIDGETS}/w"), json!({ "spec": { "min": 5 } }))).await?;
-    c.saw("moves", answer.at("/spec"));
+    c.create(WIDGETS, widget("w", json!({ "min": 0 }))).await?;
+    let answer = c
+        .send_ok(Req::patch(PatchType::Merge, format!("{WIDGETS}/w"), json!({ "spec": { "min": 5 } })))
+        .await?;
+    c.record("moves", answer.value_at("/spec"));
     Ok(())
 }
 
 async fn an_immutable_field(c: &mut Context) -> Outcome {
     let field = json!({ "type": "string", "x-kubernetes-validations": [{ "rule": "self == oldSelf", "message": "field is immutable" }] });
-    Widgets::spec(json!({ "a": field })).serve(c).await?;
-    c.make(WIDGETS, widget("w", json!({ "a": "x" }))).await?;
+    Widgets::spec(json!({ "a": field })).install(c).await?;
+    c.create(WIDGETS, widget("w", json!({ "a": "x" }))).await?;
     let path = format!("{WIDGETS}/w");
-    c.patch("change", Patch::Merge, &path, json!({ "spec": { "a": "y" } })).await?;
-    let removed = c.must(Req::patch(Patch::Merge, path, json!({ "spec": { "a": null } }))).await?;
-    c.saw("removed", removed.at("/spec"));
+    c.patch("change", PatchType::Merge, &path, json!({ "spec": { "a": "y" } })).await?;
+    let removed = c.send_ok(Req::patch(PatchType::Merge, path, json!({ "spec": { "a": null } }))).await?;
+    c.record("removed", removed.value_at("/spec"));
     Ok(())
 }
 
@@ -124,7 +128,7 @@ async fn rules_on_items_and_values(c: &mut Context) -> Outcome {
     let item = json!({ "type": "integer", "x-kubernetes-validations": [{ "rule": "self % 2 == 0", "message": "must be even" }] });
     Widgets::spec(json!({ "l": { "type": "array", "items": item, "maxItems": 10, "x-kubernetes-validations": [{ "rule": "self.all(x, x < 100)" }] },
         "m": { "type": "object", "additionalProperties": item, "maxProperties": 10 } }))
-    .serve(c)
+    .install(c)
     .await?;
     made(c, "item", json!({ "l": [2, 3] })).await?;
     made(c, "value", json!({ "m": { "k": 3 } })).await?;
@@ -145,7 +149,7 @@ async fn rules_with_functions(c: &mut Context) -> Outcome {
         "exists": { "type": "array", "maxItems": 5, "items": { "type": "string", "maxLength": 5 },
             "x-kubernetes-validations": [{ "rule": "self.exists_one(x, x == 'a') && self.isSorted() && self.map(x, x.size()).sum() < 5" }] },
     }))
-    .serve(c)
+    .install(c)
     .await?;
     for (field, good, bad) in [
         ("matches", json!("abc"), json!("ABC")),
@@ -166,7 +170,7 @@ async fn rules_with_functions(c: &mut Context) -> Outcome {
 async fn rules_on_names_that_are_escaped(c: &mut Context) -> Outcome {
     let properties = json!({ "a-b": { "type": "integer" }, "if": { "type": "integer" }, "x.y": { "type": "integer" }, "__z__": { "type": "integer" } });
     let rule = "(!has(self.a__dash__b) || self.a__dash__b > 0) && (!has(self.__if__) || self.__if__ > 0) && (!has(self.x__dot__y) || self.x__dot__y > 0)";
-    ruled(properties, json!([{ "rule": rule, "message": "must be positive" }])).serve(c).await?;
+    ruled(properties, json!([{ "rule": rule, "message": "must be positive" }])).install(c).await?;
     made(c, "fine", json!({ "a-b": 1, "if": 1, "x.y": 1 })).await?;
     for name in ["a-b", "if", "x.y"] {
         made(c, name, json!({ name: 0 })).await?;
@@ -181,7 +185,7 @@ async fn rules_on_quantities_and_times(c: &mut Context) -> Outcome {
         "at": { "type": "string", "format": "date-time", "x-kubernetes-validations": [{ "rule": "self > timestamp('2020-01-01T00:00:00Z') && self.getFullYear() < 2100" }] },
         "port": { "x-kubernetes-int-or-string": true, "x-kubernetes-validations": [{ "rule": "type(self) == int ? self < 100 : self == 'http'" }] },
     }))
-    .serve(c)
+    .install(c)
     .await?;
     for (field, good, bad) in [
         ("cpu", json!("500m"), json!("3")),
@@ -197,25 +201,25 @@ async fn rules_on_quantities_and_times(c: &mut Context) -> Outcome {
 }
 
 async fn a_rule_that_fails_at_run_time(c: &mut Context) -> Outcome {
-    ruled(bounds(), json!([{ "rule": "self.min / self.max > 1" }])).serve(c).await?;
+    ruled(bounds(), json!([{ "rule": "self.min / self.max > 1" }])).install(c).await?;
     made(c, "division", json!({ "min": 1, "max": 0 })).await?;
     made(c, "a field that is not there", json!({ "min": 1 })).await
 }
 
 async fn rules_and_structural_errors_together(c: &mut Context) -> Outcome {
     let properties = json!({ "min": { "type": "integer", "maximum": 5 }, "max": { "type": "integer" } });
-    ruled(properties, json!([{ "rule": "self.min <= self.max", "message": "order" }])).serve(c).await?;
+    ruled(properties, json!([{ "rule": "self.min <= self.max", "message": "order" }])).install(c).await?;
     made(c, "both", json!({ "min": 9, "max": 2 })).await?;
     made(c, "type", json!({ "min": "x", "max": 2 })).await
 }
 
 async fn ratcheting_of_old_errors(c: &mut Context) -> Outcome {
-    Widgets::spec(json!({ "a": { "type": "string" }, "b": { "type": "string" } })).serve(c).await?;
-    c.make(WIDGETS, widget("w", json!({ "a": "far too long", "b": "x" }))).await?;
+    Widgets::spec(json!({ "a": { "type": "string" }, "b": { "type": "string" } })).install(c).await?;
+    c.create(WIDGETS, widget("w", json!({ "a": "far too long", "b": "x" }))).await?;
     let mine = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.{id}.example.com";
     let patch = json!([{ "op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/a/maxLength", "value": 3 }]);
-    c.must(Req::patch(Patch::Json, mine, patch)).await?;
-    conformance::eventually("the new schema", || async {
+    c.send_ok(Req::patch(PatchType::Json, mine, patch)).await?;
+    conformance::wait_for("the new schema", || async {
         Ok(c.send(Req::post(format!("{WIDGETS}?dryRun=All"), widget("x", json!({ "a": "long" }))))
             .await?
             .code
@@ -223,7 +227,8 @@ async fn ratcheting_of_old_errors(c: &mut Context) -> Outcome {
     })
     .await?;
     let path = format!("{WIDGETS}/w");
-    c.patch("another field", Patch::Merge, &path, json!({ "spec": { "b": "y" } })).await?;
-    c.patch("the field itself", Patch::Merge, &path, json!({ "spec": { "a": "still too long" } })).await?;
+    c.patch("another field", PatchType::Merge, &path, json!({ "spec": { "b": "y" } })).await?;
+    c.patch("the field itself", PatchType::Merge, &path, json!({ "spec": { "a": "still too long" } }))
+        .await?;
     Ok(())
 }

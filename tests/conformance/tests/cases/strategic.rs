@@ -1,6 +1,6 @@
 //! Strategic merge patch on the built-in kinds: merge keys and directives.
 
-use conformance::{Case, Context, Outcome, Patch, Req, cases};
+use conformance::{Case, Context, Outcome, PatchType, Req, cases};
 use serde_json::{Value, json};
 
 use super::{CM, DEPLOYMENTS, PODS, cm, deployment};
@@ -48,12 +48,13 @@ async fn pod_spec(c: &mut Context, patches: &[(&str, Value)]) -> Outcome {
         "imagePullSecrets": [{ "name": "p" }],
         "nodeSelector": { "a": "1", "b": "2" },
     });
-    c.make(DEPLOYMENTS, object).await?;
+    c.create(DEPLOYMENTS, object).await?;
     for (name, patch) in patches {
         let body = json!({ "spec": { "template": { "spec": patch } } });
-        let answer = c.send(Req::patch(Patch::Strategic, format!("{DEPLOYMENTS}/d"), body)).await?;
-        let seen = if answer.is_ok() { answer.at("/spec/template/spec") } else { answer.seen() };
-        c.saw(name, seen);
+        let answer = c.send(Req::patch(PatchType::Strategic, format!("{DEPLOYMENTS}/d"), body)).await?;
+        let seen =
+            if answer.is_ok() { answer.value_at("/spec/template/spec") } else { answer.to_transcript() };
+        c.record(name, seen);
     }
     Ok(())
 }
@@ -150,46 +151,46 @@ async fn a_directive_that_is_none(c: &mut Context) -> Outcome {
 }
 
 async fn finalizers_merge_as_a_set(c: &mut Context) -> Outcome {
-    c.make(CM, json!({ "metadata": { "name": "a", "finalizers": ["example.com/a", "example.com/b"] } }))
+    c.create(CM, json!({ "metadata": { "name": "a", "finalizers": ["example.com/a", "example.com/b"] } }))
         .await?;
     let patch = json!({ "metadata": { "finalizers": ["example.com/c", "example.com/a"] } });
-    c.patch("patch", Patch::Strategic, &format!("{CM}/a"), patch).await?;
+    c.patch("patch", PatchType::Strategic, &format!("{CM}/a"), patch).await?;
     Ok(())
 }
 
 async fn values_are_deleted_from_a_list_of_texts(c: &mut Context) -> Outcome {
-    c.make(CM, json!({ "metadata": { "name": "a", "finalizers": ["example.com/a", "example.com/b", "example.com/c"] } })).await?;
+    c.create(CM, json!({ "metadata": { "name": "a", "finalizers": ["example.com/a", "example.com/b", "example.com/c"] } })).await?;
     let patch = json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": ["example.com/b", "example.com/none"],
         "finalizers": ["example.com/d"] } });
-    c.patch("patch", Patch::Strategic, &format!("{CM}/a"), patch).await?;
+    c.patch("patch", PatchType::Strategic, &format!("{CM}/a"), patch).await?;
     Ok(())
 }
 
 async fn the_order_of_texts_is_set(c: &mut Context) -> Outcome {
-    c.make(CM, json!({ "metadata": { "name": "a", "finalizers": ["example.com/a", "example.com/b"] } }))
+    c.create(CM, json!({ "metadata": { "name": "a", "finalizers": ["example.com/a", "example.com/b"] } }))
         .await?;
     let patch = json!({ "metadata": { "$setElementOrder/finalizers": ["example.com/c", "example.com/b", "example.com/a"],
         "finalizers": ["example.com/c"] } });
-    c.patch("patch", Patch::Strategic, &format!("{CM}/a"), patch).await?;
+    c.patch("patch", PatchType::Strategic, &format!("{CM}/a"), patch).await?;
     Ok(())
 }
 
 async fn owner_references_merge_by_uid(c: &mut Context) -> Outcome {
-    let one = c.make(CM, cm("one")).await?.uid();
-    let two = c.make(CM, cm("two")).await?.uid();
+    let one = c.create(CM, cm("one")).await?.uid();
+    let two = c.create(CM, cm("two")).await?.uid();
     let reference =
         |name: &str, uid: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid });
-    c.make(CM, json!({ "metadata": { "name": "a", "ownerReferences": [reference("one", &one)] } })).await?;
+    c.create(CM, json!({ "metadata": { "name": "a", "ownerReferences": [reference("one", &one)] } })).await?;
     let patch = json!({ "metadata": { "ownerReferences": [reference("two", &two)] } });
-    c.patch("add", Patch::Strategic, &format!("{CM}/a"), patch).await?;
+    c.patch("add", PatchType::Strategic, &format!("{CM}/a"), patch).await?;
     let patch = json!({ "metadata": { "ownerReferences": [{ "$patch": "delete", "uid": one }] } });
-    c.patch("delete", Patch::Strategic, &format!("{CM}/a"), patch).await?;
+    c.patch("delete", PatchType::Strategic, &format!("{CM}/a"), patch).await?;
     Ok(())
 }
 
 async fn service_ports_merge_by_port(c: &mut Context) -> Outcome {
     let services = "/api/v1/namespaces/{ns}/services";
-    c.make(
+    c.create(
         services,
         json!({ "metadata": { "name": "s" }, "spec": { "clusterIP": "None",
         "ports": [{ "name": "a", "port": 80 }, { "name": "b", "port": 81 }] } }),
@@ -197,26 +198,26 @@ async fn service_ports_merge_by_port(c: &mut Context) -> Outcome {
     .await?;
     let patch =
         json!({ "spec": { "ports": [{ "port": 81, "targetPort": "named" }, { "port": 82, "name": "c" }] } });
-    let answer = c.must(Req::patch(Patch::Strategic, format!("{services}/s"), patch)).await?;
-    c.saw("ports", answer.at("/spec/ports"));
+    let answer = c.send_ok(Req::patch(PatchType::Strategic, format!("{services}/s"), patch)).await?;
+    c.record("ports", answer.value_at("/spec/ports"));
     Ok(())
 }
 
 async fn strategy_is_retained_by_keys(c: &mut Context) -> Outcome {
-    c.make(DEPLOYMENTS, deployment("d", 0)).await?;
+    c.create(DEPLOYMENTS, deployment("d", 0)).await?;
     let patch = json!({ "spec": { "strategy": { "$retainKeys": ["type"], "type": "Recreate" } } });
-    let answer = c.must(Req::patch(Patch::Strategic, format!("{DEPLOYMENTS}/d"), patch)).await?;
-    c.saw("strategy", answer.at("/spec/strategy"));
+    let answer = c.send_ok(Req::patch(PatchType::Strategic, format!("{DEPLOYMENTS}/d"), patch)).await?;
+    c.record("strategy", answer.value_at("/spec/strategy"));
     let patch = json!({ "spec": { "strategy": { "type": "RollingUpdate" } } });
-    let answer = c.must(Req::patch(Patch::Strategic, format!("{DEPLOYMENTS}/d"), patch)).await?;
-    c.saw("and back", answer.at("/spec/strategy"));
+    let answer = c.send_ok(Req::patch(PatchType::Strategic, format!("{DEPLOYMENTS}/d"), patch)).await?;
+    c.record("and back", answer.value_at("/spec/strategy"));
     let patch = json!({ "spec": { "strategy": { "type": "Recreate" } } });
-    c.patch("without retaining", Patch::Strategic, &format!("{DEPLOYMENTS}/d"), patch).await?;
+    c.patch("without retaining", PatchType::Strategic, &format!("{DEPLOYMENTS}/d"), patch).await?;
     Ok(())
 }
 
 async fn conditions_merge_by_type(c: &mut Context) -> Outcome {
-    c.make(PODS, super::pod("p")).await?;
+    c.create(PODS, super::pod("p")).await?;
     let condition = |kind: &str, status: &str| json!({ "type": kind, "status": status });
     for (name, conditions) in [
         ("first", json!([condition("Ready", "False"), condition("Initialized", "True")])),
@@ -224,16 +225,16 @@ async fn conditions_merge_by_type(c: &mut Context) -> Outcome {
         ("third", json!([{ "type": "Initialized", "$patch": "delete" }])),
     ] {
         let patch = json!({ "status": { "conditions": conditions } });
-        let answer = c.must(Req::patch(Patch::Strategic, format!("{PODS}/p/status"), patch)).await?;
-        c.saw(name, answer.at("/status/conditions"));
+        let answer = c.send_ok(Req::patch(PatchType::Strategic, format!("{PODS}/p/status"), patch)).await?;
+        c.record(name, answer.value_at("/status/conditions"));
     }
     Ok(())
 }
 
 async fn secrets_string_data(c: &mut Context) -> Outcome {
     let secrets = super::SECRETS;
-    c.make(secrets, json!({ "metadata": { "name": "s" }, "data": { "a": "MQ==" } })).await?;
-    c.patch("patch", Patch::Strategic, &format!("{secrets}/s"), json!({ "stringData": { "b": "2" } }))
+    c.create(secrets, json!({ "metadata": { "name": "s" }, "data": { "a": "MQ==" } })).await?;
+    c.patch("patch", PatchType::Strategic, &format!("{secrets}/s"), json!({ "stringData": { "b": "2" } }))
         .await?;
     Ok(())
 }
@@ -241,15 +242,15 @@ async fn secrets_string_data(c: &mut Context) -> Outcome {
 async fn subjects_of_a_binding_are_replaced(c: &mut Context) -> Outcome {
     let bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/{ns}/rolebindings";
     let user = |name: &str| json!({ "kind": "User", "name": name, "apiGroup": "rbac.authorization.k8s.io" });
-    c.make(
+    c.create(
         bindings,
         json!({ "metadata": { "name": "b" }, "subjects": [user("one")],
         "roleRef": { "kind": "Role", "name": "r", "apiGroup": "rbac.authorization.k8s.io" } }),
     )
     .await?;
     let patch = json!({ "subjects": [user("two")] });
-    c.patch("patch", Patch::Strategic, &format!("{bindings}/b"), patch).await?;
+    c.patch("patch", PatchType::Strategic, &format!("{bindings}/b"), patch).await?;
     let patch = json!({ "roleRef": { "name": "other" } });
-    c.patch("role", Patch::Strategic, &format!("{bindings}/b"), patch).await?;
+    c.patch("role", PatchType::Strategic, &format!("{bindings}/b"), patch).await?;
     Ok(())
 }

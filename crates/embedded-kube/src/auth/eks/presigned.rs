@@ -1,4 +1,4 @@
-//! A presigned `GetCallerIdentity` URL, taken apart and checked. Pure.
+//! Parses and verifies a presigned `GetCallerIdentity` URL. Pure.
 
 use aws_lc_rs::hmac;
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
@@ -6,44 +6,44 @@ use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use sha2::{Digest, Sha256};
 
-use super::Sts;
+use super::StsConfig;
 use crate::hex::hex;
 
-/// Tokens are good for this long after they were signed, whatever `X-Amz-Expires` says, as on EKS.
-const LIFE: i64 = 900;
-const LONGEST: usize = 4096;
+/// Lifetime of a token after it was signed, regardless of `X-Amz-Expires`, as in EKS.
+const TOKEN_LIFETIME_SECONDS: i64 = 900;
+const MAX_TOKEN_BYTES: usize = 4096;
 
-/// What is wrong with a token.
+/// Why a token is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum TokenError {
     #[error("not a presigned URL")]
-    Form,
-    #[error("not a call of GetCallerIdentity at STS")]
-    Target,
-    #[error("a parameter that no such call has, or one that is missing or comes twice")]
-    Parameter,
-    #[error("the cluster's name or the host is not signed")]
-    Unsigned,
-    #[error("expired, or from the future")]
-    Time,
-    #[error("signed for another service or day")]
-    Scope,
-    #[error("an access key that nobody told us of")]
-    Key,
-    #[error("the signature is wrong")]
-    Signature,
+    Malformed,
+    #[error("not an STS GetCallerIdentity URL")]
+    WrongTarget,
+    #[error("an unexpected, missing or duplicate query parameter")]
+    InvalidParameter,
+    #[error("the cluster name or host header is not signed")]
+    UnsignedHeader,
+    #[error("expired or not yet valid")]
+    Expired,
+    #[error("credential scope is for another service or date")]
+    InvalidScope,
+    #[error("unknown access key")]
+    UnknownKey,
+    #[error("signature does not match")]
+    InvalidSignature,
 }
 
-/// A checked URL.
+/// A verified URL.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Presigned {
-    /// Host that was signed.
+pub struct PresignedUrl {
+    /// The signed host.
     pub host: String,
-    /// The query as it came.
+    /// The raw query.
     pub query: String,
 }
 
-const KNOWN: [&str; 9] = [
+const ALLOWED_PARAMETERS: [&str; 9] = [
     "Action",
     "Version",
     "X-Amz-Algorithm",
@@ -55,39 +55,41 @@ const KNOWN: [&str; 9] = [
     "X-Amz-SignedHeaders",
 ];
 
-impl Presigned {
-    /// Reads a token. If secrets are known, it must be signed with one of them; if none are, the signature is left to
-    /// STS.
-    pub fn read(token: &str, sts: &Sts, now: Timestamp) -> Result<Self, Refusal> {
-        let encoded = token.strip_prefix("k8s-aws-v1.").ok_or(Refusal::Form)?;
-        if encoded.len() > LONGEST {
-            return Err(Refusal::Form);
+impl PresignedUrl {
+    /// Parses a token. If secret keys are configured, it must be signed with one of them; otherwise only STS checks the
+    /// signature.
+    pub fn parse(token: &str, sts: &StsConfig, now: Timestamp) -> Result<Self, TokenError> {
+        let encoded = token.strip_prefix("k8s-aws-v1.").ok_or(TokenError::Malformed)?;
+        if encoded.len() > MAX_TOKEN_BYTES {
+            return Err(TokenError::Malformed);
         }
-        let bytes =
-            BASE64_URL_SAFE_NO_PAD.decode(encoded.trim_end_matches('=')).map_err(|_| Refusal::Form)?;
-        let url = String::from_utf8(bytes).map_err(|_| Refusal::Form)?;
-        let (host, query) = split(&url, sts)?;
-        let query = Query::read(query)?;
-        query.check(now)?;
+        let bytes = BASE64_URL_SAFE_NO_PAD
+            .decode(encoded.trim_end_matches('='))
+            .map_err(|_| TokenError::Malformed)?;
+        let url = String::from_utf8(bytes).map_err(|_| TokenError::Malformed)?;
+        let (host, query) = split_url(&url, sts)?;
+        let query = SignedQuery::parse(query)?;
+        query.check_parameters(now)?;
         let presigned = Self { host: host.to_owned(), query: query.raw.to_owned() };
-        query.verify(host, sts)?;
+        query.verify_signature(host, sts)?;
         Ok(presigned)
     }
 }
 
-fn split<'a>(url: &'a str, sts: &Sts) -> Result<(&'a str, &'a str), Refusal> {
+fn split_url<'a>(url: &'a str, sts: &StsConfig) -> Result<(&'a str, &'a str), TokenError> {
     if !url.bytes().all(|byte| byte.is_ascii_graphic()) || url.contains('#') {
-        return Err(Refusal::Form);
+        return Err(TokenError::Malformed);
     }
-    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://")).ok_or(Refusal::Form)?;
-    let (place, query) = rest.split_once('?').ok_or(Refusal::Form)?;
+    let rest =
+        url.strip_prefix("https://").or_else(|| url.strip_prefix("http://")).ok_or(TokenError::Malformed)?;
+    let (place, query) = rest.split_once('?').ok_or(TokenError::Malformed)?;
     let host = place.strip_suffix('/').unwrap_or(place);
     let own = sts.endpoint.split("://").nth(1).unwrap_or_default().trim_end_matches('/');
-    if host == own || is_sts(host) { Ok((host, query)) } else { Err(Refusal::Target) }
+    if host == own || is_sts_host(host) { Ok((host, query)) } else { Err(TokenError::WrongTarget) }
 }
 
 /// `sts.amazonaws.com`, `sts.<region>.amazonaws.com`, and the same in China.
-fn is_sts(host: &str) -> bool {
+fn is_sts_host(host: &str) -> bool {
     let host = host.strip_suffix(".cn").unwrap_or(host);
     let Some(front) = host.strip_suffix(".amazonaws.com") else { return false };
     match front.split_once('.') {
@@ -100,99 +102,99 @@ fn is_sts(host: &str) -> bool {
     }
 }
 
-struct Query<'a> {
+struct SignedQuery<'a> {
     raw: &'a str,
     pairs: Vec<(String, String)>,
 }
 
-impl<'a> Query<'a> {
-    fn read(raw: &'a str) -> Result<Self, Refusal> {
+impl<'a> SignedQuery<'a> {
+    fn parse(raw: &'a str) -> Result<Self, TokenError> {
         let decode = |text: &str| percent_decode_str(text).decode_utf8().map(std::borrow::Cow::into_owned);
         let mut pairs: Vec<(String, String)> = Vec::new();
         for pair in raw.split('&').filter(|pair| !pair.is_empty()) {
-            let (key, value) = pair.split_once('=').ok_or(Refusal::Parameter)?;
-            let key = decode(key).map_err(|_| Refusal::Form)?;
-            let value = decode(value).map_err(|_| Refusal::Form)?;
+            let (key, value) = pair.split_once('=').ok_or(TokenError::InvalidParameter)?;
+            let key = decode(key).map_err(|_| TokenError::Malformed)?;
+            let value = decode(value).map_err(|_| TokenError::Malformed)?;
             let twice = pairs.iter().any(|(name, _)| name.eq_ignore_ascii_case(&key));
-            // Spelled exactly: STS must see the same parameters as we do, and it may be stricter about letters.
-            if twice || !KNOWN.contains(&key.as_str()) {
-                return Err(Refusal::Parameter);
+            // Exact match: STS must see the same parameters, and may be stricter about case.
+            if twice || !ALLOWED_PARAMETERS.contains(&key.as_str()) {
+                return Err(TokenError::InvalidParameter);
             }
             pairs.push((key, value));
         }
         Ok(Self { raw, pairs })
     }
 
-    fn get(&self, name: &str) -> Result<&str, Refusal> {
+    fn get(&self, name: &str) -> Result<&str, TokenError> {
         let found = self.pairs.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
-        found.map(|(_, value)| value.as_str()).ok_or(Refusal::Parameter)
+        found.map(|(_, value)| value.as_str()).ok_or(TokenError::InvalidParameter)
     }
 
-    fn check(&self, now: Timestamp) -> Result<(), Refusal> {
+    fn check_parameters(&self, now: Timestamp) -> Result<(), TokenError> {
         if self.get("action")? != "GetCallerIdentity" {
-            return Err(Refusal::Target);
+            return Err(TokenError::WrongTarget);
         }
-        let expires: i64 = self.get("x-amz-expires")?.parse().map_err(|_| Refusal::Parameter)?;
-        if !(0..=LIFE).contains(&expires) {
-            return Err(Refusal::Time);
+        let expires: i64 = self.get("x-amz-expires")?.parse().map_err(|_| TokenError::InvalidParameter)?;
+        if !(0..=TOKEN_LIFETIME_SECONDS).contains(&expires) {
+            return Err(TokenError::Expired);
         }
         let signed_at = DateTime::strptime("%Y%m%dT%H%M%SZ", self.get("x-amz-date")?)
             .ok()
             .and_then(|at| at.to_zoned(TimeZone::UTC).ok())
-            .ok_or(Refusal::Parameter)?;
+            .ok_or(TokenError::InvalidParameter)?;
         let age = now.as_second().saturating_sub(signed_at.timestamp().as_second());
-        if !(-300..=LIFE).contains(&age) {
-            return Err(Refusal::Time);
+        if !(-300..=TOKEN_LIFETIME_SECONDS).contains(&age) {
+            return Err(TokenError::Expired);
         }
         let headers: Vec<&str> = self.get("x-amz-signedheaders")?.split(';').collect();
         let is_signed = |name: &str| headers.iter().any(|header| header.eq_ignore_ascii_case(name));
-        if is_signed("x-k8s-aws-id") && is_signed("host") { Ok(()) } else { Err(Refusal::Unsigned) }
+        if is_signed("x-k8s-aws-id") && is_signed("host") { Ok(()) } else { Err(TokenError::UnsignedHeader) }
     }
 
-    /// Access key, day and region that it was signed with; the service is STS.
-    fn scope(&self) -> Result<(&str, &str, &str), Refusal> {
+    /// Access key, date and region of the credential scope; the service is STS.
+    fn scope(&self) -> Result<(&str, &str, &str), TokenError> {
         let mut parts = self.get("x-amz-credential")?.rsplitn(5, '/');
         let (end, service, region, date, key) =
             (parts.next(), parts.next(), parts.next(), parts.next(), parts.next());
         let (Some(end), Some(service), Some(region), Some(date), Some(key)) =
             (end, service, region, date, key)
         else {
-            return Err(Refusal::Parameter);
+            return Err(TokenError::InvalidParameter);
         };
         let day = self.get("x-amz-date")?.split('T').next().unwrap_or_default();
         if end == "aws4_request" && service == "sts" && date == day {
             Ok((key, date, region))
         } else {
-            Err(Refusal::Scope)
+            Err(TokenError::InvalidScope)
         }
     }
 
-    /// Checks the signature, unless no secrets are known at all.
-    fn verify(&self, host: &str, sts: &Sts) -> Result<(), Refusal> {
+    /// Verifies the signature, unless no secret keys are configured.
+    fn verify_signature(&self, host: &str, sts: &StsConfig) -> Result<(), TokenError> {
         let (key, date, region) = self.scope()?;
         if sts.secrets.is_empty() {
             return Ok(());
         }
-        let (_, secret) = sts.secrets.iter().find(|(known, _)| known == key).ok_or(Refusal::Key)?;
+        let (_, secret) = sts.secrets.iter().find(|(known, _)| known == key).ok_or(TokenError::UnknownKey)?;
         let scope = format!("{date}/{region}/sts/aws4_request");
-        let canonical = self.canonical(host, &sts.cluster)?;
+        let canonical = self.canonical_request(host, &sts.cluster)?;
         let digest = hex(&Sha256::digest(canonical.as_bytes()));
         let text = format!("AWS4-HMAC-SHA256\n{}\n{scope}\n{digest}", self.get("x-amz-date")?);
         let mut signing = format!("AWS4{secret}").into_bytes();
         for part in [date, region, "sts", "aws4_request"] {
-            signing = mac(&signing, part.as_bytes());
+            signing = hmac_sha256(&signing, part.as_bytes());
         }
-        let given = unhex(self.get("x-amz-signature")?).ok_or(Refusal::Signature)?;
+        let given = decode_hex(self.get("x-amz-signature")?).ok_or(TokenError::InvalidSignature)?;
         hmac::verify(&hmac::Key::new(hmac::HMAC_SHA256, &signing), text.as_bytes(), &given)
-            .map_err(|_| Refusal::Signature)
+            .map_err(|_| TokenError::InvalidSignature)
     }
 
-    fn canonical(&self, host: &str, cluster: &str) -> Result<String, Refusal> {
+    fn canonical_request(&self, host: &str, cluster: &str) -> Result<String, TokenError> {
         let mut pairs: Vec<String> = self
             .pairs
             .iter()
             .filter(|(key, _)| !key.eq_ignore_ascii_case("x-amz-signature"))
-            .map(|(key, value)| format!("{}={}", escaped(key), escaped(value)))
+            .map(|(key, value)| format!("{}={}", uri_escape(key), uri_escape(value)))
             .collect();
         pairs.sort();
         let signed = self.get("x-amz-signedheaders")?;
@@ -201,7 +203,7 @@ impl<'a> Query<'a> {
             let value = match header {
                 "host" => host,
                 "x-k8s-aws-id" => cluster,
-                _ => return Err(Refusal::Signature),
+                _ => return Err(TokenError::InvalidSignature),
             };
             headers.extend([header, ":", value, "\n"]);
         }
@@ -210,17 +212,17 @@ impl<'a> Query<'a> {
     }
 }
 
-const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+const URI_ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-fn escaped(text: &str) -> String {
-    utf8_percent_encode(text, ESCAPED).to_string()
+fn uri_escape(text: &str) -> String {
+    utf8_percent_encode(text, URI_ESCAPED).to_string()
 }
 
-pub fn mac(key: &[u8], text: &[u8]) -> Vec<u8> {
+pub fn hmac_sha256(key: &[u8], text: &[u8]) -> Vec<u8> {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text).as_ref().to_vec()
 }
 
-fn unhex(text: &str) -> Option<Vec<u8>> {
+fn decode_hex(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> =
         text.chars().map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();
     let digits = digits.filter(|digits| digits.len() % 2 == 0)?;

@@ -3,7 +3,7 @@ use jiff::Timestamp;
 use rstest::rstest;
 
 use super::{
-    presigned::{Presigned, Refusal, mac},
+    presigned::{PresignedUrl, TokenError, hmac_sha256},
     *,
 };
 use crate::hex::hex;
@@ -14,12 +14,12 @@ fn now() -> Timestamp {
     "2027-01-15T08:00:30Z".parse().unwrap()
 }
 
-fn sts(secrets: &[(&str, &str)]) -> Sts {
-    Sts {
+fn sts(secrets: &[(&str, &str)]) -> StsConfig {
+    StsConfig {
         endpoint: "http://127.0.0.1:4566".to_owned(),
         cluster: "shop".to_owned(),
         secrets: secrets.iter().map(|(key, secret)| ((*key).to_owned(), (*secret).to_owned())).collect(),
-        ..Sts::default()
+        ..StsConfig::default()
     }
 }
 
@@ -46,82 +46,86 @@ fn signed(cluster: &str) -> String {
     );
     let mut key = b"AWS4hush".to_vec();
     for part in ["20270115", "eu-west-1", "sts", "aws4_request"] {
-        key = mac(&key, part.as_bytes());
+        key = hmac_sha256(&key, part.as_bytes());
     }
-    token(&format!("https://{host}/?{}&X-Amz-Signature={}", query(), hex(&mac(&key, text.as_bytes()))))
+    token(&format!(
+        "https://{host}/?{}&X-Amz-Signature={}",
+        query(),
+        hex(&hmac_sha256(&key, text.as_bytes()))
+    ))
 }
 
 #[test]
 fn a_good_token_gives_its_query_and_signed_host() {
-    let read = Presigned::read(&signed("shop"), &sts(&[("AKID", "hush")]), now()).unwrap();
+    let read = PresignedUrl::parse(&signed("shop"), &sts(&[("AKID", "hush")]), now()).unwrap();
     assert_eq!(read.host, "sts.eu-west-1.amazonaws.com");
     assert!(read.query.starts_with("Action=GetCallerIdentity&"));
 }
 
 #[test]
 fn a_token_for_another_cluster_has_a_wrong_signature() {
-    let refused = Presigned::read(&signed("other"), &sts(&[("AKID", "hush")]), now());
-    assert_eq!(refused, Err(Refusal::Signature));
-    assert!(Presigned::read(&signed("other"), &sts(&[]), now()).is_ok(), "STS has to find out then");
+    let refused = PresignedUrl::parse(&signed("other"), &sts(&[("AKID", "hush")]), now());
+    assert_eq!(refused, Err(TokenError::InvalidSignature));
+    assert!(PresignedUrl::parse(&signed("other"), &sts(&[]), now()).is_ok(), "STS has to find out then");
 }
 
 #[test]
 fn a_key_that_is_not_known_is_refused_where_others_are() {
-    let refused = Presigned::read(&signed("shop"), &sts(&[("AKOTHER", "hush")]), now());
-    assert_eq!(refused, Err(Refusal::Key));
+    let refused = PresignedUrl::parse(&signed("shop"), &sts(&[("AKOTHER", "hush")]), now());
+    assert_eq!(refused, Err(TokenError::UnknownKey));
 }
 
 #[rstest]
-#[case("https://evil.example/?", "", Refusal::Target)]
-#[case("https://sts.evil.example.amazonaws.com.evil/?", "", Refusal::Target)]
-#[case("https://sts.x/y.amazonaws.com/?", "", Refusal::Target)]
-#[case("https://user@sts.amazonaws.com/?", "", Refusal::Target)]
-#[case("https://sts.amazonaws.com/other?", "", Refusal::Target)]
-#[case("ftp://sts.amazonaws.com/?", "", Refusal::Form)]
-#[case("https://sts.amazonaws.com/?", "&Foo=bar", Refusal::Parameter)]
-#[case("https://sts.amazonaws.com/?", "&action=Other", Refusal::Parameter)]
-#[case("https://sts.amazonaws.com/?", "\r\nHost: x", Refusal::Form)]
+#[case("https://evil.example/?", "", TokenError::WrongTarget)]
+#[case("https://sts.evil.example.amazonaws.com.evil/?", "", TokenError::WrongTarget)]
+#[case("https://sts.x/y.amazonaws.com/?", "", TokenError::WrongTarget)]
+#[case("https://user@sts.amazonaws.com/?", "", TokenError::WrongTarget)]
+#[case("https://sts.amazonaws.com/other?", "", TokenError::WrongTarget)]
+#[case("ftp://sts.amazonaws.com/?", "", TokenError::Malformed)]
+#[case("https://sts.amazonaws.com/?", "&Foo=bar", TokenError::InvalidParameter)]
+#[case("https://sts.amazonaws.com/?", "&action=Other", TokenError::InvalidParameter)]
+#[case("https://sts.amazonaws.com/?", "\r\nHost: x", TokenError::Malformed)]
 fn a_url_that_is_not_exactly_the_call_is_refused(
     #[case] start: &str,
     #[case] end: &str,
-    #[case] why: Refusal,
+    #[case] why: TokenError,
 ) {
     let token = token(&format!("{start}{}{end}", query()));
-    assert_eq!(Presigned::read(&token, &sts(&[]), now()), Err(why));
+    assert_eq!(PresignedUrl::parse(&token, &sts(&[]), now()), Err(why));
 }
 
 #[rstest]
-#[case("GetCallerIdentity", "AssumeRole", Refusal::Target)]
-#[case("Expires=60", "Expires=901", Refusal::Time)]
-#[case("Expires=60", "Expires=x", Refusal::Parameter)]
-#[case("T080000Z", "T074500Z", Refusal::Time)]
-#[case("T080000Z", "T090000Z", Refusal::Time)]
-#[case("%3Bx-k8s-aws-id", "", Refusal::Unsigned)]
-#[case("host%3Bx-k8s-aws-id", "x-k8s-aws-id", Refusal::Unsigned)]
-#[case("%2Fsts%2F", "%2Fs3%2F", Refusal::Scope)]
-#[case("%2F20270115%2F", "%2F20270114%2F", Refusal::Scope)]
-#[case("aws4_request", "aws5_request", Refusal::Scope)]
+#[case("GetCallerIdentity", "AssumeRole", TokenError::WrongTarget)]
+#[case("Expires=60", "Expires=901", TokenError::Expired)]
+#[case("Expires=60", "Expires=x", TokenError::InvalidParameter)]
+#[case("T080000Z", "T074500Z", TokenError::Expired)]
+#[case("T080000Z", "T090000Z", TokenError::Expired)]
+#[case("%3Bx-k8s-aws-id", "", TokenError::UnsignedHeader)]
+#[case("host%3Bx-k8s-aws-id", "x-k8s-aws-id", TokenError::UnsignedHeader)]
+#[case("%2Fsts%2F", "%2Fs3%2F", TokenError::InvalidScope)]
+#[case("%2F20270115%2F", "%2F20270114%2F", TokenError::InvalidScope)]
+#[case("aws4_request", "aws5_request", TokenError::InvalidScope)]
 fn a_query_that_is_not_fresh_and_bound_is_refused(
     #[case] part: &str,
     #[case] by: &str,
-    #[case] why: Refusal,
+    #[case] why: TokenError,
 ) {
     let token = token(&format!("https://sts.amazonaws.com/?{}", query().replace(part, by)));
-    assert_eq!(Presigned::read(&token, &sts(&[]), now()), Err(why));
+    assert_eq!(PresignedUrl::parse(&token, &sts(&[]), now()), Err(why));
 }
 
 #[test]
 fn the_configured_endpoint_is_a_good_host_too() {
     let token = token(&format!("http://127.0.0.1:4566/?{}", query()));
-    assert!(Presigned::read(&token, &sts(&[]), now()).is_ok());
+    assert!(PresignedUrl::parse(&token, &sts(&[]), now()).is_ok());
 }
 
 #[test]
 fn a_session_of_a_role_is_the_role() {
-    let access = [Access::admin("arn:aws:iam::1:role/boss")];
-    let user = mapped(&access, "arn:aws:sts::1:assumed-role/boss/me").unwrap();
+    let access = [AccessEntry::admin("arn:aws:iam::1:role/boss")];
+    let user = map_arn(&access, "arn:aws:sts::1:assumed-role/boss/me").unwrap();
     assert_eq!(user.groups, ["system:masters", "system:authenticated"]);
-    assert_eq!(mapped(&access, "arn:aws:iam::1:user/other"), None);
+    assert_eq!(map_arn(&access, "arn:aws:iam::1:user/other"), None);
 }
 
 #[rstest]
@@ -130,23 +134,23 @@ fn a_session_of_a_role_is_the_role() {
 #[case("arn:aws-cn:iam::1:user/a/me", "arn:aws-cn:iam::1:user/a/me")]
 #[case("arn:aws:sts::1:federated-user/me", "arn:aws:sts::1:federated-user/me")]
 fn an_identity_is_the_same_however_it_is_spelled(#[case] one: &str, #[case] other: &str) {
-    assert_eq!(canonical(one), canonical(other));
+    assert_eq!(canonical_arn(one), canonical_arn(other));
 }
 
 #[test]
 fn a_name_may_hold_the_session() {
     let user = "dev:{{SessionName}}".to_owned();
-    let access = Access { arn: "arn:aws:iam::1:role/dev".to_owned(), user, groups: Vec::new() };
-    let user = mapped(&[access], "arn:aws:sts::1:assumed-role/dev/me@home").unwrap();
+    let access = AccessEntry { arn: "arn:aws:iam::1:role/dev".to_owned(), user, groups: Vec::new() };
+    let user = map_arn(&[access], "arn:aws:sts::1:assumed-role/dev/me@home").unwrap();
     assert_eq!(user.name, "dev:me-home");
     assert_eq!(user.extra["sessionName"], ["me@home"]);
 }
 
 #[test]
 fn whoever_is_struck_off_the_list_is_out_at_once() {
-    let access = Accesses::from(vec![Access::admin("arn:aws:iam::1:user/me")]);
+    let access = AccessEntries::from(vec![AccessEntry::admin("arn:aws:iam::1:user/me")]);
     let seen_by_the_cluster = access.clone();
-    assert!(seen_by_the_cluster.user("arn:aws:iam::1:user/me").is_some());
+    assert!(seen_by_the_cluster.user_for_arn("arn:aws:iam::1:user/me").is_some());
     access.set(Vec::new());
-    assert_eq!(seen_by_the_cluster.user("arn:aws:iam::1:user/me"), None);
+    assert_eq!(seen_by_the_cluster.user_for_arn("arn:aws:iam::1:user/me"), None);
 }

@@ -1,4 +1,4 @@
-//! Roles and bindings, parsed, and which of them hold for whom. Pure.
+//! Parsed roles and bindings, and how they apply to a user. Pure.
 
 use std::collections::BTreeMap;
 
@@ -6,28 +6,28 @@ use serde_json::Value;
 
 use super::Attributes;
 use crate::{
-    failure::quoted,
-    object::{Meta, at, text},
+    object::{MetaAccessor, get_path, str_at},
     request::User,
+    status_error::go_quote,
 };
 
 /// One rule of a role.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Rule {
+pub struct PolicyRule {
     /// Verbs, or `*`.
     pub verbs: Vec<String>,
     /// API groups, or `*`.
     pub groups: Vec<String>,
     /// `pods`, `pods/status`, `*/scale`, `*`.
     pub resources: Vec<String>,
-    /// Names; none means all.
+    /// Resource names; empty means all.
     pub names: Vec<String>,
     /// Paths; `/healthz`, `/metrics/*`, `*`.
     pub urls: Vec<String>,
 }
 
-impl Rule {
-    fn of(rule: &Value) -> Self {
+impl PolicyRule {
+    fn from_value(rule: &Value) -> Self {
         let list = |key: &str| {
             let list = rule.get(key).and_then(Value::as_array).into_iter().flatten();
             list.filter_map(Value::as_str).map(str::to_owned).collect()
@@ -41,9 +41,9 @@ impl Rule {
         }
     }
 
-    /// Whether this rule alone allows it.
+    /// Whether this rule allows the request.
     pub fn allows(&self, wanted: &Attributes) -> bool {
-        if !has(&self.verbs, &wanted.verb) {
+        if !contains_or_wildcard(&self.verbs, &wanted.verb) {
             return false;
         }
         match &wanted.path {
@@ -52,14 +52,14 @@ impl Rule {
                 None => url == path,
             }),
             None => {
-                has(&self.groups, &wanted.group)
-                    && self.covers(wanted)
+                contains_or_wildcard(&self.groups, &wanted.group)
+                    && self.covers_resource(wanted)
                     && (self.names.is_empty() || self.names.contains(&wanted.name))
             }
         }
     }
 
-    fn covers(&self, wanted: &Attributes) -> bool {
+    fn covers_resource(&self, wanted: &Attributes) -> bool {
         self.resources.iter().any(|resource| {
             if resource == "*" {
                 return true;
@@ -75,20 +75,20 @@ impl Rule {
     }
 }
 
-fn has(list: &[String], wanted: &str) -> bool {
+fn contains_or_wildcard(list: &[String], wanted: &str) -> bool {
     list.iter().any(|one| one == "*" || one == wanted)
 }
 
 #[derive(Debug)]
-struct Role {
-    rules: Vec<Rule>,
-    /// Labels that this role bears, and the selectors by which it takes up others.
+struct PolicyRole {
+    rules: Vec<PolicyRule>,
+    /// Labels of this role, and the selectors of its aggregation rule.
     labels: BTreeMap<String, String>,
-    aggregates: Vec<Value>,
+    aggregation_selectors: Vec<Value>,
 }
 
 #[derive(Debug)]
-struct Binding {
+struct PolicyBinding {
     name: String,
     namespace: String,
     role_kind: String,
@@ -106,52 +106,58 @@ struct Subject {
 /// All roles and bindings.
 #[derive(Debug, Default)]
 pub struct Policy {
-    roles: BTreeMap<(String, String), Vec<Rule>>,
-    cluster_roles: BTreeMap<String, Vec<Rule>>,
-    bindings: Vec<Binding>,
-    cluster_bindings: Vec<Binding>,
+    roles: BTreeMap<(String, String), Vec<PolicyRule>>,
+    cluster_roles: BTreeMap<String, Vec<PolicyRule>>,
+    bindings: Vec<PolicyBinding>,
+    cluster_bindings: Vec<PolicyBinding>,
 }
 
-/// What a binding brings.
-pub enum Source<'a> {
-    /// Rules, and by which binding.
-    Rules(&'a [Rule], String),
-    /// A role that is not there.
-    Missing(String),
+/// Result of resolving a binding.
+pub enum BindingSource<'a> {
+    /// Rules of the role, and a description of the binding.
+    Rules(&'a [PolicyRule], String),
+    /// The referenced role does not exist.
+    MissingRole(String),
 }
 
 impl Policy {
-    /// From stored objects, each with its key.
-    pub fn of<'a>(objects: impl IntoIterator<Item = (&'a str, Value)>) -> Self {
+    /// Parses stored objects, given with their keys.
+    pub fn from_objects<'a>(objects: impl IntoIterator<Item = (&'a str, Value)>) -> Self {
         let mut policy = Self::default();
         let mut cluster_roles = BTreeMap::new();
         for (key, object) in objects {
             match key.split('/').nth(1) {
                 Some("roles") => {
                     let key = (object.namespace().to_owned(), object.name().to_owned());
-                    policy.roles.insert(key, rules(&object));
+                    policy.roles.insert(key, parse_rules(&object));
                 }
                 Some("clusterroles") => {
-                    cluster_roles.insert(object.name().to_owned(), role(&object));
+                    cluster_roles.insert(object.name().to_owned(), parse_role(&object));
                 }
-                Some("rolebindings") => policy.bindings.push(binding(&object)),
-                Some("clusterrolebindings") => policy.cluster_bindings.push(binding(&object)),
+                Some("rolebindings") => policy.bindings.push(parse_binding(&object)),
+                Some("clusterrolebindings") => policy.cluster_bindings.push(parse_binding(&object)),
                 _ => {}
             }
         }
         policy.cluster_roles = cluster_roles
             .iter()
-            .map(|(name, role)| (name.clone(), aggregated(role, &cluster_roles)))
+            .map(|(name, role)| (name.clone(), aggregated_rules(role, &cluster_roles)))
             .collect();
         policy
     }
 
-    /// Calls `visit` for each binding of the user that holds in a namespace (cluster-wide ones first) until it says
-    /// no.
-    pub fn visit(&self, user: &User, namespace: &str, mut visit: impl FnMut(Source<'_>) -> bool) {
+    /// Calls `visit` for each binding that applies to the user in a namespace (cluster-wide bindings first) until it
+    /// returns false.
+    pub fn visit_bindings(
+        &self,
+        user: &User,
+        namespace: &str,
+        mut visit: impl FnMut(BindingSource<'_>) -> bool,
+    ) {
         let local = self.bindings.iter().filter(|one| !namespace.is_empty() && one.namespace == namespace);
         for binding in self.cluster_bindings.iter().chain(local) {
-            let Some(subject) = binding.subjects.iter().find(|one| one.is(user, &binding.namespace)) else {
+            let Some(subject) = binding.subjects.iter().find(|one| one.matches(user, &binding.namespace))
+            else {
                 continue;
             };
             let rules = match binding.role_kind.as_str() {
@@ -159,11 +165,11 @@ impl Policy {
                 _ => self.roles.get(&(binding.namespace.clone(), binding.role.clone())),
             };
             let source = match rules {
-                Some(rules) => Source::Rules(rules, binding.describe(subject)),
-                None => Source::Missing(format!(
+                Some(rules) => BindingSource::Rules(rules, binding.describe(subject)),
+                None => BindingSource::MissingRole(format!(
                     "{}.rbac.authorization.k8s.io {} not found",
                     binding.role_kind.to_ascii_lowercase(),
-                    quoted(&binding.role)
+                    go_quote(&binding.role)
                 )),
             };
             if !visit(source) {
@@ -173,7 +179,7 @@ impl Policy {
     }
 }
 
-impl Binding {
+impl PolicyBinding {
     fn describe(&self, subject: &Subject) -> String {
         let (kind, name) = match self.namespace.as_str() {
             "" => ("ClusterRoleBinding", self.name.clone()),
@@ -189,17 +195,17 @@ impl Binding {
         };
         format!(
             "{kind} {} of {} {} to {} {}",
-            quoted(&name),
+            go_quote(&name),
             self.role_kind,
-            quoted(&self.role),
+            go_quote(&self.role),
             subject.kind,
-            quoted(&whom)
+            go_quote(&whom)
         )
     }
 }
 
 impl Subject {
-    fn is(&self, user: &User, namespace: &str) -> bool {
+    fn matches(&self, user: &User, namespace: &str) -> bool {
         match self.kind.as_str() {
             "User" => self.name == user.name,
             "Group" => user.groups.contains(&self.name),
@@ -217,46 +223,47 @@ impl Subject {
     }
 }
 
-fn rules(object: &Value) -> Vec<Rule> {
-    object.get("rules").and_then(Value::as_array).into_iter().flatten().map(Rule::of).collect()
+fn parse_rules(object: &Value) -> Vec<PolicyRule> {
+    object.get("rules").and_then(Value::as_array).into_iter().flatten().map(PolicyRule::from_value).collect()
 }
 
-fn role(object: &Value) -> Role {
-    let labels = at(object, &["metadata", "labels"]).and_then(Value::as_object).into_iter().flatten();
-    let selectors = at(object, &["aggregationRule", "clusterRoleSelectors"]).and_then(Value::as_array);
-    Role {
-        rules: rules(object),
+fn parse_role(object: &Value) -> PolicyRole {
+    let labels = get_path(object, &["metadata", "labels"]).and_then(Value::as_object).into_iter().flatten();
+    let selectors = get_path(object, &["aggregationRule", "clusterRoleSelectors"]).and_then(Value::as_array);
+    PolicyRole {
+        rules: parse_rules(object),
         labels: labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect(),
-        aggregates: selectors.cloned().unwrap_or_default(),
+        aggregation_selectors: selectors.cloned().unwrap_or_default(),
     }
 }
 
-fn binding(object: &Value) -> Binding {
+fn parse_binding(object: &Value) -> PolicyBinding {
     let subjects = object.get("subjects").and_then(Value::as_array).into_iter().flatten();
-    Binding {
+    PolicyBinding {
         name: object.name().to_owned(),
         namespace: object.namespace().to_owned(),
-        role_kind: text(object, &["roleRef", "kind"]).to_owned(),
-        role: text(object, &["roleRef", "name"]).to_owned(),
+        role_kind: str_at(object, &["roleRef", "kind"]).to_owned(),
+        role: str_at(object, &["roleRef", "name"]).to_owned(),
         subjects: subjects
             .map(|subject| Subject {
-                kind: text(subject, &["kind"]).to_owned(),
-                name: text(subject, &["name"]).to_owned(),
-                namespace: text(subject, &["namespace"]).to_owned(),
+                kind: str_at(subject, &["kind"]).to_owned(),
+                name: str_at(subject, &["name"]).to_owned(),
+                namespace: str_at(subject, &["namespace"]).to_owned(),
             })
             .collect(),
     }
 }
 
-/// A role's own rules and those of the roles it takes up. Roles that aggregate may aggregate others that do; each is
-/// taken up once.
-fn aggregated(role: &Role, all: &BTreeMap<String, Role>) -> Vec<Rule> {
+/// The rules of a role and of the roles that it aggregates. Aggregated roles may aggregate others; each role is
+/// included once.
+fn aggregated_rules(role: &PolicyRole, all: &BTreeMap<String, PolicyRole>) -> Vec<PolicyRule> {
     let mut rules = role.rules.clone();
     let mut taken: Vec<&str> = Vec::new();
-    let mut open: Vec<&Role> = vec![role];
+    let mut open: Vec<&PolicyRole> = vec![role];
     while let Some(next) = open.pop() {
         for (name, other) in all {
-            let wanted = next.aggregates.iter().any(|selector| selects(selector, &other.labels));
+            let wanted =
+                next.aggregation_selectors.iter().any(|selector| selector_matches(selector, &other.labels));
             if wanted && !taken.contains(&name.as_str()) {
                 taken.push(name);
                 rules.extend(other.rules.iter().cloned());
@@ -267,21 +274,21 @@ fn aggregated(role: &Role, all: &BTreeMap<String, Role>) -> Vec<Rule> {
     rules
 }
 
-fn selects(selector: &Value, labels: &BTreeMap<String, String>) -> bool {
+fn selector_matches(selector: &Value, labels: &BTreeMap<String, String>) -> bool {
     let pairs = selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten();
     let mut expressions = selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten();
     pairs.clone().all(|(key, value)| labels.get(key).map(String::as_str) == value.as_str())
-        && expressions.all(|expression| holds(expression, labels))
+        && expressions.all(|expression| expression_matches(expression, labels))
         && (pairs.count() > 0 || selector.get("matchExpressions").is_some())
 }
 
-fn holds(expression: &Value, labels: &BTreeMap<String, String>) -> bool {
-    let value = labels.get(text(expression, &["key"]));
+fn expression_matches(expression: &Value, labels: &BTreeMap<String, String>) -> bool {
+    let value = labels.get(str_at(expression, &["key"]));
     let listed = || {
         let values = expression.get("values").and_then(Value::as_array);
         values.into_iter().flatten().any(|one| one.as_str() == value.map(String::as_str))
     };
-    match text(expression, &["operator"]) {
+    match str_at(expression, &["operator"]) {
         "In" => value.is_some() && listed(),
         "NotIn" => value.is_none() || !listed(),
         "Exists" => value.is_some(),

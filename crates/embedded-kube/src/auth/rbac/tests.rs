@@ -3,13 +3,13 @@ use serde_json::{Value, json};
 use super::*;
 
 fn policy(objects: &[(&str, Value)]) -> Policy {
-    Policy::of(objects.iter().map(|(key, value)| (*key, value.clone())))
+    Policy::from_objects(objects.iter().map(|(key, value)| (*key, value.clone())))
 }
 
 fn may(policy: &Policy, user: &User, wanted: &Attributes) -> bool {
     let mut allowed = false;
-    policy.visit(user, &wanted.namespace, |source| {
-        if let Source::Rules(rules, _) = source {
+    policy.visit_bindings(user, &wanted.namespace, |source| {
+        if let BindingSource::Rules(rules, _) = source {
             allowed |= rules.iter().any(|rule| rule.allows(wanted));
         }
         true
@@ -90,8 +90,8 @@ fn an_aggregated_role_takes_up_the_rules_of_labelled_ones() {
         ),
     ]);
     assert!(may(&policy, &ann(), &on("list", "pods", "", "")));
-    assert!(may(&policy, &ann(), &Attributes::of_path("GET", "/metrics/cadvisor")));
-    assert!(!may(&policy, &ann(), &Attributes::of_path("GET", "/metrics")));
+    assert!(may(&policy, &ann(), &Attributes::for_path("GET", "/metrics/cadvisor")));
+    assert!(!may(&policy, &ann(), &Attributes::for_path("GET", "/metrics")));
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn the_refusal_is_the_real_servers() {
         r#"secrets "n" is forbidden: User "x" cannot list resource "secrets/status" in API group "" at the cluster scope"#
     );
     assert_eq!(
-        Attributes::of_path("GET", "/metrics").forbidden(&user, "").message(),
+        Attributes::for_path("GET", "/metrics").forbidden(&user, "").message(),
         r#"forbidden: User "x" cannot get path "/metrics""#
     );
 }

@@ -5,45 +5,45 @@ use serde_json::{Value, json};
 
 use crate::{
     clock,
-    object::{at, text},
+    object::{get_path, str_at},
 };
 
-/// See the module.
-pub struct Conditions {
+/// Conditions of a Deployment.
+pub struct DeploymentConditions {
     list: Vec<Value>,
     now: Timestamp,
 }
 
-impl Conditions {
-    /// Of a status.
-    pub fn of(status: &Value, now: Timestamp) -> Self {
-        let list = at(status, &["conditions"]).and_then(Value::as_array).cloned();
+impl DeploymentConditions {
+    /// Reads the conditions of a status.
+    pub fn from_status(status: &Value, now: Timestamp) -> Self {
+        let list = get_path(status, &["conditions"]).and_then(Value::as_array).cloned();
         Self { list: list.unwrap_or_default(), now }
     }
 
-    /// One of them.
+    /// Gets a condition.
     pub fn get(&self, kind: &str) -> Option<&Value> {
-        self.list.iter().find(|condition| text(condition, &["type"]) == kind)
+        self.list.iter().find(|condition| str_at(condition, &["type"]) == kind)
     }
 
-    /// Reason of one of them; empty if it is not there.
+    /// Reason of a condition; empty if it is not set.
     pub fn reason(&self, kind: &str) -> &str {
-        self.get(kind).map(|condition| text(condition, &["reason"])).unwrap_or_default()
+        self.get(kind).map(|condition| str_at(condition, &["reason"])).unwrap_or_default()
     }
 
-    /// Sets one, unless it already has this status and reason.
+    /// Sets a condition, unless it already has this status and reason.
     pub fn set(&mut self, kind: &str, status: &str, reason: &str, message: &str) {
-        let is_same = |old: &Value| text(old, &["status"]) == status && text(old, &["reason"]) == reason;
+        let is_same = |old: &Value| str_at(old, &["status"]) == status && str_at(old, &["reason"]) == reason;
         if !self.get(kind).is_some_and(is_same) {
-            self.renew(kind, status, reason, message);
+            self.replace(kind, status, reason, message);
         }
     }
 
-    /// Sets one in any case, so that its time of update moves.
-    pub fn renew(&mut self, kind: &str, status: &str, reason: &str, message: &str) {
-        let now = clock::seconds(self.now);
-        let old = self.get(kind).filter(|old| text(old, &["status"]) == status);
-        let since = old.map_or_else(|| now.clone(), |old| text(old, &["lastTransitionTime"]).to_owned());
+    /// Sets a condition unconditionally, which updates `lastUpdateTime`.
+    pub fn replace(&mut self, kind: &str, status: &str, reason: &str, message: &str) {
+        let now = clock::format_time(self.now);
+        let old = self.get(kind).filter(|old| str_at(old, &["status"]) == status);
+        let since = old.map_or_else(|| now.clone(), |old| str_at(old, &["lastTransitionTime"]).to_owned());
         self.remove(kind);
         self.list.push(json!({
             "type": kind, "status": status, "lastUpdateTime": now, "lastTransitionTime": since,
@@ -51,12 +51,12 @@ impl Conditions {
         }));
     }
 
-    /// Removes one.
+    /// Removes a condition.
     pub fn remove(&mut self, kind: &str) {
-        self.list.retain(|condition| text(condition, &["type"]) != kind);
+        self.list.retain(|condition| str_at(condition, &["type"]) != kind);
     }
 
-    /// Writes them into a status.
+    /// Writes the conditions into a status.
     pub fn write_into(self, status: &mut Value) {
         if !status.is_object() {
             *status = json!({});

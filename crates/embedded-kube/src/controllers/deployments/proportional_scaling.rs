@@ -1,59 +1,66 @@
-//! Another size for a deployment, without changing how far its rollout is: each set keeps its share. No I/O.
+//! Proportional scaling: resizes a Deployment during a rollout, each `ReplicaSet` keeping its share. No I/O.
 
 use super::{
-    super::pods::number,
-    plan::Pass,
-    set::{DESIRED, MAX, available, count_in, size},
+    super::pod_state::int_at,
+    plan::RolloutPass,
+    replica_set::{
+        DESIRED_REPLICAS_ANNOTATION, MAX_REPLICAS_ANNOTATION, available_replicas, count_annotation,
+        desired_replicas,
+    },
 };
 
-impl Pass {
-    /// The deployment has another size than when its sets were last scaled.
-    pub fn is_scaled(&self) -> bool {
-        let active = self.active();
-        let mut noted = active.iter().filter_map(|index| count_in(self.sets.get(*index)?, DESIRED));
+impl RolloutPass {
+    /// Whether the size of the Deployment changed since its `ReplicaSets` were last scaled.
+    pub fn is_scaling_event(&self) -> bool {
+        let active = self.active_set_indexes();
+        let mut noted = active
+            .iter()
+            .filter_map(|index| count_annotation(self.sets.get(*index)?, DESIRED_REPLICAS_ANNOTATION));
         noted.any(|desired| desired != self.limits.replicas)
     }
 
-    /// See the module.
+    /// Scales the `ReplicaSets` to the new size.
     pub fn scale(&mut self) {
-        let active = self.active();
+        let active = self.active_set_indexes();
         let only = match active.as_slice() {
-            [] => self.new.or_else(|| self.old().last()),
+            [] => self.new_set_index.or_else(|| self.old_set_indexes().last()),
             [one] => Some(*one),
             _ => None,
         };
         if let Some(index) = only {
             self.resize_if_needed(index, self.limits.replicas);
         } else if self.is_saturated() {
-            for index in self.old() {
+            for index in self.old_set_indexes() {
                 self.resize_if_needed(index, 0);
             }
         } else if self.limits.is_rolling && active.len() > 1 {
-            self.scale_by_share(active);
+            self.scale_proportionally(active);
         }
     }
 
     fn is_saturated(&self) -> bool {
         let wished = self.limits.replicas;
         self.new_set().is_some_and(|set| {
-            size(set) == wished && count_in(set, DESIRED) == Some(wished) && available(set) == wished
+            desired_replicas(set) == wished
+                && count_annotation(set, DESIRED_REPLICAS_ANNOTATION) == Some(wished)
+                && available_replicas(set) == wished
         })
     }
 
-    fn scale_by_share(&mut self, mut active: Vec<usize>) {
+    fn scale_proportionally(&mut self, mut active: Vec<usize>) {
         let allowed = if self.limits.replicas > 0 { self.limits.max_total() } else { 0 };
-        let to_add = allowed - self.total();
-        // Larger first; among equals newer ones grow first and older ones shrink first.
+        let to_add = allowed - self.total_replicas();
+        // Largest first; among equals, newer ones are scaled up first and older ones down first.
         active.sort_by_key(|index| {
             let age = i64::try_from(*index).unwrap_or(i64::MAX);
-            (-self.size_of(*index), if to_add > 0 { -age } else { age })
+            (-self.set_size(*index), if to_add > 0 { -age } else { age })
         });
         let mut added = 0;
         let mut sizes = Vec::new();
         for index in &active {
-            let part = self.share(*index, to_add, added);
+            let part = self.proportion(*index, to_add, added);
             added += part;
-            sizes.push(self.size_of(*index) + part);
+            sizes.push(self.set_size(*index) + part);
         }
         if let Some(largest) = sizes.first_mut() {
             *largest = (*largest + to_add - added).max(0);
@@ -63,8 +70,8 @@ impl Pass {
         }
     }
 
-    fn share(&self, index: usize, to_add: i64, added: i64) -> i64 {
-        let size = self.size_of(index);
+    fn proportion(&self, index: usize, to_add: i64, added: i64) -> i64 {
+        let size = self.set_size(index);
         let rest = to_add - added;
         if size == 0 || rest == 0 {
             return 0;
@@ -72,12 +79,16 @@ impl Pass {
         if self.limits.replicas == 0 {
             return (-size).max(rest);
         }
-        let noted = self.sets.get(index).and_then(|set| count_in(set, MAX)).filter(|max| *max > 0);
-        let before = noted.unwrap_or_else(|| number(&self.deployment, &["status", "replicas"]));
+        let noted = self
+            .sets
+            .get(index)
+            .and_then(|set| count_annotation(set, MAX_REPLICAS_ANNOTATION))
+            .filter(|max| *max > 0);
+        let before = noted.unwrap_or_else(|| int_at(&self.deployment, &["status", "replicas"]));
         if before == 0 {
             return 0;
         }
-        // Rounded to the nearest.
+        // Round to nearest.
         let scaled = (2 * size * self.limits.max_total() + before).div_euclid(2 * before);
         let part = scaled - size;
         if to_add > 0 { part.min(rest) } else { part.max(rest) }

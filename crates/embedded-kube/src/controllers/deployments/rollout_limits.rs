@@ -1,34 +1,34 @@
-//! How many pods more or fewer than wished a rollout may have. No I/O.
+//! `maxSurge` and `maxUnavailable` of a rollout. No I/O.
 
 use serde_json::Value;
 
-use super::super::pods::number;
-use crate::object::{at, text};
+use super::super::pod_state::int_at;
+use crate::object::{get_path, str_at};
 
-/// See the module.
+/// Limits of a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Wished.
+pub struct RolloutLimits {
+    /// Desired replicas.
     pub replicas: i64,
-    /// Pods above it.
+    /// Maximum surge.
     pub surge: i64,
-    /// Pods below it that do not serve.
+    /// Maximum number of unavailable pods.
     pub unavailable: i64,
-    /// Old and new pods may run side by side.
+    /// Whether the strategy is `RollingUpdate`.
     pub is_rolling: bool,
 }
 
-impl Limits {
-    /// Of a deployment.
-    pub fn of(deployment: &Value) -> Self {
-        let replicas = number(deployment, &["spec", "replicas"]);
-        let is_rolling = text(deployment, &["spec", "strategy", "type"]) != "Recreate";
+impl RolloutLimits {
+    /// Reads the limits of a Deployment.
+    pub fn from_deployment(deployment: &Value) -> Self {
+        let replicas = int_at(deployment, &["spec", "replicas"]);
+        let is_rolling = str_at(deployment, &["spec", "strategy", "type"]) != "Recreate";
         if !is_rolling {
             return Self { replicas, surge: 0, unavailable: 0, is_rolling };
         }
         let share = |key: &str, rounds_up: bool| {
-            let value = at(deployment, &["spec", "strategy", "rollingUpdate", key]);
-            value.map_or(0, |value| scaled(value, replicas, rounds_up))
+            let value = get_path(deployment, &["spec", "strategy", "rollingUpdate", key]);
+            value.map_or(0, |value| int_or_percent(value, replicas, rounds_up))
         };
         let (surge, mut unavailable) = (share("maxSurge", true), share("maxUnavailable", false));
         if surge == 0 && unavailable == 0 {
@@ -37,19 +37,19 @@ impl Limits {
         Self { replicas, surge, unavailable: unavailable.min(replicas), is_rolling }
     }
 
-    /// Pods that must serve.
+    /// Minimum number of available pods.
     pub fn min_available(self) -> i64 {
         self.replicas - self.unavailable
     }
 
-    /// Pods that may be there.
+    /// Maximum number of pods.
     pub fn max_total(self) -> i64 {
         self.replicas + self.surge
     }
 }
 
-/// A number, or a share of one such as `25%`.
-fn scaled(value: &Value, whole: i64, rounds_up: bool) -> i64 {
+/// An integer or a percentage such as `25%`.
+fn int_or_percent(value: &Value, whole: i64, rounds_up: bool) -> i64 {
     if let Some(number) = value.as_i64() {
         return number;
     }
@@ -69,7 +69,7 @@ mod tests {
         let deployment = json!({"spec": {"replicas": replicas, "strategy": {
             "type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable},
         }}});
-        let limits = Limits::of(&deployment);
+        let limits = RolloutLimits::from_deployment(&deployment);
         (limits.surge, limits.unavailable)
     }
 
@@ -80,7 +80,9 @@ mod tests {
         assert_eq!(limits(1, &json!(0), &json!("1%")), (0, 1));
         assert_eq!(limits(2, &json!(5), &json!(7)), (5, 2));
         assert_eq!(limits(0, &json!("25%"), &json!("25%")), (0, 0));
-        let recreate = Limits::of(&json!({"spec": {"replicas": 3, "strategy": {"type": "Recreate"}}}));
+        let recreate = RolloutLimits::from_deployment(
+            &json!({"spec": {"replicas": 3, "strategy": {"type": "Recreate"}}}),
+        );
         assert_eq!((recreate.surge, recreate.unavailable, recreate.is_rolling), (0, 0, false));
     }
 }

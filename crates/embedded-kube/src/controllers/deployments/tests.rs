@@ -3,8 +3,8 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::{
-    plan::{Plan, plan},
-    set::{hash, new_set},
+    plan::{DeploymentPlan, plan},
+    replica_set::{build_replica_set, template_hash},
 };
 
 fn now() -> Timestamp {
@@ -26,23 +26,23 @@ fn deployment(replicas: i64, image: &str) -> Value {
     })
 }
 
-/// A cluster in which every pod serves at once.
-struct World {
+/// A cluster in which every pod becomes ready immediately.
+struct SimulatedCluster {
     deployment: Value,
     sets: Vec<Value>,
-    told: Vec<String>,
+    events: Vec<String>,
 }
 
-impl World {
+impl SimulatedCluster {
     fn new(deployment: Value) -> Self {
-        Self { deployment, sets: Vec::new(), told: Vec::new() }
+        Self { deployment, sets: Vec::new(), events: Vec::new() }
     }
 
     fn step(&mut self) -> bool {
-        let Plan { create, update, delete, status, told, again: _ } =
+        let DeploymentPlan { create, update, delete, status, events: told, requeue_after: _ } =
             plan(self.deployment.clone(), self.sets.clone(), &[], now());
         let is_idle = create.is_none() && update.is_empty() && delete.is_empty() && status.is_none();
-        self.told.extend(told);
+        self.events.extend(told);
         if let Some(mut set) = create {
             set["metadata"]["uid"] = format!("set-{}", self.sets.len()).into();
             set["metadata"]["creationTimestamp"] = format!("2026-01-01T00:0{}:00Z", self.sets.len()).into();
@@ -100,7 +100,7 @@ fn a_first_pass_makes_a_set_that_is_named_after_its_template() {
     let deployment = deployment(3, "one");
     let plan = plan(deployment.clone(), Vec::new(), &[], now());
     let set = plan.create.unwrap();
-    let hash = hash(&deployment);
+    let hash = template_hash(&deployment);
     assert_eq!(set["metadata"]["name"], format!("web-{hash}"));
     assert_eq!(set["metadata"]["labels"], json!({"app": "web", "pod-template-hash": hash}));
     assert_eq!(set["spec"]["selector"]["matchLabels"]["pod-template-hash"], hash);
@@ -112,7 +112,7 @@ fn a_first_pass_makes_a_set_that_is_named_after_its_template() {
             "deployment.kubernetes.io/desired-replicas": "3", "deployment.kubernetes.io/max-replicas": "4",
         })
     );
-    assert_eq!(plan.told, [format!("Scaled up replica set web-{hash} from 0 to 3")]);
+    assert_eq!(plan.events, [format!("Scaled up replica set web-{hash} from 0 to 3")]);
     let status = plan.status.unwrap();
     assert_eq!(status["metadata"]["annotations"]["deployment.kubernetes.io/revision"], "1");
     assert_eq!(
@@ -139,16 +139,16 @@ fn a_first_pass_makes_a_set_that_is_named_after_its_template() {
 fn the_hash_depends_on_the_template_alone_and_on_collisions() {
     let one = deployment(3, "one");
     let mut other = deployment(5, "one");
-    assert_eq!(hash(&one), hash(&other));
-    assert_ne!(hash(&one), hash(&deployment(3, "two")));
+    assert_eq!(template_hash(&one), template_hash(&other));
+    assert_ne!(template_hash(&one), template_hash(&deployment(3, "two")));
     other["status"]["collisionCount"] = 1.into();
-    assert_ne!(hash(&one), hash(&other));
-    assert!(new_set(&one)["metadata"]["name"].as_str().unwrap().len() > 6);
+    assert_ne!(template_hash(&one), template_hash(&other));
+    assert!(build_replica_set(&one)["metadata"]["name"].as_str().unwrap().len() > 6);
 }
 
 #[test]
 fn a_rollout_ends_with_all_pods_in_the_new_set_and_says_so() {
-    let mut world = World::new(deployment(3, "one"));
+    let mut world = SimulatedCluster::new(deployment(3, "one"));
     world.settle();
     assert_eq!(world.sizes(), [3]);
     assert_eq!(world.condition("Progressing")["reason"], "NewReplicaSetAvailable");
@@ -165,7 +165,7 @@ fn a_rollout_ends_with_all_pods_in_the_new_set_and_says_so() {
 
 #[test]
 fn a_rollout_never_has_more_pods_than_the_surge_allows_nor_fewer_that_serve() {
-    let mut world = World::new(deployment(4, "one"));
+    let mut world = SimulatedCluster::new(deployment(4, "one"));
     world.settle();
     world.set_image("two");
     while world.step() {
@@ -177,7 +177,7 @@ fn a_rollout_never_has_more_pods_than_the_surge_allows_nor_fewer_that_serve() {
 
 #[test]
 fn going_back_to_an_old_template_uses_its_set_again_and_counts_on() {
-    let mut world = World::new(deployment(2, "one"));
+    let mut world = SimulatedCluster::new(deployment(2, "one"));
     world.settle();
     world.set_image("two");
     world.settle();
@@ -191,7 +191,7 @@ fn going_back_to_an_old_template_uses_its_set_again_and_counts_on() {
 
 #[test]
 fn old_sets_go_once_there_are_more_than_the_limit() {
-    let mut world = World::new(deployment(1, "one"));
+    let mut world = SimulatedCluster::new(deployment(1, "one"));
     world.change("/spec/revisionHistoryLimit", 1.into());
     for image in ["one", "two", "three", "four"] {
         world.set_image(image);
@@ -204,13 +204,13 @@ fn old_sets_go_once_there_are_more_than_the_limit() {
 
 #[test]
 fn another_size_is_not_a_rollout() {
-    let mut world = World::new(deployment(3, "one"));
+    let mut world = SimulatedCluster::new(deployment(3, "one"));
     world.settle();
-    world.told.clear();
+    world.events.clear();
     world.change("/spec/replicas", 5.into());
     world.settle();
     assert_eq!(world.sizes(), [5]);
-    assert_eq!(world.told.len(), 1);
+    assert_eq!(world.events.len(), 1);
     world.change("/spec/replicas", 0.into());
     world.settle();
     assert_eq!(world.sizes(), [0]);
@@ -219,7 +219,7 @@ fn another_size_is_not_a_rollout() {
 
 #[test]
 fn a_paused_deployment_scales_by_share_but_does_not_roll_on() {
-    let mut world = World::new(deployment(10, "one"));
+    let mut world = SimulatedCluster::new(deployment(10, "one"));
     world.settle();
     world.set_image("two");
     world.step();
@@ -238,7 +238,7 @@ fn a_paused_deployment_scales_by_share_but_does_not_roll_on() {
 
 #[test]
 fn recreate_first_removes_every_old_pod() {
-    let mut world = World::new(deployment(2, "one"));
+    let mut world = SimulatedCluster::new(deployment(2, "one"));
     world.deployment["spec"]["strategy"] = json!({"type": "Recreate"});
     world.settle();
     world.set_image("two");
@@ -255,7 +255,7 @@ fn recreate_first_removes_every_old_pod() {
 
 #[test]
 fn pods_that_never_serve_stop_a_rollout_and_time_out() {
-    let mut world = World::new(deployment(2, "one"));
+    let mut world = SimulatedCluster::new(deployment(2, "one"));
     world.settle();
     world.set_image("two");
     world.step();
@@ -265,7 +265,7 @@ fn pods_that_never_serve_stop_a_rollout_and_time_out() {
     let waiting = first.status.unwrap();
     let second = plan(waiting.clone(), world.sets.clone(), &[], now());
     assert!(second.status.is_none());
-    assert_eq!(second.again, Some(std::time::Duration::from_secs(601)));
+    assert_eq!(second.requeue_after, Some(std::time::Duration::from_secs(601)));
     let later = "2026-01-01T00:20:01Z".parse().unwrap();
     let third = plan(waiting, world.sets.clone(), &[], later);
     let status = third.status.unwrap();
@@ -273,12 +273,12 @@ fn pods_that_never_serve_stop_a_rollout_and_time_out() {
     let progressing = conditions.iter().find(|one| one["type"] == "Progressing").unwrap();
     assert_eq!(progressing["reason"], "ProgressDeadlineExceeded");
     assert_eq!(progressing["status"], "False");
-    assert_eq!(third.again, None);
+    assert_eq!(third.requeue_after, None);
 }
 
 #[test]
 fn a_failure_of_a_set_is_a_failure_of_the_deployment_until_it_is_over() {
-    let mut world = World::new(deployment(1, "one"));
+    let mut world = SimulatedCluster::new(deployment(1, "one"));
     world.step();
     world.sets[0]["status"] = json!({"conditions": [
         {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "quota"},
@@ -300,7 +300,7 @@ fn a_failure_of_a_set_is_a_failure_of_the_deployment_until_it_is_over() {
 
 #[test]
 fn a_deployment_that_goes_only_counts() {
-    let mut world = World::new(deployment(2, "one"));
+    let mut world = SimulatedCluster::new(deployment(2, "one"));
     world.settle();
     world.set_image("two");
     world.deployment["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();

@@ -1,4 +1,4 @@
-//! What a service makes of a pod: whether it counts, its addresses and its ports. No I/O.
+//! Endpoint data of a pod for a Service: eligibility, addresses and ports. No I/O.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -8,20 +8,20 @@ use std::{
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::pods::is_terminal;
-use crate::object::{Meta, at, text};
+use super::super::pod_state::is_terminal;
+use crate::object::{MetaAccessor, get_path, str_at};
 
-/// A family of addresses.
+/// IP family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Family {
+pub enum IpFamily {
     /// `IPv4`.
     V4,
     /// `IPv6`.
     V6,
 }
 
-impl Family {
-    /// As services and slices name it.
+impl IpFamily {
+    /// Name in Services and `EndpointSlices`.
     pub fn name(self) -> &'static str {
         match self {
             Self::V4 => "IPv4",
@@ -29,72 +29,74 @@ impl Family {
         }
     }
 
-    fn of(address: &str) -> Option<Self> {
+    fn from_address(address: &str) -> Option<Self> {
         address.parse::<IpAddr>().ok().map(|ip| if ip.is_ipv6() { Self::V6 } else { Self::V4 })
     }
 }
 
-/// Families of a service, the first being the one that plain endpoints have.
-pub fn families(service: &Value) -> Vec<Family> {
-    let named = at(service, &["spec", "ipFamilies"]).and_then(Value::as_array);
-    let named: Vec<Family> = named
+/// IP families of a Service; Endpoints use the first.
+pub fn ip_families(service: &Value) -> Vec<IpFamily> {
+    let named = get_path(service, &["spec", "ipFamilies"]).and_then(Value::as_array);
+    let named: Vec<IpFamily> = named
         .into_iter()
         .flatten()
-        .map(|family| if family.as_str() == Some("IPv6") { Family::V6 } else { Family::V4 })
+        .map(|family| if family.as_str() == Some("IPv6") { IpFamily::V6 } else { IpFamily::V4 })
         .collect();
     if !named.is_empty() {
         return named;
     }
-    match text(service, &["spec", "clusterIP"]) {
-        "" | "None" => vec![Family::V4, Family::V6],
-        address => vec![Family::of(address).unwrap_or(Family::V4)],
+    match str_at(service, &["spec", "clusterIP"]) {
+        "" | "None" => vec![IpFamily::V4, IpFamily::V6],
+        address => vec![IpFamily::from_address(address).unwrap_or(IpFamily::V4)],
     }
 }
 
-/// Has no address of its own: clients get those of the pods.
+/// Whether the Service has no cluster IP, so that clients get pod addresses.
 pub fn is_headless(service: &Value) -> bool {
-    matches!(text(service, &["spec", "clusterIP"]), "" | "None")
+    matches!(str_at(service, &["spec", "clusterIP"]), "" | "None")
 }
 
-/// Pods count before they serve.
-pub fn publishes_all(service: &Value) -> bool {
-    at(service, &["spec", "publishNotReadyAddresses"]) == Some(&Value::Bool(true))
+/// Whether pods that are not ready are published.
+pub fn publishes_not_ready(service: &Value) -> bool {
+    get_path(service, &["spec", "publishNotReadyAddresses"]) == Some(&Value::Bool(true))
 }
 
-/// Has an address and has not run to its end.
-pub fn counts(pod: &Value, with_terminating: bool) -> bool {
-    let has_address = !text(pod, &["status", "podIP"]).is_empty()
-        || at(pod, &["status", "podIPs"]).and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+/// Whether the pod has an address and is not terminal.
+pub fn is_endpoint(pod: &Value, with_terminating: bool) -> bool {
+    let has_address = !str_at(pod, &["status", "podIP"]).is_empty()
+        || get_path(pod, &["status", "podIPs"])
+            .and_then(Value::as_array)
+            .is_some_and(|list| !list.is_empty());
     !is_terminal(pod) && has_address && (with_terminating || !pod.is_terminating())
 }
 
-/// Its addresses of one family.
-pub fn addresses(pod: &Value, family: Family) -> Vec<String> {
-    let all = at(pod, &["status", "podIPs"]).and_then(Value::as_array);
-    let all = all.into_iter().flatten().map(|one| text(one, &["ip"]));
-    all.filter(|ip| Family::of(ip) == Some(family)).map(str::to_owned).collect()
+/// Addresses of one family.
+pub fn addresses(pod: &Value, family: IpFamily) -> Vec<String> {
+    let all = get_path(pod, &["status", "podIPs"]).and_then(Value::as_array);
+    let all = all.into_iter().flatten().map(|one| str_at(one, &["ip"]));
+    all.filter(|ip| IpFamily::from_address(ip) == Some(family)).map(str::to_owned).collect()
 }
 
-/// Its host name, if the service gives it one.
+/// Hostname, if the Service is its subdomain.
 pub fn hostname<'a>(pod: &'a Value, service: &Value) -> Option<&'a str> {
-    let hostname = text(pod, &["spec", "hostname"]);
-    let is_named = !hostname.is_empty() && text(pod, &["spec", "subdomain"]) == service.name();
+    let hostname = str_at(pod, &["spec", "hostname"]);
+    let is_named = !hostname.is_empty() && str_at(pod, &["spec", "subdomain"]) == service.name();
     is_named.then_some(hostname)
 }
 
-/// A reference to it.
-pub fn target(pod: &Value) -> Value {
+/// Object reference to the pod.
+pub fn target_ref(pod: &Value) -> Value {
     json!({"kind": "Pod", "namespace": pod.namespace(), "name": pod.name(), "uid": pod.uid()})
 }
 
-/// The ports of a service at a pod; those that the pod does not have are left out.
+/// Ports of a Service on a pod; ports that the pod does not have are omitted.
 pub fn ports(service: &Value, pod: &Value) -> Vec<Value> {
-    let wished = at(service, &["spec", "ports"]).and_then(Value::as_array);
+    let wished = get_path(service, &["spec", "ports"]).and_then(Value::as_array);
     let wished = wished.into_iter().flatten();
     wished
         .filter_map(|port| {
             let mut found = json!({
-                "name": text(port, &["name"]), "port": number_of(port, pod)?, "protocol": protocol(port),
+                "name": str_at(port, &["name"]), "port": target_port_number(port, pod)?, "protocol": protocol(port),
             });
             if let Some(application) = port.get("appProtocol") {
                 found["appProtocol"] = application.clone();
@@ -105,42 +107,43 @@ pub fn ports(service: &Value, pod: &Value) -> Vec<Value> {
 }
 
 fn protocol(port: &Value) -> &str {
-    match text(port, &["protocol"]) {
+    match str_at(port, &["protocol"]) {
         "" => "TCP",
         named => named,
     }
 }
 
-fn number_of(port: &Value, pod: &Value) -> Option<i64> {
+fn target_port_number(port: &Value, pod: &Value) -> Option<i64> {
     let target = port.get("targetPort").or_else(|| port.get("port"))?;
     let Some(name) = target.as_str() else { return target.as_i64() };
-    let containers = |key: &str| at(pod, &["spec", key]).and_then(Value::as_array).into_iter().flatten();
-    let sidecars = containers("initContainers").filter(|one| text(one, &["restartPolicy"]) == "Always");
+    let containers =
+        |key: &str| get_path(pod, &["spec", key]).and_then(Value::as_array).into_iter().flatten();
+    let sidecars = containers("initContainers").filter(|one| str_at(one, &["restartPolicy"]) == "Always");
     let all = containers("containers").chain(sidecars);
     let mut ports = all.filter_map(|container| container.get("ports")?.as_array()).flatten();
-    let found = ports.find(|one| text(one, &["name"]) == name && protocol(one) == protocol(port))?;
+    let found = ports.find(|one| str_at(one, &["name"]) == name && protocol(one) == protocol(port))?;
     found.get("containerPort")?.as_i64()
 }
 
-/// When the change happened that a write is the answer to.
+/// When the change happened that the next write reflects.
 #[derive(Debug, Default)]
-pub struct Triggers {
+pub struct TriggerTimes {
     known: HashMap<(String, String), BTreeMap<String, Timestamp>>,
 }
 
-impl Triggers {
-    /// The earliest change since the last look; of a new service, its creation.
-    pub fn look(&mut self, service: &Value, pods: &[Value]) -> Option<Timestamp> {
+impl TriggerTimes {
+    /// The earliest change since the last call; for a new Service its creation time.
+    pub fn observe(&mut self, service: &Value, pods: &[Value]) -> Option<Timestamp> {
         let times: BTreeMap<String, Timestamp> = pods
             .iter()
             .filter_map(|pod| {
-                let conditions = at(pod, &["status", "conditions"])?.as_array()?;
-                let ready = conditions.iter().find(|one| text(one, &["type"]) == "Ready")?;
-                Some((pod.name().to_owned(), text(ready, &["lastTransitionTime"]).parse().ok()?))
+                let conditions = get_path(pod, &["status", "conditions"])?.as_array()?;
+                let ready = conditions.iter().find(|one| str_at(one, &["type"]) == "Ready")?;
+                Some((pod.name().to_owned(), str_at(ready, &["lastTransitionTime"]).parse().ok()?))
             })
             .collect();
         let key = (service.namespace().to_owned(), service.name().to_owned());
-        let created = service.meta("creationTimestamp").parse().ok();
+        let created = service.meta_str("creationTimestamp").parse().ok();
         match self.known.insert(key, times.clone()) {
             None => created,
             Some(before) => {
@@ -151,7 +154,7 @@ impl Triggers {
         }
     }
 
-    /// The service is gone.
+    /// Removes a deleted Service.
     pub fn forget(&mut self, key: &(String, String)) {
         self.known.remove(key);
     }

@@ -1,46 +1,54 @@
-//! Which endpoint slices a service should have, given its pods and the slices it has. No I/O.
+//! Plans the `EndpointSlices` of a Service, given its pods and existing slices. No I/O.
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value, json};
 
 use super::{
-    super::pods::{controller_ref, is_ready},
-    facts::{Family, addresses, counts, families, hostname, is_headless, ports, publishes_all, target},
+    super::pod_state::{controller_ref, is_ready},
+    pod_endpoint::{
+        IpFamily, addresses, hostname, ip_families, is_endpoint, is_headless, ports, publishes_not_ready,
+        target_ref,
+    },
 };
-use crate::object::{Meta, at, text};
+use crate::object::{MetaAccessor, get_path, str_at};
 
-/// Marks the slices of this controller.
+/// Label that identifies the slices of this controller.
 pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 /// Value of [`MANAGED_BY`].
 pub const MANAGER: &str = "endpointslice-controller.k8s.io";
-/// Names the service of a slice.
-pub const SERVICE: &str = "kubernetes.io/service-name";
-/// Marks everything of a headless service.
-pub const HEADLESS: &str = "service.kubernetes.io/headless";
-const PER_SLICE: usize = 100;
+/// Label with the Service name.
+pub const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
+/// Label of headless Services.
+pub const HEADLESS_LABEL: &str = "service.kubernetes.io/headless";
+const MAX_ENDPOINTS_PER_SLICE: usize = 100;
 
-/// What to write.
+/// Writes to perform.
 #[derive(Debug, Default, PartialEq)]
-pub struct Changes {
-    /// New slices.
+pub struct SliceChanges {
+    /// Slices to create.
     pub create: Vec<Value>,
-    /// Changed slices.
+    /// Slices to update.
     pub update: Vec<Value>,
     /// Names of slices to delete.
     pub delete: Vec<String>,
-    /// Pods that wait for their node to be known.
+    /// Pods whose node is unknown.
     pub without_node: Vec<String>,
 }
 
-/// See the module. `zones` has every known node, with its zone if it has one.
-pub fn plan(service: &Value, pods: &[Value], slices: Vec<Value>, zones: &HashMap<String, String>) -> Changes {
-    let mut changes = Changes::default();
-    let families = families(service);
-    let mut by_family: BTreeMap<Family, Vec<Value>> =
+/// Plans the slices. `zones` contains every known node, with its zone if it has one.
+pub fn plan_slices(
+    service: &Value,
+    pods: &[Value],
+    slices: Vec<Value>,
+    zones: &HashMap<String, String>,
+) -> SliceChanges {
+    let mut changes = SliceChanges::default();
+    let families = ip_families(service);
+    let mut by_family: BTreeMap<IpFamily, Vec<Value>> =
         families.iter().map(|family| (*family, Vec::new())).collect();
     for slice in slices.into_iter().filter(|slice| !slice.is_terminating()) {
-        let family = families.iter().find(|family| family.name() == text(&slice, &["addressType"]));
+        let family = families.iter().find(|family| family.name() == str_at(&slice, &["addressType"]));
         match family.and_then(|family| by_family.get_mut(family)) {
             Some(known) => known.push(slice),
             None => changes.delete.push(slice.name().to_owned()),
@@ -55,19 +63,25 @@ pub fn plan(service: &Value, pods: &[Value], slices: Vec<Value>, zones: &HashMap
 fn plan_family(
     service: &Value,
     pods: &[Value],
-    (family, slices): (Family, Vec<Value>),
+    (family, slices): (IpFamily, Vec<Value>),
     zones: &HashMap<String, String>,
-    changes: &mut Changes,
+    changes: &mut SliceChanges,
 ) {
     let count = slices.len();
     let (mut own, foreign): (Vec<Value>, Vec<Value>) =
         slices.into_iter().partition(|slice| is_owned(slice, service));
     let mut delete: Vec<Value> = foreign;
     let mut created = Vec::new();
-    for (key, (ports, wished)) in wished(service, pods, family, zones, changes) {
+    for (key, (ports, wished)) in desired_endpoints(service, pods, family, zones, changes) {
         let (same, rest) = own.into_iter().partition(|slice| ports_key(slice.get("ports")) == key);
         own = rest;
-        let mut group = Group { service, wished, create: Vec::new(), update: Vec::new(), delete: Vec::new() };
+        let mut group = SliceGroup {
+            service,
+            desired: wished,
+            create: Vec::new(),
+            update: Vec::new(),
+            delete: Vec::new(),
+        };
         group.fill(same, || empty_slice(service, family, &ports));
         created.extend(group.create);
         changes.update.extend(group.update);
@@ -85,24 +99,24 @@ fn plan_family(
     changes.delete.extend(delete.iter().map(|slice| slice.name().to_owned()));
 }
 
-type Wished = BTreeMap<String, (Vec<Value>, Vec<Value>)>;
+type DesiredEndpoints = BTreeMap<String, (Vec<Value>, Vec<Value>)>;
 
-/// Endpoints by their ports, which pods of one service can have different numbers for.
-fn wished(
+/// Endpoints by ports: named target ports can resolve to different numbers on different pods.
+fn desired_endpoints(
     service: &Value,
     pods: &[Value],
-    family: Family,
+    family: IpFamily,
     zones: &HashMap<String, String>,
-    changes: &mut Changes,
-) -> Wished {
-    let mut all = Wished::new();
-    for pod in pods.iter().filter(|pod| counts(pod, true)) {
+    changes: &mut SliceChanges,
+) -> DesiredEndpoints {
+    let mut all = DesiredEndpoints::new();
+    for pod in pods.iter().filter(|pod| is_endpoint(pod, true)) {
         let ports = ports(service, pod);
         let group =
             all.entry(ports_key(Some(&Value::Array(ports.clone())))).or_insert_with(|| (ports, Vec::new()));
-        let node = text(pod, &["spec", "nodeName"]);
+        let node = str_at(pod, &["spec", "nodeName"]);
         let zone = zones.get(node);
-        if zone.is_none() && !publishes_all(service) {
+        if zone.is_none() && !publishes_not_ready(service) {
             changes.without_node.push(pod.name().to_owned());
             continue;
         }
@@ -117,13 +131,13 @@ fn wished(
 fn endpoint(service: &Value, pod: &Value, addresses: &[String], zone: &str) -> Value {
     let serving = is_ready(pod);
     let terminating = pod.is_terminating();
-    let ready = publishes_all(service) || (serving && !terminating);
+    let ready = publishes_not_ready(service) || (serving && !terminating);
     let mut endpoint = json!({
         "addresses": addresses,
         "conditions": {"ready": ready, "serving": serving, "terminating": terminating},
-        "targetRef": target(pod),
+        "targetRef": target_ref(pod),
     });
-    let node = text(pod, &["spec", "nodeName"]);
+    let node = str_at(pod, &["spec", "nodeName"]);
     for (key, value) in
         [("hostname", hostname(pod, service).unwrap_or_default()), ("nodeName", node), ("zone", zone)]
     {
@@ -134,7 +148,7 @@ fn endpoint(service: &Value, pod: &Value, addresses: &[String], zone: &str) -> V
     endpoint
 }
 
-/// Ports in an order that does not matter, as text.
+/// Order-independent key of ports.
 fn ports_key(ports: Option<&Value>) -> String {
     let list = ports.and_then(Value::as_array);
     let mut keys: Vec<String> = list
@@ -143,7 +157,7 @@ fn ports_key(ports: Option<&Value>) -> String {
         .map(|port| {
             let number = port.get("port").and_then(Value::as_i64);
             let [name, protocol, application] =
-                ["name", "protocol", "appProtocol"].map(|key| text(port, &[key]));
+                ["name", "protocol", "appProtocol"].map(|key| str_at(port, &[key]));
             format!("{name}|{number:?}|{protocol}|{application}")
         })
         .collect();
@@ -152,30 +166,30 @@ fn ports_key(ports: Option<&Value>) -> String {
 }
 
 fn is_owned(slice: &Value, service: &Value) -> bool {
-    let owners = at(slice, &["metadata", "ownerReferences"]).and_then(Value::as_array);
-    owners.into_iter().flatten().any(|owner| text(owner, &["uid"]) == service.uid())
+    let owners = get_path(slice, &["metadata", "ownerReferences"]).and_then(Value::as_array);
+    owners.into_iter().flatten().any(|owner| str_at(owner, &["uid"]) == service.uid())
 }
 
 fn is_placeholder(slice: &Value, placeholder: &Value) -> bool {
     let is_empty = |key: &str| slice.get(key).is_none_or(|list| list.as_array().is_none_or(Vec::is_empty));
     is_empty("endpoints")
         && is_empty("ports")
-        && at(slice, &["metadata", "labels"]) == at(placeholder, &["metadata", "labels"])
+        && get_path(slice, &["metadata", "labels"]) == get_path(placeholder, &["metadata", "labels"])
 }
 
 fn labels(service: &Value) -> Value {
     let mut labels: Map<String, Value> =
-        at(service, &["metadata", "labels"]).and_then(Value::as_object).cloned().unwrap_or_default();
-    labels.retain(|key, _| ![SERVICE, MANAGED_BY, HEADLESS].contains(&key.as_str()));
+        get_path(service, &["metadata", "labels"]).and_then(Value::as_object).cloned().unwrap_or_default();
+    labels.retain(|key, _| ![SERVICE_NAME_LABEL, MANAGED_BY, HEADLESS_LABEL].contains(&key.as_str()));
     if is_headless(service) {
-        labels.insert(HEADLESS.to_owned(), "".into());
+        labels.insert(HEADLESS_LABEL.to_owned(), "".into());
     }
-    labels.insert(SERVICE.to_owned(), service.name().into());
+    labels.insert(SERVICE_NAME_LABEL.to_owned(), service.name().into());
     labels.insert(MANAGED_BY.to_owned(), MANAGER.into());
     Value::Object(labels)
 }
 
-fn empty_slice(service: &Value, family: Family, ports: &[Value]) -> Value {
+fn empty_slice(service: &Value, family: IpFamily, ports: &[Value]) -> Value {
     let mut slice = json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
         "metadata": {
@@ -184,7 +198,7 @@ fn empty_slice(service: &Value, family: Family, ports: &[Value]) -> Value {
         },
         "addressType": family.name(),
     });
-    // An empty list would be a field that this controller manages.
+    // An empty list would be owned by this controller.
     if !ports.is_empty() {
         slice["ports"] = ports.into();
     }
@@ -192,23 +206,24 @@ fn empty_slice(service: &Value, family: Family, ports: &[Value]) -> Value {
 }
 
 /// Slices with the same ports.
-struct Group<'a> {
+struct SliceGroup<'a> {
     service: &'a Value,
-    wished: Vec<Value>,
+    desired: Vec<Value>,
     create: Vec<Value>,
     update: Vec<Value>,
     delete: Vec<Value>,
 }
 
-impl Group<'_> {
-    /// Endpoints stay in the slice they are in; new ones go where there is room.
+impl SliceGroup<'_> {
+    /// Endpoints stay in their slice; new ones fill slices with free space.
     fn fill(&mut self, slices: Vec<Value>, new: impl Fn() -> Value) {
         let mut unchanged = Vec::new();
         for mut slice in slices {
             let present = slice.get("endpoints").and_then(Value::as_array).cloned().unwrap_or_default();
-            let kept: Vec<Value> = present.iter().filter_map(|endpoint| self.take(endpoint)).collect();
+            let kept: Vec<Value> =
+                present.iter().filter_map(|endpoint| self.take_desired(endpoint)).collect();
             let labels = labels(self.service);
-            let is_relabelled = at(&slice, &["metadata", "labels"]) != Some(&labels);
+            let is_relabelled = get_path(&slice, &["metadata", "labels"]) != Some(&labels);
             if kept.is_empty() && !present.is_empty() {
                 self.delete.push(slice);
             } else if kept != present || is_relabelled {
@@ -225,35 +240,36 @@ impl Group<'_> {
             self.top_up(slice);
         }
         self.update = updated;
-        if !self.wished.is_empty()
-            && let Some(index) =
-                unchanged.iter().position(|one| endpoints_in(one) + self.wished.len() <= PER_SLICE)
+        if !self.desired.is_empty()
+            && let Some(index) = unchanged
+                .iter()
+                .position(|one| endpoints_in(one) + self.desired.len() <= MAX_ENDPOINTS_PER_SLICE)
         {
             let mut slice = unchanged.swap_remove(index);
             self.top_up(&mut slice);
             self.update.push(slice);
         }
-        while !self.wished.is_empty() {
+        while !self.desired.is_empty() {
             let mut slice = new();
             self.top_up(&mut slice);
             self.create.push(slice);
         }
     }
 
-    /// What is wished of an endpoint that is there.
-    fn take(&mut self, present: &Value) -> Option<Value> {
+    /// Takes the desired state of an existing endpoint.
+    fn take_desired(&mut self, present: &Value) -> Option<Value> {
         let is_same = |one: &Value| {
             one.get("addresses") == present.get("addresses")
-                && text(one, &["hostname"]) == text(present, &["hostname"])
-                && text(one, &["targetRef", "name"]) == text(present, &["targetRef", "name"])
+                && str_at(one, &["hostname"]) == str_at(present, &["hostname"])
+                && str_at(one, &["targetRef", "name"]) == str_at(present, &["targetRef", "name"])
         };
-        let index = self.wished.iter().position(is_same)?;
-        Some(self.wished.remove(index))
+        let index = self.desired.iter().position(is_same)?;
+        Some(self.desired.remove(index))
     }
 
     fn top_up(&mut self, slice: &mut Value) {
-        let room = PER_SLICE.saturating_sub(endpoints_in(slice)).min(self.wished.len());
-        let more: Vec<Value> = self.wished.drain(..room).collect();
+        let room = MAX_ENDPOINTS_PER_SLICE.saturating_sub(endpoints_in(slice)).min(self.desired.len());
+        let more: Vec<Value> = self.desired.drain(..room).collect();
         if let Some(list) = slice.get_mut("endpoints").and_then(Value::as_array_mut) {
             list.extend(more);
         } else if !more.is_empty() {

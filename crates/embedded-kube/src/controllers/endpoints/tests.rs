@@ -4,8 +4,9 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::{
-    facts::{Triggers, ports},
-    plain, slices,
+    legacy_endpoints,
+    pod_endpoint::{TriggerTimes, ports},
+    slices,
 };
 
 fn service() -> Value {
@@ -42,7 +43,7 @@ fn stored(mut slice: Value, name: &str) -> Value {
 
 #[test]
 fn a_service_without_pods_has_one_empty_slice_and_keeps_it() {
-    let changes = slices::plan(&service(), &[], Vec::new(), &nodes());
+    let changes = slices::plan_slices(&service(), &[], Vec::new(), &nodes());
     assert_eq!(
         changes.create,
         [json!({
@@ -64,7 +65,7 @@ fn a_service_without_pods_has_one_empty_slice_and_keeps_it() {
     let mut kept = stored(changes.create[0].clone(), "web-1");
     kept["endpoints"] = Value::Null;
     kept["ports"] = Value::Null;
-    assert_eq!(slices::plan(&service(), &[], vec![kept], &nodes()), slices::Changes::default());
+    assert_eq!(slices::plan_slices(&service(), &[], vec![kept], &nodes()), slices::SliceChanges::default());
 }
 
 #[test]
@@ -72,7 +73,7 @@ fn pods_fill_a_slice_with_their_ports_and_conditions() {
     let mut leaving = pod("b", "10.0.0.2", true);
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     let pods = [pod("a", "10.0.0.1", true), leaving, pod("c", "10.0.0.3", false)];
-    let changes = slices::plan(&service(), &pods, Vec::new(), &nodes());
+    let changes = slices::plan_slices(&service(), &pods, Vec::new(), &nodes());
     let slice = &changes.create[0];
     assert_eq!(
         slice["ports"],
@@ -101,10 +102,14 @@ fn pods_fill_a_slice_with_their_ports_and_conditions() {
 #[test]
 fn a_change_of_one_pod_is_an_update_and_nothing_is_moved() {
     let pods = [pod("a", "10.0.0.1", true), pod("b", "10.0.0.2", false)];
-    let slice = stored(slices::plan(&service(), &pods, Vec::new(), &nodes()).create.remove(0), "web-1");
-    assert_eq!(slices::plan(&service(), &pods, vec![slice.clone()], &nodes()), slices::Changes::default());
+    let slice =
+        stored(slices::plan_slices(&service(), &pods, Vec::new(), &nodes()).create.remove(0), "web-1");
+    assert_eq!(
+        slices::plan_slices(&service(), &pods, vec![slice.clone()], &nodes()),
+        slices::SliceChanges::default()
+    );
     let pods = [pod("b", "10.0.0.2", true), pod("c", "10.0.0.3", true)];
-    let changes = slices::plan(&service(), &pods, vec![slice.clone()], &nodes());
+    let changes = slices::plan_slices(&service(), &pods, vec![slice.clone()], &nodes());
     let names: Vec<&Value> = changes.update[0]["endpoints"]
         .as_array()
         .unwrap()
@@ -113,7 +118,7 @@ fn a_change_of_one_pod_is_an_update_and_nothing_is_moved() {
         .collect();
     assert_eq!(names, ["b", "c"]);
     assert_eq!(changes.update[0]["endpoints"][0]["conditions"]["ready"], true);
-    let changes = slices::plan(&service(), &[], vec![slice], &nodes());
+    let changes = slices::plan_slices(&service(), &[], vec![slice], &nodes());
     assert_eq!((changes.create.len(), changes.delete), (1, vec!["web-1".to_owned()]));
 }
 
@@ -121,7 +126,7 @@ fn a_change_of_one_pod_is_an_update_and_nothing_is_moved() {
 fn a_slice_has_room_for_a_hundred() {
     let pods: Vec<Value> =
         (0..150).map(|n| pod(&format!("p{n}"), &format!("10.0.{}.{}", n / 100, n % 100), true)).collect();
-    let changes = slices::plan(&service(), &pods, Vec::new(), &nodes());
+    let changes = slices::plan_slices(&service(), &pods, Vec::new(), &nodes());
     let sizes: Vec<usize> =
         changes.create.iter().map(|one| one["endpoints"].as_array().unwrap().len()).collect();
     assert_eq!(sizes, [100, 50]);
@@ -129,19 +134,20 @@ fn a_slice_has_room_for_a_hundred() {
 
 #[test]
 fn a_pod_whose_node_is_not_known_waits() {
-    let changes = slices::plan(&service(), &[pod("a", "10.0.0.1", true)], Vec::new(), &HashMap::new());
+    let changes = slices::plan_slices(&service(), &[pod("a", "10.0.0.1", true)], Vec::new(), &HashMap::new());
     assert_eq!(changes.without_node, ["a"]);
     assert_eq!(changes.create[0].get("endpoints"), None);
 }
 
 #[test]
 fn slices_of_another_family_or_another_service_go() {
-    let mut slice = stored(slices::plan(&service(), &[], Vec::new(), &nodes()).create.remove(0), "six");
+    let mut slice =
+        stored(slices::plan_slices(&service(), &[], Vec::new(), &nodes()).create.remove(0), "six");
     slice["addressType"] = "IPv6".into();
     let mut stranger =
-        stored(slices::plan(&service(), &[], Vec::new(), &nodes()).create.remove(0), "stranger");
+        stored(slices::plan_slices(&service(), &[], Vec::new(), &nodes()).create.remove(0), "stranger");
     stranger["metadata"]["ownerReferences"][0]["uid"] = "before".into();
-    let changes = slices::plan(&service(), &[], vec![slice, stranger], &nodes());
+    let changes = slices::plan_slices(&service(), &[], vec![slice, stranger], &nodes());
     assert_eq!(changes.delete, ["six", "stranger"]);
     assert_eq!(changes.create.len(), 1);
 }
@@ -158,7 +164,7 @@ fn plain_endpoints_tell_ready_from_not_ready_and_forget_leaving_pods() {
     let mut leaving = pod("c", "10.0.0.3", true);
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     let pods = [pod("b", "10.0.0.2", true), pod("a", "10.0.0.1", false), leaving];
-    let endpoints = plain::plan(&service(), &pods, None).unwrap();
+    let endpoints = legacy_endpoints::plan_endpoints(&service(), &pods, None).unwrap();
     let address = |name: &str, ip: &str| json!({"ip": ip, "nodeName": "n1", "targetRef": {"kind": "Pod", "namespace": "a", "name": name, "uid": format!("uid-{name}")}});
     assert_eq!(
         endpoints["metadata"]["labels"],
@@ -173,8 +179,11 @@ fn plain_endpoints_tell_ready_from_not_ready_and_forget_leaving_pods() {
             ],
         }])
     );
-    assert_eq!(plain::plan(&service(), &pods, Some(&endpoints)), None);
-    assert_eq!(plain::plan(&service(), &[], Some(&endpoints)).unwrap().get("subsets"), None);
+    assert_eq!(legacy_endpoints::plan_endpoints(&service(), &pods, Some(&endpoints)), None);
+    assert_eq!(
+        legacy_endpoints::plan_endpoints(&service(), &[], Some(&endpoints)).unwrap().get("subsets"),
+        None
+    );
 }
 
 #[test]
@@ -182,7 +191,7 @@ fn a_headless_service_is_marked_and_may_have_no_ports() {
     let mut service = service();
     service["spec"]["clusterIP"] = "None".into();
     service["spec"]["ports"] = json!([]);
-    let endpoints = plain::plan(&service, &[pod("a", "10.0.0.1", true)], None).unwrap();
+    let endpoints = legacy_endpoints::plan_endpoints(&service, &[pod("a", "10.0.0.1", true)], None).unwrap();
     assert_eq!(endpoints["metadata"]["labels"]["service.kubernetes.io/headless"], "");
     assert_eq!(endpoints["subsets"][0]["addresses"][0]["ip"], "10.0.0.1");
     assert_eq!(endpoints["subsets"][0].get("ports"), None);
@@ -190,10 +199,10 @@ fn a_headless_service_is_marked_and_may_have_no_ports() {
 
 #[test]
 fn the_trigger_is_the_earliest_news() {
-    let mut triggers = Triggers::default();
+    let mut triggers = TriggerTimes::default();
     let at = |text: &str| Some(text.parse().unwrap());
-    assert_eq!(triggers.look(&service(), &[]), at("2026-01-01T00:00:00Z"));
-    assert_eq!(triggers.look(&service(), &[]), None);
-    assert_eq!(triggers.look(&service(), &[pod("a", "10.0.0.1", true)]), at("2026-01-01T00:00:05Z"));
-    assert_eq!(triggers.look(&service(), &[pod("a", "10.0.0.1", true)]), None);
+    assert_eq!(triggers.observe(&service(), &[]), at("2026-01-01T00:00:00Z"));
+    assert_eq!(triggers.observe(&service(), &[]), None);
+    assert_eq!(triggers.observe(&service(), &[pod("a", "10.0.0.1", true)]), at("2026-01-01T00:00:05Z"));
+    assert_eq!(triggers.observe(&service(), &[pod("a", "10.0.0.1", true)]), None);
 }

@@ -1,52 +1,56 @@
-//! What becomes of an object, given what its owners are found to be. No I/O.
+//! Decides what happens to an object, given the state of its owners. No I/O.
 
 use super::{
-    facts::{Facts, OwnerRef},
-    graph::Item,
+    dependency_graph::NodeSnapshot,
+    ownership::{ObjectOwnership, OwnerRef},
 };
-use crate::controllers::api::Propagation;
+use crate::controllers::api_client::Propagation;
 
-/// What an owner is found to be.
+/// State of an owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
-    /// It exists, and does not wait for its dependents to go.
+pub enum OwnerState {
+    /// It exists and does not wait for its dependents to be deleted.
     Solid,
     /// It does not exist.
     Dangling,
-    /// It exists until its dependents are gone.
-    Waiting,
+    /// It is in foreground deletion: it exists until its dependents are gone.
+    WaitingForDependents,
 }
 
 /// What to do with an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Decision {
+pub enum GcDecision {
     /// Nothing.
     Keep,
-    /// These references go, the object stays: another owner holds it.
-    Trim(Vec<String>),
-    /// It goes.
+    /// Remove these owner references: another owner keeps the object.
+    RemoveOwners(Vec<String>),
+    /// Delete the object.
     Delete {
-        /// How.
+        /// Propagation policy.
         propagation: Propagation,
-        /// First stop it from blocking its owners: they may wait for each other in a circle.
+        /// First clear `blockOwnerDeletion`: owners may wait for each other in a cycle.
         unblock: bool,
     },
 }
 
-/// See the module.
-pub fn decide(latest: &Facts, item: &Item, owners: &[(OwnerRef, Standing)]) -> Decision {
+/// Decides what happens to an object.
+pub fn decide(
+    latest: &ObjectOwnership,
+    item: &NodeSnapshot,
+    owners: &[(OwnerRef, OwnerState)],
+) -> GcDecision {
     if owners.is_empty() {
-        return Decision::Keep;
+        return GcDecision::Keep;
     }
-    let having = |standing: Standing| owners.iter().filter(move |(_, one)| *one == standing);
-    if having(Standing::Solid).next().is_some() {
-        let gone = having(Standing::Dangling).chain(having(Standing::Waiting));
+    let having = |standing: OwnerState| owners.iter().filter(move |(_, one)| *one == standing);
+    if having(OwnerState::Solid).next().is_some() {
+        let gone = having(OwnerState::Dangling).chain(having(OwnerState::WaitingForDependents));
         let gone: Vec<String> = gone.map(|(owner, _)| owner.uid.clone()).collect();
-        return if gone.is_empty() { Decision::Keep } else { Decision::Trim(gone) };
+        return if gone.is_empty() { GcDecision::Keep } else { GcDecision::RemoveOwners(gone) };
     }
-    if having(Standing::Waiting).next().is_some() && !item.dependents.is_empty() {
+    if having(OwnerState::WaitingForDependents).next().is_some() && !item.dependents.is_empty() {
         let unblock = item.dependents.iter().any(|dependent| dependent.is_foreground);
-        return Decision::Delete { propagation: Propagation::Foreground, unblock };
+        return GcDecision::Delete { propagation: Propagation::Foreground, unblock };
     }
     let propagation = if latest.has_orphan_finalizer {
         Propagation::Orphan
@@ -55,5 +59,5 @@ pub fn decide(latest: &Facts, item: &Item, owners: &[(OwnerRef, Standing)]) -> D
     } else {
         Propagation::Background
     };
-    Decision::Delete { propagation, unblock: false }
+    GcDecision::Delete { propagation, unblock: false }
 }

@@ -1,103 +1,103 @@
-//! Who owns whom, by uid: events in, work out. No I/O.
+//! Dependency graph by uid: events in, tasks out. No I/O.
 //!
-//! An owner that somebody refers to but nobody has seen is *virtual*: its place is only what the reference claims, and
-//! the work it causes is to ask the API whether it exists at all.
+//! An owner that is referenced but has not been observed is *virtual*: its identity is only claimed by the reference,
+//! and its task is to ask the API whether it exists.
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::facts::{Facts, Identity, OwnerRef};
+use super::ownership::{ObjectIdentity, ObjectOwnership, OwnerRef};
 
-/// Something to look at.
+/// A task of the garbage collector.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Work {
-    /// Whether this object has to go, or, if it waits for its dependents, whether they are gone.
+pub enum GcTask {
+    /// Check whether this object must be deleted, or, in foreground deletion, whether its dependents are gone.
     Delete(String),
-    /// Whose dependents have to be let go.
+    /// Orphan the dependents of this object.
     Orphan(String),
 }
 
-/// A reference to an owner in another namespace, which can never be right.
+/// A reference to an owner in another namespace, which is never valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stray {
-    /// Who refers.
-    pub dependent: Identity,
-    /// To whom.
+pub struct InvalidReference {
+    /// The referencing object.
+    pub dependent: ObjectIdentity,
+    /// The reference.
     pub owner: OwnerRef,
 }
 
 /// What follows from an event.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Effects {
-    /// To be looked at.
-    pub work: BTreeSet<Work>,
-    /// To be told to people.
-    pub strays: Vec<Stray>,
-    /// The owner in question may be elsewhere: to be looked at again, but not at once.
-    pub is_open: bool,
+pub struct GraphEffects {
+    /// Tasks to queue.
+    pub tasks: BTreeSet<GcTask>,
+    /// Invalid references to report as Events.
+    pub invalid_references: Vec<InvalidReference>,
+    /// The owner may have another identity: retry later.
+    pub needs_retry: bool,
 }
 
-impl Effects {
+impl GraphEffects {
     fn delete(&mut self, uid: &str) {
-        self.work.insert(Work::Delete(uid.to_owned()));
+        self.tasks.insert(GcTask::Delete(uid.to_owned()));
     }
 
     fn delete_all<'a>(&mut self, uids: impl IntoIterator<Item = &'a String>) {
-        self.work.extend(uids.into_iter().cloned().map(Work::Delete));
+        self.tasks.extend(uids.into_iter().cloned().map(GcTask::Delete));
     }
 }
 
 #[derive(Debug, Clone)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a mark of its own")]
-struct Node {
-    identity: Identity,
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent flag")]
+struct GraphNode {
+    identity: ObjectIdentity,
     owners: Vec<OwnerRef>,
     dependents: BTreeSet<String>,
     is_virtual: bool,
     is_terminating: bool,
-    /// Has been seen to wait until its dependents are gone.
+    /// Observed in foreground deletion.
     is_foreground: bool,
-    /// Has been seen to wait until its dependents are let go.
+    /// Observed while orphaning its dependents.
     is_orphaning: bool,
 }
 
-/// A node as the work on it needs it.
+/// Snapshot of a node for a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Item {
-    /// Where it is, or is said to be.
-    pub identity: Identity,
-    /// Nobody has seen it.
+pub struct NodeSnapshot {
+    /// Identity, observed or claimed.
+    pub identity: ObjectIdentity,
+    /// Referenced but not observed.
     pub is_virtual: bool,
     /// Is being deleted.
     pub is_terminating: bool,
     /// Waits until its dependents are gone.
     pub is_foreground: bool,
-    /// Who refers to it.
+    /// Objects that reference it.
     pub dependents: Vec<Dependent>,
 }
 
 /// A dependent of an [`Item`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dependent {
-    /// Where it is.
-    pub identity: Identity,
-    /// Keeps its owner from going.
+    /// Identity.
+    pub identity: ObjectIdentity,
+    /// Blocks the deletion of its owner.
     pub is_blocking: bool,
-    /// Waits until its own dependents are gone.
+    /// In foreground deletion itself.
     pub is_foreground: bool,
 }
 
-/// See the module.
+/// Nodes by uid.
 #[derive(Debug, Default)]
-pub struct Graph {
-    nodes: HashMap<String, Node>,
+pub struct DependencyGraph {
+    nodes: HashMap<String, GraphNode>,
 }
 
-impl Graph {
-    /// A node as it is now.
-    pub fn item(&self, uid: &str) -> Option<Item> {
+impl DependencyGraph {
+    /// Snapshot of a node.
+    pub fn snapshot(&self, uid: &str) -> Option<NodeSnapshot> {
         let node = self.nodes.get(uid)?;
         let dependents = node.dependents.iter().filter_map(|dependent| self.nodes.get(dependent));
-        Some(Item {
+        Some(NodeSnapshot {
             identity: node.identity.clone(),
             is_virtual: node.is_virtual,
             is_terminating: node.is_terminating,
@@ -112,14 +112,14 @@ impl Graph {
         })
     }
 
-    /// Everything that has been seen.
-    pub fn observed(&self) -> impl Iterator<Item = &str> {
+    /// Uids of all observed objects.
+    pub fn observed_uids(&self) -> impl Iterator<Item = &str> {
         self.nodes.iter().filter(|(_, node)| !node.is_virtual).map(|(uid, _)| uid.as_str())
     }
 
-    /// An object is there, new or changed.
-    pub fn observe(&mut self, facts: &Facts) -> Effects {
-        let mut effects = Effects::default();
+    /// An object was created or updated.
+    pub fn observe(&mut self, facts: &ObjectOwnership) -> GraphEffects {
+        let mut effects = GraphEffects::default();
         let uid = facts.identity.uid.clone();
         match self.nodes.get(&uid) {
             None => self.insert(facts, &mut effects),
@@ -130,48 +130,48 @@ impl Graph {
                 self.update_owners(&uid, &facts.owners, &mut effects);
             }
         }
-        self.transitions(&uid, facts, &mut effects);
+        self.apply_transitions(&uid, facts, &mut effects);
         effects
     }
 
-    /// An object is gone.
-    pub fn forget(&mut self, uid: &str) -> Effects {
-        let mut effects = Effects::default();
+    /// An object was deleted.
+    pub fn remove(&mut self, uid: &str) -> GraphEffects {
+        let mut effects = GraphEffects::default();
         if let Some(node) = self.nodes.remove(uid) {
             self.unlink(&node, &mut effects);
         }
         effects
     }
 
-    /// The API knows nobody at this place, or somebody else.
+    /// The API has no object with this identity, or one with another uid.
     ///
-    /// That says nothing about an object that has been seen elsewhere under the same uid, nor about those who claim
-    /// that it is elsewhere.
-    pub fn absent(&mut self, absent: &Identity) -> Effects {
-        let mut effects = Effects::default();
+    /// That says nothing about an object observed under the same uid elsewhere, nor about dependents that claim another
+    /// identity.
+    pub fn mark_absent(&mut self, absent: &ObjectIdentity) -> GraphEffects {
+        let mut effects = GraphEffects::default();
         let Some(node) = self.nodes.get(&absent.uid) else { return effects };
-        let (matching, differing) = self.partition(node, absent);
+        let (matching, differing) = self.partition_dependents(node, absent);
         if !node.is_virtual && node.identity != *absent {
             effects.delete_all(&matching);
             return effects;
         }
         if !node.is_virtual || differing.is_empty() {
-            return self.forget(&absent.uid);
+            return self.remove(&absent.uid);
         }
         effects.delete_all(&matching);
         if node.identity == *absent
-            && let Some(other) = self.other_claim(&differing, absent)
+            && let Some(other) = self.next_claimed_identity(&differing, absent)
             && let Some(node) = self.nodes.get_mut(&absent.uid)
         {
             node.identity = other;
-            effects.is_open = true;
+            effects.needs_retry = true;
         }
         effects
     }
 
-    fn insert(&mut self, facts: &Facts, effects: &mut Effects) {
+    fn insert(&mut self, facts: &ObjectOwnership, effects: &mut GraphEffects) {
         let uid = facts.identity.uid.clone();
-        let node = Node {
+        let node = GraphNode {
             identity: facts.identity.clone(),
             owners: facts.owners.clone(),
             dependents: BTreeSet::new(),
@@ -184,14 +184,14 @@ impl Graph {
         self.link(&uid, &facts.owners, effects);
     }
 
-    /// A virtual node turns out to exist, maybe elsewhere than was claimed.
-    fn materialise(&mut self, seen: &Identity, effects: &mut Effects) {
+    /// A virtual node is observed, possibly with another identity than claimed.
+    fn materialise(&mut self, seen: &ObjectIdentity, effects: &mut GraphEffects) {
         let Some(node) = self.nodes.get(&seen.uid) else { return };
         if node.identity != *seen {
-            let (_, differing) = self.partition(node, seen);
+            let (_, differing) = self.partition_dependents(node, seen);
             for dependent in differing.iter().filter_map(|uid| self.nodes.get(uid)) {
                 if !seen.namespace.is_empty() && dependent.identity.namespace != seen.namespace {
-                    effects.strays.extend(dependent.stray(&seen.uid));
+                    effects.invalid_references.extend(dependent.invalid_reference(&seen.uid));
                 }
                 effects.delete(&dependent.identity.uid);
             }
@@ -202,7 +202,7 @@ impl Graph {
         }
     }
 
-    fn update_owners(&mut self, uid: &str, owners: &[OwnerRef], effects: &mut Effects) {
+    fn update_owners(&mut self, uid: &str, owners: &[OwnerRef], effects: &mut GraphEffects) {
         let Some(node) = self.nodes.get_mut(uid) else { return };
         if node.owners == owners {
             return;
@@ -223,18 +223,18 @@ impl Graph {
         }
     }
 
-    /// Enters a dependent at its owners; those that nobody has seen become virtual nodes.
-    fn link(&mut self, uid: &str, owners: &[OwnerRef], effects: &mut Effects) {
+    /// Links a dependent to its owners; unobserved owners become virtual nodes.
+    fn link(&mut self, uid: &str, owners: &[OwnerRef], effects: &mut GraphEffects) {
         let Some(dependent) = self.nodes.get(uid).cloned() else { return };
         let mut is_doubtful = false;
         for owner in owners {
             if let Some(node) = self.nodes.get_mut(&owner.uid) {
                 node.dependents.insert(uid.to_owned());
-                is_doubtful |= doubtful(node, owner, &dependent, effects);
+                is_doubtful |= is_mismatched(node, owner, &dependent, effects);
                 continue;
             }
-            let node = Node {
-                identity: owner.claimed_in(&dependent.identity.namespace),
+            let node = GraphNode {
+                identity: owner.identity_in(&dependent.identity.namespace),
                 owners: Vec::new(),
                 dependents: BTreeSet::from([uid.to_owned()]),
                 is_virtual: true,
@@ -250,7 +250,7 @@ impl Graph {
         }
     }
 
-    fn unlink(&mut self, node: &Node, effects: &mut Effects) {
+    fn unlink(&mut self, node: &GraphNode, effects: &mut GraphEffects) {
         effects.delete_all(&node.dependents);
         for owner in &node.owners {
             self.remove_dependent(&owner.uid, &node.identity.uid);
@@ -260,7 +260,7 @@ impl Graph {
         }
     }
 
-    /// A virtual node that nobody refers to any more has no reason to be.
+    /// Removes a virtual node once its last dependent is gone.
     fn remove_dependent(&mut self, owner: &str, dependent: &str) {
         if let Some(node) = self.nodes.get_mut(owner) {
             node.dependents.remove(dependent);
@@ -270,12 +270,12 @@ impl Graph {
         }
     }
 
-    fn transitions(&mut self, uid: &str, facts: &Facts, effects: &mut Effects) {
+    fn apply_transitions(&mut self, uid: &str, facts: &ObjectOwnership, effects: &mut GraphEffects) {
         let Some(node) = self.nodes.get_mut(uid) else { return };
         node.is_terminating |= facts.is_terminating;
         let orphaning = facts.is_terminating && facts.has_orphan_finalizer;
         if orphaning && !std::mem::replace(&mut node.is_orphaning, true) {
-            effects.work.insert(Work::Orphan(uid.to_owned()));
+            effects.tasks.insert(GcTask::Orphan(uid.to_owned()));
             return;
         }
         let foreground = facts.is_terminating && facts.has_foreground_finalizer;
@@ -285,8 +285,9 @@ impl Graph {
         }
     }
 
-    /// Dependents that refer to exactly this place, and those that refer to the uid elsewhere. One can be in both.
-    fn partition(&self, node: &Node, place: &Identity) -> (Vec<String>, Vec<String>) {
+    /// Dependents that reference exactly this identity, and those that reference the uid with another one. One can be
+    /// in both.
+    fn partition_dependents(&self, node: &GraphNode, place: &ObjectIdentity) -> (Vec<String>, Vec<String>) {
         let (mut matching, mut differing) = (Vec::new(), Vec::new());
         for dependent in node.dependents.iter().filter_map(|uid| self.nodes.get(uid)) {
             let uid = &dependent.identity.uid;
@@ -310,13 +311,16 @@ impl Graph {
         (matching, differing)
     }
 
-    /// Another place that dependents claim for an owner: the next one after the place where it is not, so that all
-    /// claims get their turn.
-    fn other_claim(&self, dependents: &[String], absent: &Identity) -> Option<Identity> {
+    /// The next identity that dependents claim for an owner after the absent one, so that every claim is tried.
+    fn next_claimed_identity(
+        &self,
+        dependents: &[String],
+        absent: &ObjectIdentity,
+    ) -> Option<ObjectIdentity> {
         let mut claims = BTreeSet::new();
         for dependent in dependents.iter().filter_map(|uid| self.nodes.get(uid)) {
             for owner in dependent.owners.iter().filter(|owner| owner.uid == absent.uid) {
-                let mut claim = owner.claimed_in(&dependent.identity.namespace);
+                let mut claim = owner.identity_in(&dependent.identity.namespace);
                 let is_cluster_scoped = absent.namespace.is_empty()
                     && claim.api_version == absent.api_version
                     && claim.kind == absent.kind;
@@ -332,20 +336,25 @@ impl Graph {
     }
 }
 
-impl Node {
-    fn stray(&self, owner: &str) -> Option<Stray> {
+impl GraphNode {
+    fn invalid_reference(&self, owner: &str) -> Option<InvalidReference> {
         let owner = self.owners.iter().find(|known| known.uid == owner)?.clone();
-        Some(Stray { dependent: self.identity.clone(), owner })
+        Some(InvalidReference { dependent: self.identity.clone(), owner })
     }
 }
 
-/// A reference that does not fit what is known of the owner; whether it is wrong, the API has to say.
-fn doubtful(owner: &Node, reference: &OwnerRef, dependent: &Node, effects: &mut Effects) -> bool {
+/// Whether a reference does not match what is known of the owner; the API decides whether it is invalid.
+fn is_mismatched(
+    owner: &GraphNode,
+    reference: &OwnerRef,
+    dependent: &GraphNode,
+    effects: &mut GraphEffects,
+) -> bool {
     let is_namespaced = !owner.identity.namespace.is_empty();
     let is_elsewhere = owner.identity.namespace != dependent.identity.namespace;
     if is_namespaced && is_elsewhere {
         if !owner.is_virtual {
-            effects.strays.extend(dependent.stray(&reference.uid));
+            effects.invalid_references.extend(dependent.invalid_reference(&reference.uid));
         }
         return true;
     }

@@ -1,18 +1,18 @@
-//! What the collector wants to know of an object: where it is, who owns it, whether it goes.
+//! Ownership data of an object: its identity, owner references and deletion state.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::object::Document;
 
-/// Waits until the dependents are gone.
-pub const FOREGROUND: &str = "foregroundDeletion";
-/// Waits until the dependents are let go.
-pub const ORPHAN: &str = "orphan";
+/// Finalizer that waits until the dependents are deleted.
+pub const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
+/// Finalizer that waits until the dependents are orphaned.
+pub const ORPHAN_FINALIZER: &str = "orphan";
 
-/// Where an object is, in the order in which claims about one uid are tried.
+/// Identity of an object. The order defines in which order conflicting claims about one uid are tried.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Identity {
+pub struct ObjectIdentity {
     /// Kind.
     pub kind: String,
     /// `group/version`.
@@ -49,14 +49,14 @@ pub struct OwnerRef {
     pub is_controller: bool,
 }
 
-/// See the module.
+/// Ownership data of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Facts {
-    /// Where it is.
-    pub identity: Identity,
+pub struct ObjectOwnership {
+    /// Identity.
+    pub identity: ObjectIdentity,
     /// Its resourceVersion.
     pub resource_version: String,
-    /// Who owns it.
+    /// Owner references.
     pub owners: Vec<OwnerRef>,
     /// It is being deleted.
     pub is_terminating: bool,
@@ -96,9 +96,9 @@ struct StubMeta {
 }
 
 impl OwnerRef {
-    /// Where the owner is, if the reference is right and the owner lives in a namespace.
-    pub fn claimed_in(&self, namespace: &str) -> Identity {
-        Identity {
+    /// Identity of the owner, assuming that the reference is valid and the owner is namespaced.
+    pub fn identity_in(&self, namespace: &str) -> ObjectIdentity {
+        ObjectIdentity {
             kind: self.kind.clone(),
             api_version: self.api_version.clone(),
             namespace: namespace.to_owned(),
@@ -107,8 +107,8 @@ impl OwnerRef {
         }
     }
 
-    /// All but the namespace, which a reference does not have.
-    pub fn matches(&self, owner: &Identity) -> bool {
+    /// Compares everything but the namespace, which a reference does not have.
+    pub fn matches(&self, owner: &ObjectIdentity) -> bool {
         self.uid == owner.uid
             && self.api_version == owner.api_version
             && self.kind == owner.kind
@@ -116,21 +116,21 @@ impl OwnerRef {
     }
 }
 
-impl std::fmt::Display for Identity {
+impl std::fmt::Display for ObjectIdentity {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { kind, api_version, namespace, name, uid } = self;
         write!(out, "[{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}]")
     }
 }
 
-impl Facts {
-    /// Of a stored object; nothing but its type and metadata is looked at.
-    pub fn of_document(document: &Document) -> Option<Self> {
+impl ObjectOwnership {
+    /// From a stored object; only its type and metadata are parsed.
+    pub fn from_document(document: &Document) -> Option<Self> {
         Self::from_stub(serde_json::from_slice(document.bytes()).ok()?)
     }
 
-    /// Of an object that the API gave.
-    pub fn of_value(object: &Value) -> Option<Self> {
+    /// From an API response.
+    pub fn from_value(object: &Value) -> Option<Self> {
         Self::from_stub(Stub::deserialize(object).ok()?)
     }
 
@@ -141,12 +141,12 @@ impl Facts {
         }
         let has = |finalizer: &str| metadata.finalizers.iter().any(|one| one == finalizer);
         Some(Self {
-            has_foreground_finalizer: has(FOREGROUND),
-            has_orphan_finalizer: has(ORPHAN),
+            has_foreground_finalizer: has(FOREGROUND_FINALIZER),
+            has_orphan_finalizer: has(ORPHAN_FINALIZER),
             is_terminating: metadata.deletion_timestamp.is_some(),
             owners: metadata.owner_references,
             resource_version: metadata.resource_version,
-            identity: Identity {
+            identity: ObjectIdentity {
                 kind,
                 api_version,
                 namespace: metadata.namespace,

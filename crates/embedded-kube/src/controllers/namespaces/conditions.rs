@@ -1,16 +1,16 @@
-//! What people are told about a namespace that is being deleted: five conditions, always all of them. No I/O.
+//! Conditions of a terminating namespace: always all five. No I/O.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::remaining::Remaining;
+use super::remaining::RemainingContent;
 use crate::{
     clock,
-    object::{at_mut, text},
+    object::{get_path_mut, str_at},
 };
 
-/// Type, reason and message of each condition while nothing is wrong, in the order in which they are written.
-const FINE: [(&str, &str, &str); 5] = [
+/// Type, reason and message of each condition without errors, in write order.
+const DEFAULT_CONDITIONS: [(&str, &str, &str); 5] = [
     ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
     (
         "NamespaceDeletionGroupVersionParsingFailure",
@@ -26,51 +26,51 @@ const FINE: [(&str, &str, &str); 5] = [
     ("NamespaceFinalizersRemaining", "ContentHasNoFinalizers", "All content-preserving finalizers finished"),
 ];
 
-/// See the module.
+/// Collected errors and remaining content.
 #[derive(Debug, Default)]
-pub struct Conditions {
+pub struct NamespaceConditions {
     failures: Vec<String>,
     content: Option<String>,
     finalizers: Option<String>,
 }
 
-impl Conditions {
-    /// Something could not be deleted.
+impl NamespaceConditions {
+    /// Deletion of some content failed.
     pub fn content_failed(&mut self, why: &str) {
         self.failures.push(why.to_owned());
         self.failures.sort();
     }
 
-    /// Something is left.
-    pub fn remaining(&mut self, remaining: &Remaining) {
-        let Remaining { objects, finalizers } = remaining;
+    /// Some content remains.
+    pub fn remaining(&mut self, remaining: &RemainingContent) {
+        let RemainingContent { objects, finalizers } = remaining;
         let objects: Vec<String> =
             objects.iter().map(|(name, count)| format!("{name} has {count} resource instances")).collect();
         let finalizers: Vec<String> =
             finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances")).collect();
-        self.content = joined("Some resources are remaining: ", objects);
-        self.finalizers = joined("Some content in the namespace has finalizers remaining: ", finalizers);
+        self.content = join_sorted("Some resources are remaining: ", objects);
+        self.finalizers = join_sorted("Some content in the namespace has finalizers remaining: ", finalizers);
     }
 
-    /// Says whether anything has changed.
+    /// Returns whether anything changed.
     pub fn write_into(&self, namespace: &mut Value, now: Timestamp) -> bool {
-        let Some(place) = at_mut(namespace, &["status", "conditions"]) else { return false };
+        let Some(place) = get_path_mut(namespace, &["status", "conditions"]) else { return false };
         if !place.is_array() {
             *place = json!([]);
         }
         let Some(conditions) = place.as_array_mut() else { return false };
         let mut has_changed = false;
-        for (kind, reason, message) in FINE {
-            let (status, reason, message) = match self.problem(kind) {
+        for (kind, reason, message) in DEFAULT_CONDITIONS {
+            let (status, reason, message) = match self.failing_condition(kind) {
                 Some((reason, message)) => ("True", reason, message),
                 None => ("False", reason, message.to_owned()),
             };
-            has_changed |= set(conditions, [kind, status, reason, &message], now);
+            has_changed |= set_condition(conditions, [kind, status, reason, &message], now);
         }
         has_changed
     }
 
-    fn problem(&self, kind: &str) -> Option<(&'static str, String)> {
+    fn failing_condition(&self, kind: &str) -> Option<(&'static str, String)> {
         match kind {
             "NamespaceDeletionContentFailure" if !self.failures.is_empty() => {
                 let count = self.failures.len();
@@ -85,27 +85,31 @@ impl Conditions {
     }
 }
 
-fn joined(intro: &str, mut parts: Vec<String>) -> Option<String> {
+fn join_sorted(intro: &str, mut parts: Vec<String>) -> Option<String> {
     parts.sort();
     (!parts.is_empty()).then(|| format!("{intro}{}", parts.join(", ")))
 }
 
-fn set(conditions: &mut Vec<Value>, [kind, status, reason, message]: [&str; 4], now: Timestamp) -> bool {
-    let Some(old) = conditions.iter_mut().find(|one| text(one, &["type"]) == kind) else {
+fn set_condition(
+    conditions: &mut Vec<Value>,
+    [kind, status, reason, message]: [&str; 4],
+    now: Timestamp,
+) -> bool {
+    let Some(old) = conditions.iter_mut().find(|one| str_at(one, &["type"]) == kind) else {
         conditions.push(json!({
-            "type": kind, "status": status, "lastTransitionTime": clock::seconds(now),
+            "type": kind, "status": status, "lastTransitionTime": clock::format_time(now),
             "reason": reason, "message": message,
         }));
         return true;
     };
-    let is_same = text(old, &["status"]) == status
-        && text(old, &["reason"]) == reason
-        && text(old, &["message"]) == message;
+    let is_same = str_at(old, &["status"]) == status
+        && str_at(old, &["reason"]) == reason
+        && str_at(old, &["message"]) == message;
     if is_same {
         return false;
     }
-    if text(old, &["status"]) != status {
-        old["lastTransitionTime"] = clock::seconds(now).into();
+    if str_at(old, &["status"]) != status {
+        old["lastTransitionTime"] = clock::format_time(now).into();
     }
     old["status"] = status.into();
     old["reason"] = reason.into();
@@ -126,19 +130,19 @@ mod tests {
     fn an_empty_namespace_has_five_conditions_that_say_so_once() {
         let mut namespace = json!({"status": {"phase": "Terminating"}});
         let now = Timestamp::UNIX_EPOCH;
-        assert!(Conditions::default().write_into(&mut namespace, now));
+        assert!(NamespaceConditions::default().write_into(&mut namespace, now));
         assert_eq!(namespace["status"]["conditions"].as_array().unwrap().len(), 5);
         assert_eq!(condition(&namespace, "NamespaceContentRemaining")["status"], "False");
-        assert!(!Conditions::default().write_into(&mut namespace, now));
+        assert!(!NamespaceConditions::default().write_into(&mut namespace, now));
     }
 
     #[test]
     fn what_is_left_is_counted_by_resource_and_by_finalizer_and_changes_back() {
-        let mut remaining = Remaining::default();
+        let mut remaining = RemainingContent::default();
         let stuck = json!({"metadata": {"finalizers": ["b.example/x", "a.example/x"]}});
         assert!(remaining.add("widgets", "example.org", &[stuck.clone(), stuck]));
         assert!(!remaining.add("pods", "", &[json!({})]));
-        let mut conditions = Conditions::default();
+        let mut conditions = NamespaceConditions::default();
         conditions.remaining(&remaining);
         let mut namespace = json!({});
         conditions.write_into(&mut namespace, Timestamp::UNIX_EPOCH);
@@ -153,7 +157,7 @@ mod tests {
             "Some content in the namespace has finalizers remaining: a.example/x in 2 resource instances, b.example/x in 2 resource instances"
         );
         let later = Timestamp::from_second(60).unwrap();
-        assert!(Conditions::default().write_into(&mut namespace, later));
+        assert!(NamespaceConditions::default().write_into(&mut namespace, later));
         let content = condition(&namespace, "NamespaceContentRemaining");
         assert_eq!(content["status"], "False");
         assert_eq!(content["lastTransitionTime"], "1970-01-01T00:01:00Z");
@@ -165,7 +169,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_deleted_is_told_with_its_reasons() {
-        let mut conditions = Conditions::default();
+        let mut conditions = NamespaceConditions::default();
         conditions.content_failed("no");
         conditions.content_failed("another no");
         let mut namespace = json!({});

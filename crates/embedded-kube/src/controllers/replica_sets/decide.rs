@@ -1,4 +1,4 @@
-//! Which pods are a set's own, which go first, and what its status is. No I/O.
+//! Pod ownership, deletion order and status of a `ReplicaSet`. No I/O.
 
 use std::{cmp::Ordering, collections::HashMap};
 
@@ -6,35 +6,35 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::super::{
-    pods::{
-        available_in, controller_of, controller_ref, is_active, is_ready, is_terminal, number, ready_since,
+    pod_state::{
+        available_in, controller_of, controller_ref, int_at, is_active, is_ready, is_terminal, ready_since,
     },
     selector::Selector,
 };
 use crate::{
     clock,
-    object::{Meta, at, text},
+    object::{MetaAccessor, get_path, str_at},
 };
 
-/// The most pods that one pass creates or deletes.
-const BURST: usize = 500;
+/// Maximum number of pods that one pass creates or deletes.
+const BURST_REPLICAS: usize = 500;
 
-/// The pods around a set.
+/// Pods of a `ReplicaSet` by ownership.
 #[derive(Debug, Default)]
-pub struct Claim {
-    /// Its own, active.
+pub struct PodClaim {
+    /// Owned and active.
     pub active: Vec<Value>,
-    /// Its own, on their way out.
+    /// Number of owned pods that are terminating.
     pub terminating: usize,
-    /// Nobody's, but they fit.
+    /// Matching pods without a controller.
     pub adopt: Vec<Value>,
-    /// Its own, but they do not fit any more.
+    /// Owned pods that no longer match.
     pub release: Vec<Value>,
 }
 
-/// Sorts the pods of a namespace; those of other owners may be left out.
-pub fn claim(set: &Value, selector: &Selector, pods: Vec<Value>) -> Claim {
-    let mut claim = Claim::default();
+/// Classifies pods; pods of other owners may be included.
+pub fn claim_pods(set: &Value, selector: &Selector, pods: Vec<Value>) -> PodClaim {
+    let mut claim = PodClaim::default();
     for pod in pods {
         let fits = selector.matches(&pod);
         match controller_of(&pod) {
@@ -51,43 +51,44 @@ pub fn claim(set: &Value, selector: &Selector, pods: Vec<Value>) -> Claim {
     claim
 }
 
-/// How many pods to create.
-pub fn missing(set: &Value, active: usize) -> usize {
-    wished(set).saturating_sub(active).min(BURST)
+/// Number of pods to create.
+pub fn pods_to_create(set: &Value, active: usize) -> usize {
+    desired_replicas(set).saturating_sub(active).min(BURST_REPLICAS)
 }
 
-fn wished(set: &Value) -> usize {
-    usize::try_from(number(set, &["spec", "replicas"])).unwrap_or(0)
+fn desired_replicas(set: &Value) -> usize {
+    usize::try_from(int_at(set, &["spec", "replicas"])).unwrap_or(0)
 }
 
-/// There are too many pods.
+/// Whether there are too many pods.
 pub fn has_surplus(set: &Value, active: usize) -> bool {
-    active > wished(set)
+    active > desired_replicas(set)
 }
 
-/// Names of pods to delete: those that are missed least.
-pub fn surplus(set: &Value, mut active: Vec<Value>, related: &[Value]) -> Vec<String> {
-    let count = active.len().saturating_sub(wished(set)).min(BURST);
+/// Names of the pods to delete, least useful first.
+pub fn pods_to_delete(set: &Value, mut active: Vec<Value>, related: &[Value]) -> Vec<String> {
+    let count = active.len().saturating_sub(desired_replicas(set)).min(BURST_REPLICAS);
     let mut on_node: HashMap<&str, usize> = HashMap::new();
     for pod in related.iter().filter(|pod| is_active(pod)) {
-        *on_node.entry(text(pod, &["spec", "nodeName"])).or_default() += 1;
+        *on_node.entry(str_at(pod, &["spec", "nodeName"])).or_default() += 1;
     }
-    let rank = |pod: &Value| on_node.get(text(pod, &["spec", "nodeName"])).copied().unwrap_or(0);
+    let rank = |pod: &Value| on_node.get(str_at(pod, &["spec", "nodeName"])).copied().unwrap_or(0);
     active.sort_by(|one, other| {
-        least_missed(one, other).then_with(|| rank(other).cmp(&rank(one)).then_with(|| youngest(one, other)))
+        deletion_order(one, other)
+            .then_with(|| rank(other).cmp(&rank(one)).then_with(|| youngest_first(one, other)))
     });
     active.iter().take(count).map(|pod| pod.name().to_owned()).collect()
 }
 
-fn least_missed(one: &Value, other: &Value) -> Ordering {
-    let is_bound = |pod: &Value| !text(pod, &["spec", "nodeName"]).is_empty();
-    let phase = |pod: &Value| match text(pod, &["status", "phase"]) {
+fn deletion_order(one: &Value, other: &Value) -> Ordering {
+    let is_bound = |pod: &Value| !str_at(pod, &["spec", "nodeName"]).is_empty();
+    let phase = |pod: &Value| match str_at(pod, &["status", "phase"]) {
         "Pending" => 0,
         "Running" => 2,
         _ => 1,
     };
     let cost = |pod: &Value| {
-        text(pod, &["metadata", "annotations", "controller.kubernetes.io/pod-deletion-cost"])
+        str_at(pod, &["metadata", "annotations", "controller.kubernetes.io/pod-deletion-cost"])
             .parse::<i32>()
             .unwrap_or(0)
     };
@@ -99,22 +100,22 @@ fn least_missed(one: &Value, other: &Value) -> Ordering {
     ))
 }
 
-/// Ready for a shorter time, restarted more often, created later.
-fn youngest(one: &Value, other: &Value) -> Ordering {
+/// Ready for a shorter time, then more restarts, then created later.
+fn youngest_first(one: &Value, other: &Value) -> Ordering {
     let restarts = |pod: &Value| {
-        let containers = at(pod, &["status", "containerStatuses"]).and_then(Value::as_array);
-        containers.into_iter().flatten().map(|one| number(one, &["restartCount"])).max().unwrap_or(0)
+        let containers = get_path(pod, &["status", "containerStatuses"]).and_then(Value::as_array);
+        containers.into_iter().flatten().map(|one| int_at(one, &["restartCount"])).max().unwrap_or(0)
     };
     ready_since(other)
         .cmp(&ready_since(one))
         .then_with(|| restarts(other).cmp(&restarts(one)))
-        .then_with(|| other.meta("creationTimestamp").cmp(one.meta("creationTimestamp")))
+        .then_with(|| other.meta_str("creationTimestamp").cmp(one.meta_str("creationTimestamp")))
         .then_with(|| one.uid().cmp(other.uid()))
 }
 
-/// A pod of the template.
+/// Builds a pod from the template.
 pub fn new_pod(set: &Value) -> Value {
-    let template = |key: &str| at(set, &["spec", "template", "metadata", key]).cloned();
+    let template = |key: &str| get_path(set, &["spec", "template", "metadata", key]).cloned();
     let mut metadata = json!({
         "generateName": format!("{}-", set.name()), "namespace": set.namespace(),
         "ownerReferences": [controller_ref(set, "apps/v1", "ReplicaSet")],
@@ -126,14 +127,15 @@ pub fn new_pod(set: &Value) -> Value {
     }
     json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": metadata,
-        "spec": at(set, &["spec", "template", "spec"]).cloned().unwrap_or_default(),
+        "spec": get_path(set, &["spec", "template", "spec"]).cloned().unwrap_or_default(),
     })
 }
 
-/// A set's status, given its pods and what went wrong.
-pub fn status(set: &Value, claim: &Claim, failure: Option<(&str, &str)>, now: Timestamp) -> Value {
-    let min_ready = number(set, &["spec", "minReadySeconds"]);
-    let template = at(set, &["spec", "template", "metadata", "labels"]).and_then(Selector::of_labels);
+/// Status of a `ReplicaSet`, given its pods and the last error.
+pub fn compute_status(set: &Value, claim: &PodClaim, failure: Option<(&str, &str)>, now: Timestamp) -> Value {
+    let min_ready = int_at(set, &["spec", "minReadySeconds"]);
+    let template =
+        get_path(set, &["spec", "template", "metadata", "labels"]).and_then(Selector::from_match_labels);
     let labelled =
         claim.active.iter().filter(|pod| template.as_ref().is_some_and(|one| one.matches(pod))).count();
     let ready = claim.active.iter().filter(|pod| is_ready(pod)).count();
@@ -157,8 +159,8 @@ pub fn status(set: &Value, claim: &Claim, failure: Option<(&str, &str)>, now: Ti
 }
 
 fn conditions(set: &Value, failure: Option<(&str, &str)>, now: Timestamp) -> Vec<Value> {
-    let old = at(set, &["status", "conditions"]).and_then(Value::as_array).cloned().unwrap_or_default();
-    let is_failure = |condition: &Value| text(condition, &["type"]) == "ReplicaFailure";
+    let old = get_path(set, &["status", "conditions"]).and_then(Value::as_array).cloned().unwrap_or_default();
+    let is_failure = |condition: &Value| str_at(condition, &["type"]) == "ReplicaFailure";
     let Some((reason, message)) = failure else {
         return old.into_iter().filter(|condition| !is_failure(condition)).collect();
     };
@@ -167,15 +169,15 @@ fn conditions(set: &Value, failure: Option<(&str, &str)>, now: Timestamp) -> Vec
     }
     let mut new = old;
     new.push(json!({
-        "type": "ReplicaFailure", "status": "True", "lastTransitionTime": clock::seconds(now),
+        "type": "ReplicaFailure", "status": "True", "lastTransitionTime": clock::format_time(now),
         "reason": reason, "message": message,
     }));
     new
 }
 
-/// When the next pod that serves becomes available.
+/// When the next ready pod becomes available.
 pub fn next_available(set: &Value, active: &[Value], now: Timestamp) -> Option<std::time::Duration> {
-    let min_ready = number(set, &["spec", "minReadySeconds"]);
+    let min_ready = int_at(set, &["spec", "minReadySeconds"]);
     let rests = active.iter().filter_map(|pod| available_in(pod, min_ready, now));
     rests.filter(|rest| !rest.is_zero()).min().map(jiff::SignedDuration::unsigned_abs)
 }

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use super::{
     super::selector::Selector,
-    decide::{self, Claim, missing, new_pod, next_available, status, surplus},
+    decide::{self, PodClaim, compute_status, new_pod, next_available, pods_to_create, pods_to_delete},
 };
 
-fn claim(set: &Value, pods: Vec<Value>) -> Claim {
-    decide::claim(set, &Selector::of(&set["spec"]["selector"]).unwrap(), pods)
+fn claim(set: &Value, pods: Vec<Value>) -> PodClaim {
+    decide::claim_pods(set, &Selector::from_value(&set["spec"]["selector"]).unwrap(), pods)
 }
 
 fn set(replicas: i64) -> Value {
@@ -80,9 +80,9 @@ fn a_set_that_goes_takes_nobody_in_and_lets_nobody_go() {
 
 #[test]
 fn as_many_pods_are_missing_as_are_wished_and_not_there() {
-    assert_eq!(missing(&set(3), 1), 2);
-    assert_eq!(missing(&set(3), 5), 0);
-    assert_eq!(missing(&set(9999), 0), 500);
+    assert_eq!(pods_to_create(&set(3), 1), 2);
+    assert_eq!(pods_to_create(&set(3), 5), 0);
+    assert_eq!(pods_to_create(&set(9999), 0), 500);
 }
 
 #[test]
@@ -94,9 +94,9 @@ fn pods_that_do_not_serve_go_first_and_then_the_youngest() {
     let mut bound = pod("bound", Some("set"), &labels);
     bound["spec"]["nodeName"] = "n".into();
     let active = vec![old, young, bound, pending];
-    assert_eq!(surplus(&set(0), active.clone(), &active), ["pending", "bound", "young", "old"]);
-    assert_eq!(surplus(&set(3), active.clone(), &active), ["pending"]);
-    assert_eq!(surplus(&set(4), active.clone(), &active), [""; 0]);
+    assert_eq!(pods_to_delete(&set(0), active.clone(), &active), ["pending", "bound", "young", "old"]);
+    assert_eq!(pods_to_delete(&set(3), active.clone(), &active), ["pending"]);
+    assert_eq!(pods_to_delete(&set(4), active.clone(), &active), [""; 0]);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn a_status_counts_and_keeps_its_first_failure_until_it_is_over() {
     ];
     let claim = claim(&set, pods);
     assert_eq!(next_available(&set, &claim.active, now), Some(std::time::Duration::from_secs(3)));
-    let fine = status(&set, &claim, None, now);
+    let fine = compute_status(&set, &claim, None, now);
     assert_eq!(
         fine,
         json!({
@@ -139,9 +139,9 @@ fn a_status_counts_and_keeps_its_first_failure_until_it_is_over() {
             "terminatingReplicas": 0, "observedGeneration": 3,
         })
     );
-    set["status"] = status(&set, &claim, Some(("FailedCreate", "quota")), now);
+    set["status"] = compute_status(&set, &claim, Some(("FailedCreate", "quota")), now);
     assert_eq!(set["status"]["conditions"][0]["message"], "quota");
-    let again = status(&set, &claim, Some(("FailedCreate", "another")), now);
+    let again = compute_status(&set, &claim, Some(("FailedCreate", "another")), now);
     assert_eq!(again["conditions"][0]["message"], "quota");
-    assert_eq!(status(&set, &claim, None, now), fine);
+    assert_eq!(compute_status(&set, &claim, None, now), fine);
 }

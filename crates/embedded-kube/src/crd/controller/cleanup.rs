@@ -1,44 +1,43 @@
-//! The end of a CRD: its objects first, then itself.
+//! Deletion of a CRD: first its objects, then the CRD.
 
 use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 
-use super::{Cleaner, put};
+use super::{ObjectDeleter, write_object};
 use crate::{
     clock,
     crd::{
-        FINALIZER,
-        resources::any_resource,
-        status::{self, Condition},
-        view,
+        FINALIZER, accessors,
+        resources::storage_resource,
+        status::{self, CrdCondition},
     },
-    object::{Meta, MetaMut},
+    object::{MetaAccessor, MetaAccessorMut},
     registry::Resource,
-    store::{Expect, Page, Store, WriteError},
+    store::{ListOptions, Precondition, Store, WriteError},
 };
 
-const SOON: Duration = Duration::from_millis(10);
-const LATER: Duration = Duration::from_secs(1);
+const INITIAL_DELAY: Duration = Duration::from_millis(10);
+const MAX_DELAY: Duration = Duration::from_secs(1);
 
-/// The cleanup of one CRD.
+/// Cleanup of one CRD.
 pub(super) struct Cleanup {
     pub store: Store,
-    pub cleaner: Arc<dyn Cleaner>,
+    pub deleter: Arc<dyn ObjectDeleter>,
     pub key: String,
 }
 
 impl Cleanup {
-    /// Runs until the CRD is gone, or no longer waits for us.
+    /// Runs until the CRD is deleted or no longer has our finalizer.
     pub async fn run(self) {
-        let mut pause = SOON;
-        while let Some(crd) = self.waiting() {
-            if view::is_true(&crd, "Established") {
-                self.announce().await;
-                let resource = Arc::new(any_resource(&crd));
+        let mut pause = INITIAL_DELAY;
+        while let Some(crd) = self.terminating_crd() {
+            if accessors::is_condition_true(&crd, "Established") {
+                self.set_in_progress().await;
+                let resource = Arc::new(storage_resource(&crd));
                 if self.delete_all(&resource).await {
                     tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(LATER);
+                    pause = (pause * 2).min(MAX_DELAY);
                     continue;
                 }
                 self.finish("InstanceDeletionCompleted", "removed all instances").await;
@@ -48,16 +47,16 @@ impl Cleanup {
         }
     }
 
-    /// The CRD, as long as it waits for its objects to be gone.
-    fn waiting(&self) -> Option<Value> {
+    /// The CRD, while it waits for its objects to be deleted.
+    fn terminating_crd(&self) -> Option<Value> {
         let crd = self.store.get(&self.key)?.document.value();
         (crd.is_terminating() && crd.finalizers().iter().any(|name| name == FINALIZER)).then_some(crd)
     }
 
-    /// Deletes what is not being deleted yet; whether anything is left.
+    /// Deletes objects that are not terminating yet; returns whether any remain.
     async fn delete_all(&self, resource: &Arc<Resource>) -> bool {
-        let prefix = format!("{}/", resource.storage);
-        let Ok(snapshot) = self.store.list(&prefix, &Page::default()) else { return true };
+        let prefix = format!("{}/", resource.storage_prefix);
+        let Ok(snapshot) = self.store.list(&prefix, &ListOptions::default()) else { return true };
         for (key, entry) in &snapshot.entries {
             if entry.document.value().is_terminating() {
                 continue;
@@ -65,35 +64,35 @@ impl Cleanup {
             let mut parts = key.strip_prefix(prefix.as_str()).unwrap_or_default().splitn(2, '/');
             let (namespace, name) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
             let answer =
-                self.cleaner.delete(Arc::clone(resource), namespace.to_owned(), name.to_owned()).await;
+                self.deleter.delete(Arc::clone(resource), namespace.to_owned(), name.to_owned()).await;
             if let Err(failure) = answer.as_ref()
                 && failure.code() != 404
             {
-                tracing::warn!(%failure, key = %key, "an object of a definition that goes could not be deleted");
+                tracing::warn!(%failure, key = %key, "failed to delete a custom object of a terminating CRD");
             }
         }
-        let rest = Page { limit: Some(1), ..Page::default() };
+        let rest = ListOptions { limit: Some(1), ..ListOptions::default() };
         self.store.list(&prefix, &rest).map_or(true, |snapshot| !snapshot.entries.is_empty())
     }
 
-    async fn announce(&self) {
-        self.change(|crd| {
-            let condition = Condition {
+    async fn set_in_progress(&self) {
+        self.update_crd(|crd| {
+            let condition = CrdCondition {
                 kind: "Terminating",
                 status: "True",
                 reason: "InstanceDeletionInProgress",
                 message: "CustomResource deletion is in progress".to_owned(),
             };
-            status::set(crd, &condition, clock::now());
+            status::set_condition(crd, &condition, clock::now());
         })
         .await;
     }
 
     async fn finish(&self, reason: &'static str, message: &str) {
-        self.change(|crd| {
+        self.update_crd(|crd| {
             let condition =
-                Condition { kind: "Terminating", status: "False", reason, message: message.to_owned() };
-            status::set(crd, &condition, clock::now());
+                CrdCondition { kind: "Terminating", status: "False", reason, message: message.to_owned() };
+            status::set_condition(crd, &condition, clock::now());
             let mut finalizers = crd.finalizers();
             finalizers.retain(|name| name != FINALIZER);
             if finalizers.is_empty() {
@@ -105,8 +104,8 @@ impl Cleanup {
         .await;
     }
 
-    /// Changes the CRD, however often others do so at the same time. Without finalizers it is gone.
-    async fn change(&self, edit: impl Fn(&mut Value)) {
+    /// Updates the CRD, retrying on conflicts. It is deleted once it has no finalizers.
+    async fn update_crd(&self, edit: impl Fn(&mut Value)) {
         while let Some(entry) = self.store.get(&self.key) {
             let old = entry.document.value();
             let mut new = old.clone();
@@ -116,16 +115,16 @@ impl Cleanup {
             }
             let is_over = new.is_terminating() && new.finalizers().is_empty();
             let result = if is_over {
-                self.store.write(&self.key, Expect::At(entry.revision), None).await.map(drop)
+                self.store.write(&self.key, Precondition::Revision(entry.revision), None).await.map(drop)
             } else {
-                put(&self.store, &self.key, entry.revision, &new).await.map(drop)
+                write_object(&self.store, &self.key, entry.revision, &new).await.map(drop)
             };
             match result {
                 Err(WriteError::Conflict(_)) => {}
                 Ok(()) => return,
                 Err(error) => {
-                    tracing::warn!(%error, key = self.key, "a definition that goes could not be written");
-                    tokio::time::sleep(LATER).await;
+                    tracing::warn!(%error, key = self.key, "failed to update a terminating CRD");
+                    tokio::time::sleep(MAX_DELAY).await;
                     return;
                 }
             }

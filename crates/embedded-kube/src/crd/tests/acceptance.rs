@@ -1,4 +1,4 @@
-//! The repository's own table of accepted and refused objects, judged by the rules that the server uses.
+//! The repository's table of accepted and rejected objects, validated with the server's own code.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -6,29 +6,30 @@ use serde_json::{Value, json};
 
 use super::{crds, created};
 use crate::{
-    crd::resources::resources,
-    registry::{Part, Rules},
-    schema::{Compiled, Schema},
+    crd::resources::served_resources,
+    registry::{ObjectPart, ResourceStrategy},
+    schema::{CompiledSchema, Schema},
 };
 
 struct Kind {
     api_version: String,
-    rules: Arc<dyn Rules>,
-    schema: Compiled,
+    rules: Arc<dyn ResourceStrategy>,
+    schema: CompiledSchema,
 }
 
 fn kinds() -> BTreeMap<String, Kind> {
     let one = |(_, crd): (String, Value)| {
-        let resource = resources(&created(crd), 1).remove(0);
-        let schema = Compiled::lenient(Schema::parse(resource.rules.schema().unwrap()));
-        let kind = Kind { api_version: resource.api_version(), rules: Arc::clone(&resource.rules), schema };
+        let resource = served_resources(&created(crd), 1).remove(0);
+        let schema = CompiledSchema::new_unchecked(Schema::parse(resource.strategy.schema().unwrap()));
+        let kind =
+            Kind { api_version: resource.api_version(), rules: Arc::clone(&resource.strategy), schema };
         (resource.kind, kind)
     };
     crds("../../crds").into_iter().map(one).collect()
 }
 
 impl Kind {
-    /// As a strict client sees it: unknown fields are refused too.
+    /// As with strict field validation: unknown fields are rejected too.
     fn judge(&self, kind: &str, spec: Option<&Value>, old: Option<&Value>) -> Vec<String> {
         let object = |spec: Option<&Value>| {
             let mut object =
@@ -40,13 +41,13 @@ impl Kind {
         };
         let mut new = object(spec);
         let mut wrong = self.schema.unknown_fields(&new);
-        self.rules.default(&mut new);
+        self.rules.set_defaults(&mut new);
         let errors = match old {
-            None => self.rules.check(&new),
+            None => self.rules.validate(&new),
             Some(old) => {
                 let mut old = object(Some(old));
-                self.rules.default(&mut old);
-                self.rules.check_update(Part::Main, &new, &old)
+                self.rules.set_defaults(&mut old);
+                self.rules.validate_update(ObjectPart::Object, &new, &old)
             }
         };
         wrong.extend(errors.iter().map(ToString::to_string));

@@ -1,17 +1,17 @@
-//! What is wrong with a CRD, in the words of the real server.
+//! Validation errors of CRDs, with kube-apiserver's texts.
 
 use pretty_assertions::assert_eq;
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{created, sample};
-use crate::crd::rules;
+use crate::crd::strategy;
 
 const SCHEMA: &str = "/spec/versions/0/schema/openAPIV3Schema";
 const SPEC: &str = "spec.validation.openAPIV3Schema";
 
 fn texts(crd: &Value) -> Vec<String> {
-    rules().check(crd).iter().map(ToString::to_string).collect()
+    strategy().validate(crd).iter().map(ToString::to_string).collect()
 }
 
 fn with(path: &str, value: Value) -> Value {
@@ -104,14 +104,14 @@ fn community_groups_need_an_approval() {
 
 #[test]
 fn what_is_established_keeps_its_kind_and_scope() {
-    use crate::registry::Part;
+    use crate::registry::ObjectPart;
     let mut old = created(sample());
     let mut new = old.clone();
     new["spec"]["names"]["kind"] = json!("Bar");
     new["spec"]["scope"] = json!("Cluster");
     new["spec"]["names"]["plural"] = json!("bars");
     let check = |new: &Value, old: &Value| -> Vec<String> {
-        rules().check_update(Part::Main, new, old).iter().map(ToString::to_string).collect()
+        strategy().validate_update(ObjectPart::Object, new, old).iter().map(ToString::to_string).collect()
     };
     assert_eq!(check(&new, &old), [r#"spec.names.plural: Invalid value: "bars": field is immutable"#]);
     old["status"]["conditions"] = json!([{"type": "Established", "status": "True"}]);

@@ -1,16 +1,16 @@
-//! Conversion between versions.
+//! Validates `spec.conversion`.
 
 use serde_json::Value;
 
 use crate::{
-    failure::FieldError,
-    object::{at, dns1035_label, dns1123_subdomain, text},
+    object::{dns1035_label, dns1123_subdomain, get_path, str_at},
+    status_error::FieldError,
 };
 
-/// Faults of `spec.conversion`. A webhook is accepted, although objects are converted by their version alone.
-pub fn check(conversion: Option<&Value>, errors: &mut Vec<FieldError>) {
+/// Validates `spec.conversion`. A webhook is accepted, although objects are converted by changing their version only.
+pub fn validate_conversion(conversion: Option<&Value>, errors: &mut Vec<FieldError>) {
     let Some(conversion) = conversion.filter(|it| it.is_object()) else { return };
-    let strategy = text(conversion, &["strategy"]);
+    let strategy = str_at(conversion, &["strategy"]);
     match strategy {
         "" => errors.push(FieldError::required("spec.conversion.strategy", "")),
         "None" | "Webhook" => {}
@@ -18,12 +18,12 @@ pub fn check(conversion: Option<&Value>, errors: &mut Vec<FieldError>) {
             errors.push(FieldError::not_supported("spec.conversion.strategy", other, &["None", "Webhook"]));
         }
     }
-    let config = at(conversion, &["webhook", "clientConfig"]).filter(|it| it.is_object());
-    let given = at(conversion, &["webhook", "conversionReviewVersions"]).and_then(Value::as_array);
+    let config = get_path(conversion, &["webhook", "clientConfig"]).filter(|it| it.is_object());
+    let given = get_path(conversion, &["webhook", "conversionReviewVersions"]).and_then(Value::as_array);
     let versions: Vec<&str> = given.into_iter().flatten().filter_map(Value::as_str).collect();
     if strategy == "Webhook" {
-        client(config, errors);
-        review_versions(&versions, errors);
+        validate_client_config(config, errors);
+        validate_review_versions(&versions, errors);
         return;
     }
     let detail = "should not be set when strategy is not set to Webhook";
@@ -35,7 +35,7 @@ pub fn check(conversion: Option<&Value>, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn client(config: Option<&Value>, errors: &mut Vec<FieldError>) {
+fn validate_client_config(config: Option<&Value>, errors: &mut Vec<FieldError>) {
     let path = "spec.conversion.webhookClientConfig";
     let Some(config) = config else {
         errors.push(FieldError::required(path, "required when strategy is set to Webhook"));
@@ -44,13 +44,13 @@ fn client(config: Option<&Value>, errors: &mut Vec<FieldError>) {
     let url = config.get("url").and_then(Value::as_str);
     let service = config.get("service").filter(|it| it.is_object());
     match (url, service) {
-        (Some(url), None) => address(url, &format!("{path}.url"), errors),
-        (None, Some(service)) => reference(service, &format!("{path}.service"), errors),
+        (Some(url), None) => validate_url(url, &format!("{path}.url"), errors),
+        (None, Some(service)) => validate_service_reference(service, &format!("{path}.service"), errors),
         _ => errors.push(FieldError::required(path, "exactly one of url or service is required")),
     }
 }
 
-fn address(url: &str, field: &str, errors: &mut Vec<FieldError>) {
+fn validate_url(url: &str, field: &str, errors: &mut Vec<FieldError>) {
     let form = "; desired format: https://host[/path]";
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     if scheme != "https" {
@@ -75,9 +75,9 @@ fn address(url: &str, field: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn reference(service: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn validate_service_reference(service: &Value, path: &str, errors: &mut Vec<FieldError>) {
     for key in ["name", "namespace"] {
-        if text(service, &[key]).is_empty() {
+        if str_at(service, &[key]).is_empty() {
             errors.push(FieldError::required(format!("{path}.{key}"), ""));
         }
     }
@@ -86,7 +86,7 @@ fn reference(service: &Value, path: &str, errors: &mut Vec<FieldError>) {
         let detail = "port is not valid: must be between 1 and 65535, inclusive";
         errors.push(FieldError::invalid(format!("{path}.port"), port, detail));
     }
-    let given = text(service, &["path"]);
+    let given = str_at(service, &["path"]);
     let field = format!("{path}.path");
     if given.is_empty() || given == "/" {
         return;
@@ -106,7 +106,7 @@ fn reference(service: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn review_versions(versions: &[&str], errors: &mut Vec<FieldError>) {
+fn validate_review_versions(versions: &[&str], errors: &mut Vec<FieldError>) {
     let path = "spec.conversion.conversionReviewVersions";
     if versions.is_empty() {
         errors.push(FieldError::required(path, ""));

@@ -1,36 +1,36 @@
-//! A version's `openAPIV3Schema`: what the API allows in it, node by node.
+//! Validates an `openAPIV3Schema`, node by node.
 
 use serde_json::{Map, Value};
 
 use crate::{
-    failure::FieldError,
-    object::text,
-    schema::{Compiled, Schema, paths, shown},
+    object::str_at,
+    schema::{CompiledSchema, Schema, display_value, field_path},
+    status_error::FieldError,
 };
 
-const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
-const REASONS: [&str; 4] =
+const SCHEMA_TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+const RULE_REASONS: [&str; 4] =
     ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
-/// Faults of a version's schema, which stands at `path`.
-pub fn check(version: &Value, has_status: bool, path: &str, errors: &mut Vec<FieldError>) {
+/// Validates the schema of a version at `path`.
+pub fn validate_schema(version: &Value, has_status: bool, path: &str, errors: &mut Vec<FieldError>) {
     let Some(source) = super::schema_of(version) else { return };
     let before = errors.len();
-    root(source, has_status, path, errors);
+    validate_root(source, has_status, path, errors);
     let schema = Schema::parse(source);
-    let unsupported = unsupported(source);
+    let unsupported = unsupported_keyword(source);
     let mut values = Vec::new();
     if unsupported.is_none() {
-        values = Compiled::faults(&schema, path);
+        values = CompiledSchema::schema_errors(&schema, path);
     }
     let is_structural = unsupported.is_none() && values.is_empty();
     errors.extend(values);
-    let mut found = Found::default();
-    node(source, path, &Context { is_root: true, ..Context::default() }, &mut found);
+    let mut found = SchemaErrors::default();
+    validate_node(source, path, &SchemaContext { is_root: true, ..SchemaContext::default() }, &mut found);
     let is_clean = found.schema.is_empty();
     errors.extend(found.schema);
     if is_structural && is_clean {
-        errors.extend(Compiled::rule_faults(&schema, path));
+        errors.extend(CompiledSchema::rule_errors(&schema, path));
     }
     if errors.len() == before
         && let Some(why) = unsupported
@@ -39,8 +39,8 @@ pub fn check(version: &Value, has_status: bool, path: &str, errors: &mut Vec<Fie
     }
 }
 
-/// With a status of its own, the root may say only what does not concern the status.
-fn root(source: &Value, has_status: bool, path: &str, errors: &mut Vec<FieldError>) {
+/// With a status subresource, the root may only use keywords that do not affect the status.
+fn validate_root(source: &Value, has_status: bool, path: &str, errors: &mut Vec<FieldError>) {
     const ALLOWED: [(&str, &str); 22] = [
         ("Description", "description"),
         ("Type", "type"),
@@ -65,7 +65,7 @@ fn root(source: &Value, has_status: bool, path: &str, errors: &mut Vec<FieldErro
         ("XPreserveUnknownFields", "x-kubernetes-preserve-unknown-fields"),
         ("XValidations", "x-kubernetes-validations"),
     ];
-    let kind = text(source, &["type"]);
+    let kind = str_at(source, &["type"]);
     if has_status {
         if !kind.is_empty() && kind != "object" {
             let detail = r#"only "object" is allowed as the type at the root of the schema if the status subresource is enabled"#;
@@ -84,17 +84,17 @@ fn root(source: &Value, has_status: bool, path: &str, errors: &mut Vec<FieldErro
                     "only [{}] fields are allowed at the root of the schema if the status subresource is enabled",
                     names.join(" ")
                 );
-                errors.push(FieldError::invalid(path, shown(source), detail));
+                errors.push(FieldError::invalid(path, display_value(source), detail));
             }
         }
     }
-    if super::flag(source, "nullable") {
+    if super::bool_field(source, "nullable") {
         errors.push(FieldError::forbidden(format!("{path}.nullable"), "nullable cannot be true at the root"));
     }
 }
 
-/// Keywords that no structural schema can have.
-fn unsupported(source: &Value) -> Option<String> {
+/// Keywords that structural schemas do not support.
+fn unsupported_keyword(source: &Value) -> Option<String> {
     let map = source.as_object()?;
     let is_set = |key: &str| map.get(key).is_some_and(|value| !is_empty(value));
     for (key, name) in [
@@ -118,7 +118,7 @@ fn unsupported(source: &Value) -> Option<String> {
             "internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined".to_owned(),
         );
     }
-    children(map).into_iter().find_map(|(_, child)| unsupported(child))
+    children(map).into_iter().find_map(|(_, child)| unsupported_keyword(child))
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -131,7 +131,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Schemas inside of a schema, with the rest of their paths.
+/// Child schemas with their relative paths.
 fn children(map: &Map<String, Value>) -> Vec<(String, &Value)> {
     let mut found = Vec::new();
     for key in ["items", "not", "additionalProperties"] {
@@ -151,38 +151,38 @@ fn children(map: &Map<String, Value>) -> Vec<(String, &Value)> {
 }
 
 #[derive(Debug, Default)]
-struct Found {
+struct SchemaErrors {
     schema: Vec<FieldError>,
 }
 
-/// Where in an object a schema stands.
+/// Position of a schema in an object.
 #[derive(Debug, Clone, Default)]
-struct Context {
+struct SchemaContext {
     is_root: bool,
-    /// Inside of `apiVersion`, `kind` or `metadata`.
+    /// Inside `apiVersion`, `kind` or `metadata`.
     is_meta: bool,
-    /// Why there may be no default.
+    /// Why a default is not allowed here.
     no_default: Option<String>,
 }
 
-fn node(source: &Value, path: &str, context: &Context, found: &mut Found) {
+fn validate_node(source: &Value, path: &str, context: &SchemaContext, found: &mut SchemaErrors) {
     let Some(map) = source.as_object() else { return };
-    keywords(map, source, path, context, found);
-    structure(map, path, found);
+    validate_keywords(map, source, path, context, found);
+    validate_structure(map, path, found);
     for (rest, child) in children(map) {
         let place = format!("{path}{rest}");
-        node(child, &place, &context_of(&rest, source, context), found);
+        validate_node(child, &place, &child_context(&rest, source, context), found);
     }
-    extensions(map, source, path, found);
-    lists(map, source, path, found);
-    rules(source, path, found);
+    validate_extensions(map, source, path, found);
+    validate_lists(map, source, path, found);
+    validate_rules(source, path, found);
 }
 
-fn context_of(rest: &str, source: &Value, context: &Context) -> Context {
-    let mut next = Context { is_root: false, ..context.clone() };
+fn child_context(rest: &str, source: &Value, context: &SchemaContext) -> SchemaContext {
+    let mut next = SchemaContext { is_root: false, ..context.clone() };
     let meta =
         ["metadata", "kind", "apiVersion"].into_iter().find(|name| rest == format!(".properties[{name}]"));
-    let is_resource = context.is_root || super::flag(source, "x-kubernetes-embedded-resource");
+    let is_resource = context.is_root || super::bool_field(source, "x-kubernetes-embedded-resource");
     if let Some(name) = meta.filter(|_| is_resource) {
         next.is_meta = true;
         if context.is_root {
@@ -195,11 +195,17 @@ fn context_of(rest: &str, source: &Value, context: &Context) -> Context {
     next
 }
 
-fn keywords(map: &Map<String, Value>, source: &Value, path: &str, context: &Context, found: &mut Found) {
+fn validate_keywords(
+    map: &Map<String, Value>,
+    source: &Value,
+    path: &str,
+    context: &SchemaContext,
+    found: &mut SchemaErrors,
+) {
     let errors = &mut found.schema;
-    let kind = text(source, &["type"]);
-    if !kind.is_empty() && !TYPES.contains(&kind) {
-        errors.push(FieldError::not_supported(format!("{path}.type"), kind, &TYPES));
+    let kind = str_at(source, &["type"]);
+    if !kind.is_empty() && !SCHEMA_TYPES.contains(&kind) {
+        errors.push(FieldError::not_supported(format!("{path}.type"), kind, &SCHEMA_TYPES));
     }
     if let Some(reason) =
         context.no_default.as_ref().filter(|_| map.get("default").is_some_and(|it| !it.is_null()))
@@ -219,13 +225,13 @@ fn keywords(map: &Map<String, Value>, source: &Value, path: &str, context: &Cont
         let detail = "items must be a schema object and not an array";
         errors.push(FieldError::forbidden(format!("{path}.items"), detail));
     }
-    if context.is_meta && super::flag(source, "x-kubernetes-embedded-resource") {
+    if context.is_meta && super::bool_field(source, "x-kubernetes-embedded-resource") {
         let detail = "must not be used inside of resource meta";
         errors.push(FieldError::forbidden(format!("{path}.x-kubernetes-embedded-resource"), detail));
     }
 }
 
-fn structure(map: &Map<String, Value>, path: &str, found: &mut Found) {
+fn validate_structure(map: &Map<String, Value>, path: &str, found: &mut SchemaErrors) {
     if map.get("uniqueItems") == Some(&Value::Bool(true)) {
         let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
         found.schema.push(FieldError::forbidden(format!("{path}.uniqueItems"), detail));
@@ -238,9 +244,9 @@ fn structure(map: &Map<String, Value>, path: &str, found: &mut Found) {
     }
 }
 
-fn extensions(map: &Map<String, Value>, source: &Value, path: &str, found: &mut Found) {
+fn validate_extensions(map: &Map<String, Value>, source: &Value, path: &str, found: &mut SchemaErrors) {
     let errors = &mut found.schema;
-    let kind = text(source, &["type"]);
+    let kind = str_at(source, &["type"]);
     if map.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(false)) {
         let field = format!("{path}.x-kubernetes-preserve-unknown-fields");
         errors.push(FieldError::invalid(field, false, "must be true or undefined"));
@@ -271,7 +277,7 @@ fn extensions(map: &Map<String, Value>, source: &Value, path: &str, found: &mut 
             FieldError::invalid(field, kind, detail)
         });
     } else if list_type == Some("set") {
-        set_items(map, path, found);
+        validate_set_items(map, path, found);
     }
     if let Some(other) = list_type.filter(|it| !matches!(*it, "atomic" | "set" | "map")) {
         let known = ["atomic", "set", "map"];
@@ -279,13 +285,13 @@ fn extensions(map: &Map<String, Value>, source: &Value, path: &str, found: &mut 
     }
 }
 
-/// Items of a set are compared as wholes.
-fn set_items(map: &Map<String, Value>, path: &str, found: &mut Found) {
+/// Items of a set must be atomic.
+fn validate_set_items(map: &Map<String, Value>, path: &str, found: &mut SchemaErrors) {
     let Some(items) = map.get("items").filter(|it| it.is_object()) else { return };
     let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
     let given = items.get("x-kubernetes-list-type").cloned().unwrap_or_default();
-    let map_type = text(items, &["x-kubernetes-map-type"]);
-    match text(items, &["type"]) {
+    let map_type = str_at(items, &["x-kubernetes-map-type"]);
+    match str_at(items, &["type"]) {
         "array" if given.is_string() && given != "atomic" => {
             let field = format!("{path}.items.x-kubernetes-list-type");
             found.schema.push(FieldError::invalid(field, given, detail));
@@ -298,10 +304,10 @@ fn set_items(map: &Map<String, Value>, path: &str, found: &mut Found) {
     }
 }
 
-fn lists(map: &Map<String, Value>, source: &Value, path: &str, found: &mut Found) {
+fn validate_lists(map: &Map<String, Value>, source: &Value, path: &str, found: &mut SchemaErrors) {
     let errors = &mut found.schema;
     let list_type = map.get("x-kubernetes-list-type").and_then(Value::as_str);
-    let keys = super::words(source, &["x-kubernetes-list-map-keys"]);
+    let keys = super::string_list(source, &["x-kubernetes-list-map-keys"]);
     let type_field = format!("{path}.x-kubernetes-list-type");
     let detail = "must be map if x-kubernetes-list-map-keys is non-empty";
     match list_type {
@@ -312,21 +318,21 @@ fn lists(map: &Map<String, Value>, source: &Value, path: &str, found: &mut Found
         _ => {}
     }
     if list_type == Some("map") {
-        map_list(map, &keys, path, errors);
+        validate_map_list(map, &keys, path, errors);
     }
     let items = map.get("items").filter(|it| it.is_object());
     if let (Some(kind @ ("set" | "map")), Some(items)) = (list_type, items) {
-        if super::flag(items, "nullable") {
+        if super::bool_field(items, "nullable") {
             let detail = format!("cannot be nullable when x-kubernetes-list-type is {kind}");
             errors.push(FieldError::forbidden(format!("{path}.items.nullable"), detail));
         }
         if kind == "map" {
-            key_fields(items, &keys, path, errors);
+            validate_key_fields(items, &keys, path, errors);
         }
     }
 }
 
-fn map_list(map: &Map<String, Value>, keys: &[String], path: &str, errors: &mut Vec<FieldError>) {
+fn validate_map_list(map: &Map<String, Value>, keys: &[String], path: &str, errors: &mut Vec<FieldError>) {
     let keys_field = format!("{path}.x-kubernetes-list-map-keys");
     if keys.is_empty() {
         errors.push(FieldError::required(&keys_field, "must not be empty if x-kubernetes-list-type is map"));
@@ -336,7 +342,7 @@ fn map_list(map: &Map<String, Value>, keys: &[String], path: &str, errors: &mut 
         errors.push(FieldError::required(format!("{path}.items"), detail));
         return;
     };
-    let kind = text(items, &["type"]);
+    let kind = str_at(items, &["type"]);
     if kind != "object" {
         let detail = "must be object if parent array's x-kubernetes-list-type is map";
         errors.push(FieldError::invalid(format!("{path}.items.type"), kind, detail));
@@ -348,7 +354,7 @@ fn map_list(map: &Map<String, Value>, keys: &[String], path: &str, errors: &mut 
                 let detail = "entries must all be names of item properties";
                 errors.push(FieldError::invalid(&keys_field, keys.to_vec(), detail));
             }
-            Some(child) if matches!(text(child, &["type"]), "array" | "object") => {
+            Some(child) if matches!(str_at(child, &["type"]), "array" | "object") => {
                 let field = format!("{path}.items.properties[{key}].type");
                 let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
                 errors.push(FieldError::invalid(field, kind, detail));
@@ -365,8 +371,8 @@ fn map_list(map: &Map<String, Value>, keys: &[String], path: &str, errors: &mut 
     }
 }
 
-fn key_fields(items: &Value, keys: &[String], path: &str, errors: &mut Vec<FieldError>) {
-    let required = super::words(items, &["required"]);
+fn validate_key_fields(items: &Value, keys: &[String], path: &str, errors: &mut Vec<FieldError>) {
+    let required = super::string_list(items, &["required"]);
     for key in keys {
         let Some(child) = items.get("properties").and_then(|properties| properties.get(key)) else {
             continue;
@@ -376,21 +382,21 @@ fn key_fields(items: &Value, keys: &[String], path: &str, errors: &mut Vec<Field
             let detail = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
             errors.push(FieldError::required(format!("{place}.default"), detail));
         }
-        if super::flag(child, "nullable") {
+        if super::bool_field(child, "nullable") {
             let detail = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
             errors.push(FieldError::forbidden(format!("{place}.nullable"), detail));
         }
     }
 }
 
-fn rules(source: &Value, path: &str, found: &mut Found) {
+fn validate_rules(source: &Value, path: &str, found: &mut SchemaErrors) {
     let errors = &mut found.schema;
     let list = source.get("x-kubernetes-validations").and_then(Value::as_array);
     for (index, rule) in list.into_iter().flatten().enumerate() {
         let at = |key: &str| format!("{path}.x-kubernetes-validations[{index}].{key}");
         let has_break = |text: &str| text.contains(['\n', '\r']);
-        let (message, expression) = (text(rule, &["message"]), text(rule, &["messageExpression"]));
-        let expression_of_rule = text(rule, &["rule"]).trim();
+        let (message, expression) = (str_at(rule, &["message"]), str_at(rule, &["messageExpression"]));
+        let expression_of_rule = str_at(rule, &["rule"]).trim();
         if expression_of_rule.is_empty() {
             errors.push(FieldError::required(at("rule"), "rule is not specified"));
         } else if !message.is_empty() && message.trim().is_empty() {
@@ -405,15 +411,15 @@ fn rules(source: &Value, path: &str, found: &mut Found) {
             let detail = "messageExpression must be non-empty if specified";
             errors.push(FieldError::required(at("messageExpression"), detail));
         }
-        let reason = text(rule, &["reason"]);
-        if !reason.is_empty() && !REASONS.contains(&reason) {
-            errors.push(FieldError::not_supported(at("reason"), reason, &REASONS));
+        let reason = str_at(rule, &["reason"]);
+        if !reason.is_empty() && !RULE_REASONS.contains(&reason) {
+            errors.push(FieldError::not_supported(at("reason"), reason, &RULE_REASONS));
         }
-        field_path(source, text(rule, &["fieldPath"]), &at("fieldPath"), errors);
+        validate_field_path(source, str_at(rule, &["fieldPath"]), &at("fieldPath"), errors);
     }
 }
 
-fn field_path(source: &Value, given: &str, field: &str, errors: &mut Vec<FieldError>) {
+fn validate_field_path(source: &Value, given: &str, field: &str, errors: &mut Vec<FieldError>) {
     if given.is_empty() {
         return;
     }
@@ -423,7 +429,7 @@ fn field_path(source: &Value, given: &str, field: &str, errors: &mut Vec<FieldEr
     if given.contains(['\n', '\r']) {
         errors.push(FieldError::invalid(field, given, "must not contain line breaks"));
     }
-    if paths::resolve(given, &Schema::parse(source), true).is_err() {
+    if field_path::resolve_field_path(given, &Schema::parse(source), true).is_err() {
         errors.push(FieldError::invalid(field, given, "must be a valid path"));
     }
 }

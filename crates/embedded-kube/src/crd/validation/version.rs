@@ -1,26 +1,26 @@
-//! One version of a CRD: schema, subresources, columns, selectable fields.
+//! Validates one version of a CRD: schema, subresources, columns, selectable fields.
 
 use serde_json::Value;
 
 use super::openapi;
 use crate::{
-    failure::{FieldError, FieldErrorKind},
-    object::{at, text},
-    schema::{Schema, paths},
+    object::{get_path, str_at},
+    schema::{Schema, field_path},
+    status_error::{FieldError, FieldErrorKind},
 };
 
-/// What all versions have in common is judged once, under `spec` itself: which parts that is.
+/// Parts that are equal in all versions and therefore validated once, under `spec`.
 #[derive(Debug, Clone, Copy)]
-#[expect(clippy::struct_excessive_bools, reason = "each part is on its own")]
-pub struct Hoisted {
+#[expect(clippy::struct_excessive_bools, reason = "the parts are independent")]
+pub struct SharedParts {
     pub schema: bool,
     subresources: bool,
     columns: bool,
     selectable: bool,
 }
 
-impl Hoisted {
-    pub fn of(versions: &[Value]) -> Self {
+impl SharedParts {
+    pub fn from_versions(versions: &[Value]) -> Self {
         let same = |key: &str| {
             let first = versions.first().and_then(|version| version.get(key));
             versions.iter().all(|version| version.get(key) == first)
@@ -34,47 +34,52 @@ impl Hoisted {
     }
 }
 
-/// What is this version's own.
-pub fn check(version: &Value, path: &str, hoisted: Hoisted, errors: &mut Vec<FieldError>) {
-    deprecation(version, path, errors);
+/// Validates the parts specific to this version.
+pub fn validate_version(version: &Value, path: &str, hoisted: SharedParts, errors: &mut Vec<FieldError>) {
+    validate_deprecation(version, path, errors);
     if !hoisted.schema {
-        openapi::check(version, has_status(version), &format!("{path}.schema.openAPIV3Schema"), errors);
+        openapi::validate_schema(
+            version,
+            has_status(version),
+            &format!("{path}.schema.openAPIV3Schema"),
+            errors,
+        );
     }
     if !hoisted.subresources {
-        scale(version, &format!("{path}.subresources"), errors);
+        validate_scale(version, &format!("{path}.subresources"), errors);
     }
     if !hoisted.columns {
-        columns(version, &format!("{path}.additionalPrinterColumns"), errors);
+        validate_columns(version, &format!("{path}.additionalPrinterColumns"), errors);
     }
     if !hoisted.selectable {
-        selectable(version, &format!("{path}.selectableFields"), errors);
+        validate_selectable_fields(version, &format!("{path}.selectableFields"), errors);
     }
 }
 
-/// What all versions have in common.
-pub fn check_hoisted(version: &Value, hoisted: Hoisted, errors: &mut Vec<FieldError>) {
+/// Validates the parts that all versions share.
+pub fn validate_shared(version: &Value, hoisted: SharedParts, errors: &mut Vec<FieldError>) {
     if hoisted.schema {
-        openapi::check(version, has_status(version), "spec.validation.openAPIV3Schema", errors);
+        openapi::validate_schema(version, has_status(version), "spec.validation.openAPIV3Schema", errors);
     }
     if hoisted.subresources {
-        scale(version, "spec.subresources", errors);
+        validate_scale(version, "spec.subresources", errors);
     }
     if hoisted.columns {
-        columns(version, "spec.additionalPrinterColumns", errors);
+        validate_columns(version, "spec.additionalPrinterColumns", errors);
     }
     if hoisted.selectable {
-        selectable(version, "spec.selectableFields", errors);
+        validate_selectable_fields(version, "spec.selectableFields", errors);
     }
 }
 
 fn has_status(version: &Value) -> bool {
-    at(version, &["subresources", "status"]).is_some_and(|status| !status.is_null())
+    get_path(version, &["subresources", "status"]).is_some_and(|status| !status.is_null())
 }
 
-fn deprecation(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn validate_deprecation(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let Some(warning) = version.get("deprecationWarning").and_then(Value::as_str) else { return };
     let mut wrong = Vec::new();
-    if super::flag(version, "deprecated") {
+    if super::bool_field(version, "deprecated") {
         if warning.len() > 256 {
             wrong.push("must be <= 256 characters long".to_owned());
         }
@@ -93,8 +98,8 @@ fn deprecation(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
     errors.extend(wrong.into_iter().map(|detail| FieldError::invalid(&field, warning, detail)));
 }
 
-fn scale(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let Some(scale) = at(version, &["subresources", "scale"]).filter(|scale| scale.is_object()) else {
+fn validate_scale(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let Some(scale) = get_path(version, &["subresources", "scale"]).filter(|scale| scale.is_object()) else {
         return;
     };
     let places = [
@@ -109,7 +114,7 @@ fn scale(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
     ];
     for (key, roots, detail, is_required) in places {
         let field = format!("{path}.scale.{key}");
-        let given = text(scale, &[key]);
+        let given = str_at(scale, &[key]);
         if given.is_empty() {
             if is_required {
                 errors.push(FieldError::required(field, ""));
@@ -122,15 +127,15 @@ fn scale(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn columns(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn validate_columns(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
     const KINDS: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
     const FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
     let list = version.get("additionalPrinterColumns").and_then(Value::as_array);
     for (index, column) in list.into_iter().flatten().enumerate() {
         let path = format!("{path}[{index}]");
         let (kind, format, place) =
-            (text(column, &["type"]), text(column, &["format"]), text(column, &["jsonPath"]));
-        if text(column, &["name"]).is_empty() {
+            (str_at(column, &["type"]), str_at(column, &["format"]), str_at(column, &["jsonPath"]));
+        if str_at(column, &["name"]).is_empty() {
             errors.push(FieldError::required(format!("{path}.name"), ""));
         }
         let one_of = |words: &[&str]| format!("must be one of {}", words.join(","));
@@ -151,7 +156,7 @@ fn columns(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn selectable(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
+fn validate_selectable_fields(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
     const MOST: usize = 8;
     let fields =
         version.get("selectableFields").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -166,12 +171,12 @@ fn selectable(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
     let mut seen: Vec<String> = Vec::new();
     for (index, field) in fields.iter().enumerate() {
         let place = format!("{path}[{index}].jsonPath");
-        let given = text(field, &["jsonPath"]);
+        let given = str_at(field, &["jsonPath"]);
         if given.is_empty() {
             errors.push(FieldError::required(place, ""));
             continue;
         }
-        let (found, target) = match paths::resolve(given, &schema, false) {
+        let (found, target) = match field_path::resolve_field_path(given, &schema, false) {
             Ok(found) => found,
             Err(why) => {
                 errors.push(FieldError::invalid(place, given, format!("is an invalid path: {why}")));
@@ -185,7 +190,7 @@ fn selectable(version: &Value, path: &str, errors: &mut Vec<FieldError>) {
             let detail = "must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.";
             errors.push(FieldError::invalid(&place, given, detail));
         }
-        let found = paths::text(&found);
+        let found = field_path::format_path(&found);
         if seen.contains(&found) {
             errors.push(FieldError::duplicate(&place, given));
         } else {

@@ -1,4 +1,4 @@
-//! Requests about some of the objects: by label, by field, by name.
+//! Requests restricted by label, field or name.
 
 use pretty_assertions::assert_eq;
 
@@ -50,7 +50,7 @@ async fn objects_appear_in_a_selection_and_vanish_from_it() {
     }
     let (added, deleted): (WatchEvent, WatchEvent) =
         (events.next().await.unwrap(), events.next().await.unwrap());
-    assert_eq!((added.change, deleted.change), (Change::Added, Change::Deleted));
+    assert_eq!((added.event_type, deleted.event_type), (WatchEventType::Added, WatchEventType::Deleted));
     assert_eq!(deleted.object.value().label("tier"), Some("x"));
     assert_eq!(deleted.object.value().resource_version(), server.store().revision().to_string());
 }
@@ -94,6 +94,9 @@ async fn a_watch_of_one_name_hears_of_that_name_alone() {
     object(server.handle(ask(&server, Verb::Delete, "configmaps", "a-1")).await);
     object(server.handle(ask(&server, Verb::Delete, "configmaps", "a")).await);
     let seen = [events.next().await.unwrap(), events.next().await.unwrap()];
-    assert_eq!(seen.each_ref().map(|event| event.change), [Change::Added, Change::Deleted]);
+    assert_eq!(
+        seen.each_ref().map(|event| event.event_type),
+        [WatchEventType::Added, WatchEventType::Deleted]
+    );
     assert!(seen.iter().all(|event| event.object.value().name() == "a"));
 }

@@ -1,11 +1,11 @@
-//! Durations for people: two or three figures.
+//! Human-readable durations with two or three digits.
 
 use jiff::SignedDuration;
 
 /// `5s`, `3m20s`, `4h30m`, `2d5h`, `400d`, `3y40d`.
 pub fn human_duration(duration: SignedDuration) -> String {
     let seconds = duration.as_secs();
-    // Clocks may differ by a second or so.
+    // Clocks may differ by about a second.
     if seconds < -1 {
         return "<invalid>".to_owned();
     }

@@ -1,14 +1,14 @@
-//! Cells of the kinds whose rows say more than their fields.
+//! Cells of kinds whose columns are computed.
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{age, name};
+use super::{age_cell, name_cell};
 use crate::{
-    kinds::common::{flag, has, int, list, map},
-    object::{at, text},
+    kinds::common::{bool_at, has_path, int_at, list_at, map_at},
+    object::{get_path, str_at},
     selectors::LabelSelector,
 };
 
@@ -19,11 +19,11 @@ pub fn or_none(text: &str) -> &str {
 }
 
 pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
-    list(object, &["status", "conditions"]).iter().find(|one| text(one, &["type"]) == kind)
+    list_at(object, &["status", "conditions"]).iter().find(|one| str_at(one, &["type"]) == kind)
 }
 
 pub fn is_true(object: &Value, kind: &str) -> bool {
-    condition(object, kind).is_some_and(|one| text(one, &["status"]) == "True")
+    condition(object, kind).is_some_and(|one| str_at(one, &["status"]) == "True")
 }
 
 // === nodes ===
@@ -31,30 +31,30 @@ pub fn is_true(object: &Value, kind: &str) -> bool {
 /// Cells of a Node.
 pub fn node_cells(node: &Value, now: Timestamp) -> Vec<Value> {
     let mut status = match condition(node, "Ready") {
-        Some(ready) if text(ready, &["status"]) == "True" => "Ready",
+        Some(ready) if str_at(ready, &["status"]) == "True" => "Ready",
         Some(_) => "NotReady",
         None => "Unknown",
     }
     .to_owned();
-    if flag(node, &["spec", "unschedulable"]) {
+    if bool_at(node, &["spec", "unschedulable"]) {
         status.push_str(",SchedulingDisabled");
     }
     let address = |kind: &str| {
-        let addresses = list(node, &["status", "addresses"]).iter();
-        let mut of_kind = addresses.filter(|one| text(one, &["type"]) == kind);
-        of_kind.next().map_or(NONE, |one| text(one, &["address"])).to_owned()
+        let addresses = list_at(node, &["status", "addresses"]).iter();
+        let mut of_kind = addresses.filter(|one| str_at(one, &["type"]) == kind);
+        of_kind.next().map_or(NONE, |one| str_at(one, &["address"])).to_owned()
     };
-    let info = |key: &str| text(node, &["status", "nodeInfo", key]);
+    let info = |key: &str| str_at(node, &["status", "nodeInfo", key]);
     let or_unknown = |text: &str| if text.is_empty() { "<unknown>" } else { text }.to_owned();
     let mut kernel = or_unknown(info("kernelVersion"));
     if !info("architecture").is_empty() {
         kernel = format!("{kernel} ({})", info("architecture"));
     }
     vec![
-        name(node),
+        name_cell(node),
         status.into(),
         or_none(&roles(node)).into(),
-        age(node, now),
+        age_cell(node, now),
         info("kubeletVersion").into(),
         address("InternalIP").into(),
         address("ExternalIP").into(),
@@ -65,7 +65,7 @@ pub fn node_cells(node: &Value, now: Timestamp) -> Vec<Value> {
 }
 
 fn roles(node: &Value) -> String {
-    let roles: BTreeSet<&str> = map(node, &["metadata", "labels"])
+    let roles: BTreeSet<&str> = map_at(node, &["metadata", "labels"])
         .filter_map(|(key, value)| match key.strip_prefix("node-role.kubernetes.io/") {
             Some(role) => Some(role),
             None => value.as_str().filter(|_| key == "kubernetes.io/role"),
@@ -79,39 +79,40 @@ fn roles(node: &Value) -> String {
 
 /// Cells of a Service.
 pub fn service_cells(service: &Value, now: Timestamp) -> Vec<Value> {
-    let spec = |key: &str| list(service, &["spec", key]);
+    let spec = |key: &str| list_at(service, &["spec", key]);
     let address = spec("clusterIPs").first().and_then(Value::as_str).unwrap_or(NONE);
     let ports: Vec<String> = spec("ports")
         .iter()
         .map(|port| {
-            let number = |key: &str| int(port, &[key]).unwrap_or_default();
+            let number = |key: &str| int_at(port, &[key]).unwrap_or_default();
             match number("nodePort") {
-                0 => format!("{}/{}", number("port"), text(port, &["protocol"])),
-                node => format!("{}:{node}/{}", number("port"), text(port, &["protocol"])),
+                0 => format!("{}/{}", number("port"), str_at(port, &["protocol"])),
+                node => format!("{}:{node}/{}", number("port"), str_at(port, &["protocol"])),
             }
         })
         .collect();
-    let selector = labels_text(at(service, &["spec", "selector"]));
+    let selector = labels_text(get_path(service, &["spec", "selector"]));
     vec![
-        name(service),
-        text(service, &["spec", "type"]).into(),
+        name_cell(service),
+        str_at(service, &["spec", "type"]).into(),
         address.into(),
-        external(service).into(),
+        external_addresses(service).into(),
         or_none(&ports.join(",")).into(),
-        age(service, now),
+        age_cell(service, now),
         selector.into(),
     ]
 }
 
-fn external(service: &Value) -> String {
-    let given: Vec<&str> = list(service, &["spec", "externalIPs"]).iter().filter_map(Value::as_str).collect();
-    match text(service, &["spec", "type"]) {
+fn external_addresses(service: &Value) -> String {
+    let given: Vec<&str> =
+        list_at(service, &["spec", "externalIPs"]).iter().filter_map(Value::as_str).collect();
+    match str_at(service, &["spec", "type"]) {
         "ClusterIP" | "NodePort" => or_none(&given.join(",")).to_owned(),
         "LoadBalancer" => {
-            let balanced: BTreeSet<&str> = list(service, &["status", "loadBalancer", "ingress"])
+            let balanced: BTreeSet<&str> = list_at(service, &["status", "loadBalancer", "ingress"])
                 .iter()
-                .map(|one| match text(one, &["ip"]) {
-                    "" => text(one, &["hostname"]),
+                .map(|one| match str_at(one, &["ip"]) {
+                    "" => str_at(one, &["hostname"]),
                     ip => ip,
                 })
                 .filter(|one| !one.is_empty())
@@ -119,38 +120,39 @@ fn external(service: &Value) -> String {
             let all: Vec<&str> = balanced.into_iter().chain(given).collect();
             if all.is_empty() { "<pending>".to_owned() } else { all.join(",") }
         }
-        "ExternalName" => text(service, &["spec", "externalName"]).to_owned(),
+        "ExternalName" => str_at(service, &["spec", "externalName"]).to_owned(),
         _ => "<unknown>".to_owned(),
     }
 }
 
-/// Labels as one text, sorted.
+/// Sorted labels as one string.
 pub fn labels_text(labels: Option<&Value>) -> String {
-    let text = labels.and_then(Value::as_object).map(|labels| LabelSelector::of_labels(labels).to_string());
+    let text =
+        labels.and_then(Value::as_object).map(|labels| LabelSelector::from_match_labels(labels).to_string());
     or_none(&text.unwrap_or_default()).to_owned()
 }
 
-/// The first three, and how many more there are.
-fn first_three(all: &[String]) -> String {
+/// The first three, and the number of the others.
+fn join_first_three(all: &[String]) -> String {
     let shown = all.get(..3).unwrap_or(all).join(",");
     if all.len() > 3 { format!("{shown} + {} more...", all.len() - 3) } else { shown }
 }
 
 /// Addresses and ports of Endpoints.
 pub fn endpoints_text(endpoints: &Value) -> String {
-    let subsets = list(endpoints, &["subsets"]);
+    let subsets = list_at(endpoints, &["subsets"]);
     if subsets.is_empty() {
         return NONE.to_owned();
     }
     let mut all = Vec::new();
     for subset in subsets {
-        let addresses = || list(subset, &["addresses"]).iter().map(|one| text(one, &["ip"]));
-        let ports = list(subset, &["ports"]);
+        let addresses = || list_at(subset, &["addresses"]).iter().map(|one| str_at(one, &["ip"]));
+        let ports = list_at(subset, &["ports"]);
         if ports.is_empty() {
             all.extend(addresses().map(str::to_owned));
         }
         for port in ports {
-            let port = int(port, &["port"]).unwrap_or_default();
+            let port = int_at(port, &["port"]).unwrap_or_default();
             all.extend(
                 addresses().map(|ip| {
                     if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
@@ -158,53 +160,53 @@ pub fn endpoints_text(endpoints: &Value) -> String {
             );
         }
     }
-    first_three(&all)
+    join_first_three(&all)
 }
 
-fn some_or_unset(all: &[String]) -> String {
-    if all.is_empty() { "<unset>".to_owned() } else { first_three(all) }
+fn join_or_unset(all: &[String]) -> String {
+    if all.is_empty() { "<unset>".to_owned() } else { join_first_three(all) }
 }
 
 /// Ports of an `EndpointSlice`.
 pub fn endpoint_slice_ports(slice: &Value) -> String {
-    let ports = list(slice, &["ports"]).iter().map(|port| match int(port, &["port"]) {
+    let ports = list_at(slice, &["ports"]).iter().map(|port| match int_at(port, &["port"]) {
         Some(number) => number.to_string(),
-        None if has(port, &["name"]) => text(port, &["name"]).to_owned(),
+        None if has_path(port, &["name"]) => str_at(port, &["name"]).to_owned(),
         None => "*".to_owned(),
     });
-    some_or_unset(&ports.collect::<Vec<_>>())
+    join_or_unset(&ports.collect::<Vec<_>>())
 }
 
 /// Addresses of an `EndpointSlice`.
 pub fn endpoint_slice_endpoints(slice: &Value) -> String {
-    let endpoints = list(slice, &["endpoints"]).iter();
-    let addresses = endpoints.flat_map(|one| list(one, &["addresses"])).filter_map(Value::as_str);
-    some_or_unset(&addresses.map(str::to_owned).collect::<Vec<_>>())
+    let endpoints = list_at(slice, &["endpoints"]).iter();
+    let addresses = endpoints.flat_map(|one| list_at(one, &["addresses"])).filter_map(Value::as_str);
+    join_or_unset(&addresses.map(str::to_owned).collect::<Vec<_>>())
 }
 
 // === events ===
 
-/// Cells of an Event in its core form; `ago` tells the time since a moment.
-pub fn events(event: &Value, ago: impl Fn(&str) -> String) -> Vec<Value> {
-    let moment = |key: &str| text(event, &[key]);
+/// Cells of an Event in its core form; `ago` formats the time since a timestamp.
+pub fn event_cells(event: &Value, ago: impl Fn(&str) -> String) -> Vec<Value> {
+    let moment = |key: &str| str_at(event, &[key]);
     let first =
         ago(if moment("firstTimestamp").is_empty() { moment("eventTime") } else { moment("firstTimestamp") });
     let mut last =
         if moment("lastTimestamp").is_empty() { first.clone() } else { ago(moment("lastTimestamp")) };
-    let mut count = int(event, &["count"]).filter(|count| *count != 0).unwrap_or(1);
-    if has(event, &["series"]) {
-        last = ago(text(event, &["series", "lastObservedTime"]));
-        count = int(event, &["series", "count"]).unwrap_or_default();
+    let mut count = int_at(event, &["count"]).filter(|count| *count != 0).unwrap_or(1);
+    if has_path(event, &["series"]) {
+        last = ago(str_at(event, &["series", "lastObservedTime"]));
+        count = int_at(event, &["series", "count"]).unwrap_or_default();
     }
     let either = |first: &'_ [&str], second: &'_ [&str]| {
-        let found = text(event, first);
-        if found.is_empty() { text(event, second) } else { found }.to_owned()
+        let found = str_at(event, first);
+        if found.is_empty() { str_at(event, second) } else { found }.to_owned()
     };
     let component = either(&["source", "component"], &["reportingComponent"]);
     let instance = either(&["source", "host"], &["reportingInstance"]);
     let source = if instance.is_empty() { component } else { format!("{component}, {instance}") };
-    let kind = text(event, &["involvedObject", "kind"]).to_lowercase();
-    let target = match text(event, &["involvedObject", "name"]) {
+    let kind = str_at(event, &["involvedObject", "kind"]).to_lowercase();
+    let target = match str_at(event, &["involvedObject", "name"]) {
         "" => kind,
         name => format!("{kind}/{name}"),
     };
@@ -213,12 +215,12 @@ pub fn events(event: &Value, ago: impl Fn(&str) -> String) -> Vec<Value> {
         moment("type").into(),
         moment("reason").into(),
         target.into(),
-        text(event, &["involvedObject", "fieldPath"]).into(),
+        str_at(event, &["involvedObject", "fieldPath"]).into(),
         source.into(),
         moment("message").trim().into(),
         first.into(),
         count.into(),
-        name(event),
+        name_cell(event),
     ]
 }
 
@@ -226,25 +228,30 @@ pub fn events(event: &Value, ago: impl Fn(&str) -> String) -> Vec<Value> {
 
 /// Cells of a Deployment or `ReplicaSet`.
 pub fn replica_cells(object: &Value, now: Timestamp, deployment: bool) -> Vec<Value> {
-    let status = |key: &str| int(object, &["status", key]).unwrap_or_default();
-    let wished = int(object, &["spec", "replicas"]).unwrap_or_default();
+    let status = |key: &str| int_at(object, &["status", key]).unwrap_or_default();
+    let wished = int_at(object, &["spec", "replicas"]).unwrap_or_default();
     let containers = |key: &str| {
-        let containers = list(object, &["spec", "template", "spec", "containers"]).iter();
-        containers.map(|one| text(one, &[key])).collect::<Vec<_>>().join(",")
+        let containers = list_at(object, &["spec", "template", "spec", "containers"]).iter();
+        containers.map(|one| str_at(one, &[key])).collect::<Vec<_>>().join(",")
     };
-    let selector = match LabelSelector::of(at(object, &["spec", "selector"])) {
+    let selector = match LabelSelector::from_value(get_path(object, &["spec", "selector"])) {
         Ok(selector) => selector.to_string(),
         Err(_) if deployment => "<invalid>".to_owned(),
         Err(_) => "<error>".to_owned(),
     };
     let selector = if deployment { selector } else { or_none(&selector).to_owned() };
-    let mut cells = vec![name(object)];
+    let mut cells = vec![name_cell(object)];
     if deployment {
         cells.push(format!("{}/{wished}", status("readyReplicas")).into());
         cells.extend([status("updatedReplicas").into(), status("availableReplicas").into()]);
     } else {
         cells.extend([wished.into(), status("replicas").into(), status("readyReplicas").into()]);
     }
-    cells.extend([age(object, now), containers("name").into(), containers("image").into(), selector.into()]);
+    cells.extend([
+        age_cell(object, now),
+        containers("name").into(),
+        containers("image").into(),
+        selector.into(),
+    ]);
     cells
 }

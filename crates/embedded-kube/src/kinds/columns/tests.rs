@@ -31,7 +31,7 @@ fn durations_have_two_or_three_figures(#[case] seconds: i64, #[case] expected: &
 fn every_kind_has_as_many_cells_as_columns() {
     let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
     for resource in kinds::resources() {
-        let Some(cells) = resource.rules.cells(&json!({"metadata": {"name": "x"}}), now) else {
+        let Some(cells) = resource.strategy.cells(&json!({"metadata": {"name": "x"}}), now) else {
             panic!("{} has no cells", resource.kind)
         };
         assert_eq!(cells.len(), resource.columns.len(), "{}", resource.kind);
@@ -91,7 +91,7 @@ fn events_and_nodes_are_told_in_a_line() {
         "involvedObject": {"kind": "Pod", "name": "p"}, "source": {"component": "c", "host": "h"},
         "firstTimestamp": "2025-12-31T23:58:00Z", "lastTimestamp": "2025-12-31T23:59:30Z"});
     let expected = json!(["30s", "Normal", "R", "pod/p", "", "c, h", "m", "2m", 3, "e"]);
-    assert_eq!(json!(events(&event, |at| ago(at, now))), expected);
+    assert_eq!(json!(event_cells(&event, |at| age_since(at, now))), expected);
     let node = json!({"metadata": {"name": "n", "labels": {"node-role.kubernetes.io/worker": ""}},
         "spec": {"unschedulable": true},
         "status": {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"kubeletVersion": "v1"}}});

@@ -1,65 +1,66 @@
-//! Faults of Services.
+//! Validates Services.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use serde_json::{Value, json};
 
-use super::{has_address, is_checked_by_nodes, is_reachable_from_outside};
+use super::{has_cluster_ip, has_health_check_node_port, is_externally_reachable};
 use crate::{
-    failure::FieldError,
     kinds::common::{
-        complain, endpoint_address, has, int, ip_address, labels, list, map, port_number, protocol,
+        has_path, int_at, list_at, map_at, push_invalid, validate_endpoint_address, validate_ip_address,
+        validate_labels, validate_port_number, validate_protocol,
     },
-    object::{self, dns1123_label, dns1123_subdomain, qualified_name, text},
+    object::{self, dns1123_label, dns1123_subdomain, qualified_name, str_at},
+    status_error::FieldError,
 };
 
 const LOAD_BALANCER_ONLY: &str = "may only be used when `type` is 'LoadBalancer'";
 
-/// Of a new Service. Addresses are given out first, so that their faults are the only ones told.
-pub fn new(service: &Value) -> Vec<FieldError> {
+/// Validates a new Service. Addresses are allocated first, so allocation errors are the only ones reported.
+pub fn validate_create(service: &Value) -> Vec<FieldError> {
     let spec = spec_of(service);
     let mut out = Vec::new();
-    addresses(&mut out, spec);
+    validate_cluster_ips(&mut out, spec);
     if out.is_empty() {
-        families(&mut out, spec);
+        validate_ip_families(&mut out, spec);
     }
     if out.is_empty() {
-        range(&mut out, spec, None);
-        node_port_range(&mut out, spec);
+        validate_ip_range(&mut out, spec, None);
+        validate_node_port_range(&mut out, spec);
     }
     if out.is_empty() {
-        main(&mut out, spec);
+        validate_spec(&mut out, spec);
     }
     out
 }
 
-/// Of a changed Service.
-pub fn changed(service: &Value, old: &Value) -> Vec<FieldError> {
+/// Validates an update.
+pub fn validate_update(service: &Value, old: &Value) -> Vec<FieldError> {
     let (spec, old) = (spec_of(service), spec_of(old));
     let mut out = Vec::new();
-    addresses(&mut out, spec);
+    validate_cluster_ips(&mut out, spec);
     if out.is_empty() {
-        families(&mut out, spec);
+        validate_ip_families(&mut out, spec);
     }
     if !out.is_empty() {
         return out;
     }
-    fixed_addresses(&mut out, spec, old);
-    let both = [spec, old].iter().all(|spec| text(spec, &["type"]) == "LoadBalancer");
+    validate_immutable_cluster_ip(&mut out, spec, old);
+    let both = [spec, old].iter().all(|spec| str_at(spec, &["type"]) == "LoadBalancer");
     if both && spec.get("loadBalancerClass") != old.get("loadBalancerClass") {
         let class = spec.get("loadBalancerClass").cloned().unwrap_or_default();
         out.push(FieldError::invalid("spec.loadBalancerClass", class, "may not change once set"));
     }
-    if is_checked_by_nodes(spec)
-        && is_checked_by_nodes(old)
+    if has_health_check_node_port(spec)
+        && has_health_check_node_port(old)
         && spec.get("healthCheckNodePort") != old.get("healthCheckNodePort")
     {
         out.push(FieldError::forbidden("spec.healthCheckNodePort", "field is immutable"));
     }
-    main(&mut out, spec);
+    validate_spec(&mut out, spec);
     if out.is_empty() {
-        range(&mut out, spec, Some(old));
-        node_port_range(&mut out, spec);
+        validate_ip_range(&mut out, spec, Some(old));
+        validate_node_port_range(&mut out, spec);
     }
     out
 }
@@ -68,70 +69,70 @@ fn spec_of(service: &Value) -> &Value {
     service.get("spec").unwrap_or(&Value::Null)
 }
 
-fn main(out: &mut Vec<FieldError>, spec: &Value) {
-    let ports = list(spec, &["ports"]);
-    let headless = text(spec, &["clusterIP"]) == "None";
-    let kind = text(spec, &["type"]);
+fn validate_spec(out: &mut Vec<FieldError>, spec: &Value) {
+    let ports = list_at(spec, &["ports"]);
+    let headless = str_at(spec, &["clusterIP"]) == "None";
+    let kind = str_at(spec, &["type"]);
     if ports.is_empty() && !headless && kind != "ExternalName" {
         out.push(FieldError::required("spec.ports", ""));
     }
-    kind_of_address(out, spec, headless);
+    validate_service_type(out, spec, headless);
     let mut names = Vec::new();
     for (index, port) in ports.iter().enumerate() {
-        one_port(out, &format!("spec.ports[{index}]"), port, (ports.len() > 1, &mut names));
+        validate_port(out, &format!("spec.ports[{index}]"), port, (ports.len() > 1, &mut names));
     }
-    labels(out, "spec.selector", map(spec, &["selector"]));
-    affinity(out, spec);
-    addresses(out, spec);
-    for (index, ip) in list(spec, &["externalIPs"]).iter().filter_map(Value::as_str).enumerate() {
+    validate_labels(out, "spec.selector", map_at(spec, &["selector"]));
+    validate_affinity(out, spec);
+    validate_cluster_ips(out, spec);
+    for (index, ip) in list_at(spec, &["externalIPs"]).iter().filter_map(Value::as_str).enumerate() {
         let field = format!("spec.externalIPs[{index}]");
-        if ip_address(out, &field, ip).is_some() {
-            endpoint_address(out, &field, ip);
+        if validate_ip_address(out, &field, ip).is_some() {
+            validate_endpoint_address(out, &field, ip);
         }
     }
     if !matches!(kind, "ClusterIP" | "ExternalName" | "LoadBalancer" | "NodePort") {
         let known = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
         out.push(FieldError::not_supported("spec.type", kind, &known));
     }
-    ports_together(out, ports, kind);
-    balancer(out, spec, kind);
-    traffic(out, spec, kind);
+    validate_port_conflicts(out, ports, kind);
+    validate_load_balancer(out, spec, kind);
+    validate_traffic_policies(out, spec, kind);
 }
 
-fn kind_of_address(out: &mut Vec<FieldError>, spec: &Value, headless: bool) {
-    match text(spec, &["type"]) {
+fn validate_service_type(out: &mut Vec<FieldError>, spec: &Value, headless: bool) {
+    match str_at(spec, &["type"]) {
         kind @ ("LoadBalancer" | "NodePort") if headless => {
             let detail = format!("may not be set to 'None' for {kind} services");
             out.push(FieldError::invalid("spec.clusterIPs[0]", "None", detail));
         }
         "ExternalName" => {
             for key in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-                if has(spec, &[key]) {
+                if has_path(spec, &[key]) {
                     let detail = "may not be set for ExternalName services";
                     out.push(FieldError::forbidden(format!("spec.{key}"), detail));
                 }
             }
-            let name = text(spec, &["externalName"]);
+            let name = str_at(spec, &["externalName"]);
             match name.strip_suffix('.').unwrap_or(name) {
                 "" => out.push(FieldError::required("spec.externalName", "")),
-                name => complain(out, "spec.externalName", name, dns1123_subdomain(name)),
+                name => push_invalid(out, "spec.externalName", name, dns1123_subdomain(name)),
             }
         }
         _ => {}
     }
 }
 
-fn one_port<'a>(
+fn validate_port<'a>(
     out: &mut Vec<FieldError>,
     field: &str,
     port: &'a Value,
     (several, names): (bool, &mut Vec<&'a str>),
 ) {
-    match text(port, &["name"]) {
+    match str_at(port, &["name"]) {
         "" if several => out.push(FieldError::required(format!("{field}.name"), "")),
         "" => {}
         name => {
-            complain(out, &format!("{field}.name"), name, dns1123_label(name));
+            push_invalid(out, &format!("{field}.name"), name, dns1123_label(name));
             if names.contains(&name) {
                 out.push(FieldError::duplicate(format!("{field}.name"), name));
             } else {
@@ -139,25 +140,25 @@ fn one_port<'a>(
             }
         }
     }
-    port_number(out, &format!("{field}.port"), int(port, &["port"]).unwrap_or_default());
-    protocol(out, &format!("{field}.protocol"), text(port, &["protocol"]));
-    number_or_name(out, &format!("{field}.targetPort"), port.get("targetPort").unwrap_or(&Value::Null));
-    if has(port, &["appProtocol"]) {
-        let app = text(port, &["appProtocol"]);
-        complain(out, &format!("{field}.appProtocol"), app, qualified_name(app));
+    validate_port_number(out, &format!("{field}.port"), int_at(port, &["port"]).unwrap_or_default());
+    validate_protocol(out, &format!("{field}.protocol"), str_at(port, &["protocol"]));
+    validate_target_port(out, &format!("{field}.targetPort"), port.get("targetPort").unwrap_or(&Value::Null));
+    if has_path(port, &["appProtocol"]) {
+        let app = str_at(port, &["appProtocol"]);
+        push_invalid(out, &format!("{field}.appProtocol"), app, qualified_name(app));
     }
 }
 
-/// A port as a number, or as the name of a container's port.
-pub fn number_or_name(out: &mut Vec<FieldError>, field: &str, port: &Value) {
+/// Validates a port number or a named container port.
+pub fn validate_target_port(out: &mut Vec<FieldError>, field: &str, port: &Value) {
     match port {
-        Value::String(name) => complain(out, field, name, port_name(name)),
-        other => port_number(out, field, other.as_i64().unwrap_or_default()),
+        Value::String(name) => push_invalid(out, field, name, validate_port_name(name)),
+        other => validate_port_number(out, field, other.as_i64().unwrap_or_default()),
     }
 }
 
-/// Complaints about the name of a container's port.
-pub fn port_name(name: &str) -> Vec<String> {
+/// Validates the name of a container port.
+pub fn validate_port_name(name: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut say = |text: &str| wrong.push(text.to_owned());
     if name.len() > 15 {
@@ -180,11 +181,11 @@ pub fn port_name(name: &str) -> Vec<String> {
     wrong
 }
 
-fn affinity(out: &mut Vec<FieldError>, spec: &Value) {
-    match text(spec, &["sessionAffinity"]) {
+fn validate_affinity(out: &mut Vec<FieldError>, spec: &Value) {
+    match str_at(spec, &["sessionAffinity"]) {
         "None" => {}
         "ClientIP" => {
-            let seconds = int(spec, &["sessionAffinityConfig", "clientIP", "timeoutSeconds"]);
+            let seconds = int_at(spec, &["sessionAffinityConfig", "clientIP", "timeoutSeconds"]);
             if let Some(seconds) = seconds.filter(|seconds| !(1..=86_400).contains(seconds)) {
                 let field = "spec.sessionAffinityConfig.clientIP.timeoutSeconds";
                 let detail = "must be greater than 0 and less than 86400";
@@ -195,15 +196,15 @@ fn affinity(out: &mut Vec<FieldError>, spec: &Value) {
     }
 }
 
-/// What addresses, families and the policy say about each other.
-fn addresses(out: &mut Vec<FieldError>, spec: &Value) {
+/// Checks addresses, families and the policy for consistency.
+fn validate_cluster_ips(out: &mut Vec<FieldError>, spec: &Value) {
     const FIELD: &str = "spec.clusterIPs";
-    if !has_address(spec) {
+    if !has_cluster_ip(spec) {
         return;
     }
-    let all = list(spec, &["clusterIPs"]);
+    let all = list_at(spec, &["clusterIPs"]);
     let shown = || spec.get("clusterIPs").cloned().unwrap_or_default();
-    match (text(spec, &["clusterIP"]), all.first().and_then(Value::as_str)) {
+    match (str_at(spec, &["clusterIP"]), all.first().and_then(Value::as_str)) {
         ("", None) => {}
         ("", Some(_)) => {
             let detail = "must be empty when `clusterIP` is not specified";
@@ -216,7 +217,7 @@ fn addresses(out: &mut Vec<FieldError>, spec: &Value) {
         _ => {}
     }
     let mut seen = Vec::new();
-    for (index, family) in list(spec, &["ipFamilies"]).iter().filter_map(Value::as_str).enumerate() {
+    for (index, family) in list_at(spec, &["ipFamilies"]).iter().filter_map(Value::as_str).enumerate() {
         let field = format!("spec.ipFamilies[{index}]");
         if !matches!(family, "IPv4" | "IPv6") {
             out.push(FieldError::not_supported(&field, family, &["IPv4", "IPv6"]));
@@ -226,7 +227,7 @@ fn addresses(out: &mut Vec<FieldError>, spec: &Value) {
         }
         seen.push(family);
     }
-    let policy = text(spec, &["ipFamilyPolicy"]);
+    let policy = str_at(spec, &["ipFamilyPolicy"]);
     if !matches!(policy, "" | "PreferDualStack" | "RequireDualStack" | "SingleStack") {
         let known = ["PreferDualStack", "RequireDualStack", "SingleStack"];
         out.push(FieldError::not_supported("spec.ipFamilyPolicy", policy, &known));
@@ -237,7 +238,7 @@ fn addresses(out: &mut Vec<FieldError>, spec: &Value) {
                 out.push(FieldError::invalid(FIELD, shown(), "'None' must be the first and only value"));
             }
         } else {
-            ip_address(out, &format!("{FIELD}[{index}]"), ip);
+            validate_ip_address(out, &format!("{FIELD}[{index}]"), ip);
         }
     }
     if all.len() > 2 {
@@ -245,26 +246,27 @@ fn addresses(out: &mut Vec<FieldError>, spec: &Value) {
     }
 }
 
-/// One family is all there is.
-fn families(out: &mut Vec<FieldError>, spec: &Value) {
-    let unselective = text(spec, &["clusterIP"]) == "None" && !has(spec, &["selector"]);
-    if !has_address(spec) || unselective {
+/// Only one family is supported.
+fn validate_ip_families(out: &mut Vec<FieldError>, spec: &Value) {
+    let unselective = str_at(spec, &["clusterIP"]) == "None" && !has_path(spec, &["selector"]);
+    if !has_cluster_ip(spec) || unselective {
         return;
     }
-    let policy = text(spec, &["ipFamilyPolicy"]);
+    let policy = str_at(spec, &["ipFamilyPolicy"]);
     if policy == "RequireDualStack" {
         let detail = "this cluster is not configured for dual-stack services";
         out.push(FieldError::invalid("spec.ipFamilyPolicy", policy, detail));
     }
-    for (index, family) in list(spec, &["ipFamilies"]).iter().enumerate().filter(|(_, one)| *one != "IPv4") {
+    for (index, family) in list_at(spec, &["ipFamilies"]).iter().enumerate().filter(|(_, one)| *one != "IPv4")
+    {
         let field = format!("spec.ipFamilies[{index}]");
         out.push(FieldError::invalid(field, family.clone(), "not configured on this cluster"));
     }
 }
 
-fn range(out: &mut Vec<FieldError>, spec: &Value, old: Option<&Value>) {
-    let is_old = |ip: &Value| old.is_some_and(|old| list(old, &["clusterIPs"]).contains(ip));
-    for ip in list(spec, &["clusterIPs"]).iter().filter(|ip| !is_old(ip)) {
+fn validate_ip_range(out: &mut Vec<FieldError>, spec: &Value, old: Option<&Value>) {
+    let is_old = |ip: &Value| old.is_some_and(|old| list_at(old, &["clusterIPs"]).contains(ip));
+    for ip in list_at(spec, &["clusterIPs"]).iter().filter(|ip| !is_old(ip)) {
         let ip = ip.as_str().unwrap_or_default();
         let inside = |four: Ipv4Addr| matches!(four.octets(), [10, 96, _, _]);
         if let Ok(address) = ip.parse::<IpAddr>()
@@ -279,12 +281,13 @@ fn range(out: &mut Vec<FieldError>, spec: &Value, old: Option<&Value>) {
     }
 }
 
-fn node_port_range(out: &mut Vec<FieldError>, spec: &Value) {
-    for (index, port) in list(spec, &["ports"]).iter().enumerate() {
-        let Some(node) = int(port, &["nodePort"]).filter(|node| !(30_000..=32_767).contains(node)) else {
+fn validate_node_port_range(out: &mut Vec<FieldError>, spec: &Value) {
+    for (index, port) in list_at(spec, &["ports"]).iter().enumerate() {
+        let Some(node) = int_at(port, &["nodePort"]).filter(|node| !(30_000..=32_767).contains(node)) else {
             continue;
         };
-        if text(spec, &["type"]) != "ClusterIP" && matches!(text(port, &["protocol"]), "TCP" | "UDP" | "SCTP")
+        if str_at(spec, &["type"]) != "ClusterIP"
+            && matches!(str_at(port, &["protocol"]), "TCP" | "UDP" | "SCTP")
         {
             let field = format!("spec.ports[{index}].nodePort");
             let detail = "provided port is not in the valid range. The range of valid ports is 30000-32767";
@@ -293,9 +296,9 @@ fn node_port_range(out: &mut Vec<FieldError>, spec: &Value) {
     }
 }
 
-fn ports_together(out: &mut Vec<FieldError>, ports: &[Value], kind: &str) {
+fn validate_port_conflicts(out: &mut Vec<FieldError>, ports: &[Value], kind: &str) {
     let field = |index: usize| format!("spec.ports[{index}]");
-    let node = |port: &Value| int(port, &["nodePort"]).filter(|node| *node != 0);
+    let node = |port: &Value| int_at(port, &["nodePort"]).filter(|node| *node != 0);
     if kind == "ClusterIP" {
         for (index, _) in ports.iter().enumerate().filter(|(_, port)| node(port).is_some()) {
             let detail = "may not be used when `type` is 'ClusterIP'";
@@ -305,7 +308,7 @@ fn ports_together(out: &mut Vec<FieldError>, ports: &[Value], kind: &str) {
     let mut seen = Vec::new();
     for (index, port) in ports.iter().enumerate() {
         let Some(number) = node(port) else { continue };
-        let key = (text(port, &["protocol"]), number);
+        let key = (str_at(port, &["protocol"]), number);
         if seen.contains(&key) {
             out.push(FieldError::duplicate(format!("{}.nodePort", field(index)), number));
         }
@@ -313,7 +316,7 @@ fn ports_together(out: &mut Vec<FieldError>, ports: &[Value], kind: &str) {
     }
     let mut seen = Vec::new();
     for (index, port) in ports.iter().enumerate() {
-        let key = (text(port, &["protocol"]), int(port, &["port"]).unwrap_or_default());
+        let key = (str_at(port, &["protocol"]), int_at(port, &["port"]).unwrap_or_default());
         if seen.contains(&key) {
             let shown = json!({
                 "Name": "", "Protocol": key.0, "AppProtocol": null, "Port": key.1, "TargetPort": 0, "NodePort": 0,
@@ -324,28 +327,28 @@ fn ports_together(out: &mut Vec<FieldError>, ports: &[Value], kind: &str) {
     }
 }
 
-fn balancer(out: &mut Vec<FieldError>, spec: &Value, kind: &str) {
+fn validate_load_balancer(out: &mut Vec<FieldError>, spec: &Value, kind: &str) {
     let is_balancer = kind == "LoadBalancer";
-    let ranges = list(spec, &["loadBalancerSourceRanges"]);
+    let ranges = list_at(spec, &["loadBalancerSourceRanges"]);
     if !ranges.is_empty() && !is_balancer {
         out.push(FieldError::forbidden("spec.LoadBalancerSourceRanges", LOAD_BALANCER_ONLY));
     }
-    if has(spec, &["allocateLoadBalancerNodePorts"]) && !is_balancer {
+    if has_path(spec, &["allocateLoadBalancerNodePorts"]) && !is_balancer {
         out.push(FieldError::forbidden("spec.allocateLoadBalancerNodePorts", LOAD_BALANCER_ONLY));
     }
-    if has(spec, &["loadBalancerClass"]) {
-        let class = text(spec, &["loadBalancerClass"]);
+    if has_path(spec, &["loadBalancerClass"]) {
+        let class = str_at(spec, &["loadBalancerClass"]);
         if is_balancer {
-            complain(out, "spec.loadBalancerClass", class, qualified_name(class));
+            push_invalid(out, "spec.loadBalancerClass", class, qualified_name(class));
         } else {
             out.push(FieldError::forbidden("spec.loadBalancerClass", LOAD_BALANCER_ONLY));
         }
     }
 }
 
-fn traffic(out: &mut Vec<FieldError>, spec: &Value, kind: &str) {
-    let policy = text(spec, &["externalTrafficPolicy"]);
-    match (is_reachable_from_outside(spec), policy) {
+fn validate_traffic_policies(out: &mut Vec<FieldError>, spec: &Value, kind: &str) {
+    let policy = str_at(spec, &["externalTrafficPolicy"]);
+    match (is_externally_reachable(spec), policy) {
         (false, "") | (true, "Cluster" | "Local") => {}
         (false, policy) => {
             let detail = "may only be set for externally-accessible services";
@@ -357,12 +360,12 @@ fn traffic(out: &mut Vec<FieldError>, spec: &Value, kind: &str) {
             out.push(FieldError::not_supported("spec.externalTrafficPolicy", policy, &known));
         }
     }
-    let port = int(spec, &["healthCheckNodePort"]).unwrap_or_default();
-    if !is_checked_by_nodes(spec) && port != 0 {
+    let port = int_at(spec, &["healthCheckNodePort"]).unwrap_or_default();
+    if !has_health_check_node_port(spec) && port != 0 {
         let detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
         out.push(FieldError::invalid("spec.healthCheckNodePort", port, detail));
     }
-    let internal = object::at(spec, &["internalTrafficPolicy"]).and_then(Value::as_str);
+    let internal = object::get_path(spec, &["internalTrafficPolicy"]).and_then(Value::as_str);
     match internal {
         None if matches!(kind, "NodePort" | "LoadBalancer" | "ClusterIP") => {
             out.push(FieldError::required("spec.internalTrafficPolicy", ""));
@@ -373,19 +376,19 @@ fn traffic(out: &mut Vec<FieldError>, spec: &Value, kind: &str) {
             out.push(FieldError::not_supported("spec.internalTrafficPolicy", policy, &known));
         }
     }
-    let distribution = object::at(spec, &["trafficDistribution"]).and_then(Value::as_str);
+    let distribution = object::get_path(spec, &["trafficDistribution"]).and_then(Value::as_str);
     let known = ["PreferClose", "PreferSameZone", "PreferSameNode"];
     if let Some(other) = distribution.filter(|one| !known.contains(one)) {
         out.push(FieldError::not_supported("spec.trafficDistribution", other, &known));
     }
 }
 
-fn fixed_addresses(out: &mut Vec<FieldError>, spec: &Value, old: &Value) {
-    let headless = |spec: &Value| text(spec, &["clusterIP"]) == "None";
-    if !has_address(spec) || !has_address(old) || (headless(spec) && headless(old)) {
+fn validate_immutable_cluster_ip(out: &mut Vec<FieldError>, spec: &Value, old: &Value) {
+    let headless = |spec: &Value| str_at(spec, &["clusterIP"]) == "None";
+    if !has_cluster_ip(spec) || !has_cluster_ip(old) || (headless(spec) && headless(old)) {
         return;
     }
-    let (now, before) = (list(spec, &["clusterIPs"]), list(old, &["clusterIPs"]));
+    let (now, before) = (list_at(spec, &["clusterIPs"]), list_at(old, &["clusterIPs"]));
     let shown = || spec.get("clusterIPs").cloned().unwrap_or_default();
     if now.is_empty() && !before.is_empty() {
         let detail = "primary clusterIP can not be unset";

@@ -1,38 +1,38 @@
-//! Moving from client-side to server-side apply: kubectl's annotation with the config it applied last.
+//! Migration from client-side to server-side apply: kubectl's last-applied annotation.
 
 use serde_json::{Map, Value};
 
 use super::super::{
-    Writer,
-    fields::Set,
-    typed::{Type, check, compare, gather},
+    WriteContext,
+    field_set::FieldSet,
+    typed::{TypeRef, compare, to_field_set, validate_typed},
 };
 use crate::{
-    object::{at_mut, text},
+    object::{get_path_mut, str_at},
     shape::Shape,
 };
 
-/// The manager for which all this is done.
-pub const MANAGER: &str = "kubectl";
+/// The only field manager that is migrated.
+pub const KUBECTL_MANAGER: &str = "kubectl";
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// Bytes that all annotations together may have.
-const MOST_ANNOTATIONS: usize = 256 * 1024;
+/// Maximum size of all annotations in bytes.
+const MAX_ANNOTATIONS_BYTES: usize = 256 * 1024;
 
-fn annotation(object: &Value) -> Option<&str> {
-    Some(text(object, &["metadata", "annotations", ANNOTATION])).filter(|text| !text.is_empty())
+fn last_applied_annotation(object: &Value) -> Option<&str> {
+    Some(str_at(object, &["metadata", "annotations", ANNOTATION])).filter(|text| !text.is_empty())
 }
 
-/// Fields that the annotation names and that are still as it says.
-pub fn agreed(live: &Value, shape: &Shape, writer: &Writer<'_>) -> Option<Set> {
-    let kind = Type::of(shape);
-    let applied: Value = serde_json::from_str(annotation(live)?).ok()?;
-    if text(&applied, &["apiVersion"]) != writer.api_version
-        || !check(live, kind, false).is_empty()
-        || !check(&applied, kind, false).is_empty()
+/// Fields of the annotation whose live values are unchanged.
+pub fn unchanged_since_applied(live: &Value, shape: &Shape, writer: &WriteContext<'_>) -> Option<FieldSet> {
+    let kind = TypeRef::from_shape(shape);
+    let applied: Value = serde_json::from_str(last_applied_annotation(live)?).ok()?;
+    if str_at(&applied, &["apiVersion"]) != writer.api_version
+        || !validate_typed(live, kind, false).is_empty()
+        || !validate_typed(&applied, kind, false).is_empty()
     {
         return None;
     }
-    let mut set = gather(&applied, kind);
+    let mut set = to_field_set(&applied, kind);
     let changes = compare(&applied, live, kind).ok()?;
     for changed in [&changes.modified, &changes.added, &changes.removed] {
         set.subtract(changed);
@@ -40,36 +40,36 @@ pub fn agreed(live: &Value, shape: &Shape, writer: &Writer<'_>) -> Option<Set> {
     Some(set)
 }
 
-/// Brings the annotation, where there is one, up to date with the config.
-pub fn refresh(object: &mut Value, config: &Value) {
-    if annotation(object).is_none() {
+/// Updates an existing annotation to the config.
+pub fn update_annotation(object: &mut Value, config: &Value) {
+    if last_applied_annotation(object).is_none() {
         return;
     }
     let mut config = config.clone();
     if let Some(annotations) = config.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
         annotations.shift_remove(ANNOTATION);
     }
-    let written = format!("{}\n", sorted(&config));
-    let Some(Value::Object(annotations)) = at_mut(object, &["metadata", "annotations"]) else { return };
+    let written = format!("{}\n", sort_keys(&config));
+    let Some(Value::Object(annotations)) = get_path_mut(object, &["metadata", "annotations"]) else { return };
     annotations.insert(ANNOTATION.to_owned(), written.into());
     let size: usize =
         annotations.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
-    if size > MOST_ANNOTATIONS {
+    if size > MAX_ANNOTATIONS_BYTES {
         annotations.shift_remove(ANNOTATION);
     }
 }
 
-/// With the keys of all objects in order, as the real server writes JSON.
-pub fn sorted(value: &Value) -> Value {
+/// Sorts the keys of all objects, as kube-apiserver's JSON does.
+pub fn sort_keys(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
             let mut pairs: Vec<(&String, &Value)> = map.iter().collect();
             pairs.sort_by_key(|(key, _)| *key);
             Value::Object(
-                pairs.into_iter().map(|(key, value)| (key.clone(), sorted(value))).collect::<Map<_, _>>(),
+                pairs.into_iter().map(|(key, value)| (key.clone(), sort_keys(value))).collect::<Map<_, _>>(),
             )
         }
-        Value::Array(list) => Value::Array(list.iter().map(sorted).collect()),
+        Value::Array(list) => Value::Array(list.iter().map(sort_keys).collect()),
         scalar => scalar.clone(),
     }
 }
@@ -79,18 +79,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::object::at;
+    use crate::object::get_path;
 
     #[test]
     fn the_annotation_is_kept_up_to_date_only_where_there_is_one() {
         let config =
             json!({"kind": "A", "b": {"y": 1, "x": 2}, "metadata": {"annotations": {(ANNOTATION): "old"}}});
         let mut without = json!({"metadata": {}});
-        refresh(&mut without, &config);
+        update_annotation(&mut without, &config);
         assert_eq!(without, json!({"metadata": {}}));
         let mut with = json!({"metadata": {"annotations": {(ANNOTATION): "old"}}});
-        refresh(&mut with, &config);
+        update_annotation(&mut with, &config);
         let expected = "{\"b\":{\"x\":2,\"y\":1},\"kind\":\"A\",\"metadata\":{\"annotations\":{}}}\n";
-        assert_eq!(at(&with, &["metadata", "annotations", ANNOTATION]).unwrap(), expected);
+        assert_eq!(get_path(&with, &["metadata", "annotations", ANNOTATION]).unwrap(), expected);
     }
 }

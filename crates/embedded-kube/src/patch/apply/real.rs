@@ -1,70 +1,70 @@
-//! Requests to a real server (Kubernetes 1.36.3) and what it answered, replayed.
+//! Replays requests that were recorded from a real server (Kubernetes 1.36.3) with its responses.
 //!
-//! Each step starts from the object as the real server had it, so one difference does not hide the next.
+//! Each step starts from the real server's object, so one difference does not hide the next.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::{
-    super::{shapes, strategic_merge, track},
+    super::{managed_fields_update::update_managed_fields, strategic_merge, test_shapes},
     *,
 };
 
 const THINGS: &str = include_str!("real/things.json");
 const BUILT_IN: &str = include_str!("real/built-in.json");
 
-/// The time that the real server gave to the writer's entry, or else the newest that it gave.
+/// The time of the writer's entry in the recording, or else the newest time.
 fn time_of(step: &Value) -> Option<jiff::Timestamp> {
-    let entries = at(&step["response"], &["metadata", "managedFields"])?.as_array()?;
+    let entries = get_path(&step["response"], &["metadata", "managedFields"])?.as_array()?;
     let operation = if step["op"] == "apply" { "Apply" } else { "Update" };
     let is_mine = |entry: &Value| {
         entry["manager"] == step["manager"]
             && entry["operation"] == operation
-            && text(entry, &["subresource"]) == step["subresource"]
+            && str_at(entry, &["subresource"]) == step["subresource"]
     };
     let time = |entry: &Value| entry.get("time")?.as_str()?.parse().ok();
     let mine = entries.iter().find(|entry| is_mine(entry)).and_then(time);
     mine.or_else(|| entries.iter().filter_map(time).max())
 }
 
-fn writer<'a>(step: &'a Value, old: Option<&'a Value>) -> Writer<'a> {
+fn writer<'a>(step: &'a Value, old: Option<&'a Value>) -> WriteContext<'a> {
     let subresource = step["subresource"].as_str().unwrap();
     let typed = old.or_else(|| Some(&step["request"]).filter(|request| request.get("kind").is_some()));
     let typed = typed.unwrap_or_else(|| &step["response"]);
-    Writer {
+    WriteContext {
         manager: step["manager"].as_str().unwrap(),
-        api_version: text(typed, &["apiVersion"]),
-        kind: text(typed, &["kind"]),
+        api_version: str_at(typed, &["apiVersion"]),
+        kind: str_at(typed, &["kind"]),
         subresource,
-        reset: match subresource {
+        reset_fields: match subresource {
             "status" if typed["kind"] == "Thing" => &["spec", "metadata"],
             "status" => &["spec", "metadata.labels"],
             _ => &["status"],
         },
-        replicas: "spec.replicas",
+        replicas_path: "spec.replicas",
         now: time_of(step).unwrap_or(jiff::Timestamp::UNIX_EPOCH),
     }
 }
 
-/// Without what other parts of the server write, and in one order.
+/// Drops what other parts of the server write, and sorts the rest.
 fn bare(mut object: Value) -> Value {
     for key in ["uid", "creationTimestamp", "generation", "resourceVersion", "namespace"] {
         object.drop_meta(key);
     }
     for key in ["labels", "annotations", "finalizers"] {
         let empty = [json!({}), json!([])];
-        if at(&object, &["metadata", key]).is_some_and(|value| empty.contains(value)) {
+        if get_path(&object, &["metadata", key]).is_some_and(|value| empty.contains(value)) {
             object.drop_meta(key);
         }
     }
-    last_applied::sorted(&object)
+    last_applied::sort_keys(&object)
 }
 
 fn entries(object: &Value) -> Value {
-    last_applied::sorted(at(object, &["metadata", "managedFields"]).unwrap_or(&Value::Null))
+    last_applied::sort_keys(get_path(object, &["metadata", "managedFields"]).unwrap_or(&Value::Null))
 }
 
-/// A write that changes nothing but times is none.
+/// A write that changes only times is no change.
 fn timeless(object: &Value) -> Value {
     let mut object = object.clone();
     let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
@@ -86,19 +86,19 @@ fn check_apply(step: &Value, old: Option<&Value>, shape: &Shape) {
                 object = old.clone();
             }
             let theirs = &step["response"];
-            // Defaults of built-in kinds come later; and of a status only that part is kept.
-            if matches!(shape, Shape::Own(_)) && step["subresource"] == "" {
+            // Defaults of built-in kinds are set later; and a status write keeps only the status.
+            if matches!(shape, Shape::Owned(_)) && step["subresource"] == "" {
                 assert_eq!(bare(object), bare(theirs.clone()), "{}", shown(step));
             } else {
                 assert_eq!(entries(&object), entries(theirs), "{}", shown(step));
             }
         }
-        // What does not fit the schema is found later.
+        // Schema violations are detected later.
         (422, Ok(_)) => {}
         (_, Err(refused)) => {
             let (mut ours, mut theirs) = (refused.status(), step["response"].clone());
             for status in [&mut ours, &mut theirs] {
-                // Who comes first among several managers is chance there.
+                // The order of managers is random in the real server.
                 if let Some(causes) = status.pointer_mut("/details/causes").and_then(Value::as_array_mut) {
                     causes.sort_by_key(ToString::to_string);
                 }
@@ -112,20 +112,20 @@ fn check_apply(step: &Value, old: Option<&Value>, shape: &Shape) {
 fn check_track(step: &Value, old: Option<&Value>, shape: &Shape) {
     let mut object = step["response"].clone();
     object.drop_meta("managedFields");
-    if let Some(given) = at(&step["request"], &["metadata", "managedFields"]) {
+    if let Some(given) = get_path(&step["request"], &["metadata", "managedFields"]) {
         object.set_meta("managedFields", given.clone());
     }
     if step["op"] == "create" && object["kind"] == "Service" {
-        // Addresses are given out after this.
+        // Addresses are allocated later.
         for key in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
             object["spec"].as_object_mut().unwrap().shift_remove(key);
         }
     }
-    track(old, &mut object, shape, &writer(step, old)).unwrap();
+    update_managed_fields(old, &mut object, shape, &writer(step, old)).unwrap();
     assert_eq!(entries(&object), entries(&step["response"]), "{}", shown(step));
 }
 
-/// The real object has defaults that the patched one does not have yet.
+/// The recorded object has defaults that the patched one does not have yet.
 fn is_within(ours: &Value, theirs: &Value) -> bool {
     match (ours, theirs) {
         (Value::Object(ours), Value::Object(theirs)) => ours.iter().all(|(key, ours)| {
@@ -156,8 +156,8 @@ fn check_strategic(step: &Value, old: &Value, shape: &Shape) {
     }
 }
 
-/// Plays all steps; each names the step whose answer it starts from.
-fn replay(recorded: &str, shape_of: impl Fn(&Writer<'_>) -> Shape) {
+/// Replays all steps; each names the step whose response it starts from.
+fn replay(recorded: &str, shape_of: impl Fn(&WriteContext<'_>) -> Shape) {
     let steps: Vec<Value> = serde_json::from_str(recorded).unwrap();
     assert!(steps.len() > 50, "{}", steps.len());
     for step in &steps {
@@ -184,5 +184,5 @@ fn built_in_objects_change_hands_as_on_the_real_server() {
 
 #[test]
 fn custom_resources_change_hands_as_on_the_real_server() {
-    replay(THINGS, |_| shapes::thing());
+    replay(THINGS, |_| test_shapes::thing());
 }

@@ -7,7 +7,7 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::{
-    super::{arbitrary, shapes, track},
+    super::{arbitrary, managed_fields_update::update_managed_fields, test_shapes},
     *,
 };
 
@@ -15,14 +15,14 @@ fn at_second(second: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + second).unwrap()
 }
 
-fn by(manager: &str, second: i64) -> Writer<'_> {
-    Writer {
+fn by(manager: &str, second: i64) -> WriteContext<'_> {
+    WriteContext {
         manager,
         api_version: "v1",
         kind: "Work",
         subresource: "",
-        reset: &["status"],
-        replicas: "spec.replicas",
+        reset_fields: &["status"],
+        replicas_path: "spec.replicas",
         now: at_second(second),
     }
 }
@@ -31,8 +31,8 @@ fn work(spec: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "Work", "metadata": {"name": "x"}, "spec": spec})
 }
 
-fn applied(live: Option<&Value>, spec: Value, manager: &str, force: bool) -> Answer<Value> {
-    apply(live, &work(spec), &shapes::workload(), &by(manager, 0), force)
+fn applied(live: Option<&Value>, spec: Value, manager: &str, force: bool) -> ApiResult<Value> {
+    apply(live, &work(spec), &test_shapes::workload(), &by(manager, 0), force)
 }
 
 fn owned_by(object: &Value, manager: &str) -> Value {
@@ -79,7 +79,7 @@ fn several_conflicts_are_listed_by_manager() {
     let live = applied(None, json!({"replicas": 1, "paused": true}), "one", false).unwrap();
     let mut changed = live.clone();
     changed["spec"]["order"] = json!(["a"]);
-    track(Some(&live), &mut changed, &shapes::workload(), &by("two", 0)).unwrap();
+    update_managed_fields(Some(&live), &mut changed, &test_shapes::workload(), &by("two", 0)).unwrap();
     let wanted = json!({"replicas": 2, "paused": false, "order": ["b"]});
     let refused = applied(Some(&changed), wanted, "three", false).unwrap_err();
     assert_eq!(
@@ -135,20 +135,20 @@ fn what_was_there_before_the_first_apply_has_an_owner_then() {
 #[test]
 fn an_apply_that_changes_nothing_keeps_its_time() {
     let config = work(json!({"replicas": 1}));
-    let first = apply(None, &config, &shapes::workload(), &by("one", 0), false).unwrap();
-    let again = apply(Some(&first), &config, &shapes::workload(), &by("one", 60), false).unwrap();
+    let first = apply(None, &config, &test_shapes::workload(), &by("one", 0), false).unwrap();
+    let again = apply(Some(&first), &config, &test_shapes::workload(), &by("one", 60), false).unwrap();
     assert_eq!(first, again);
 }
 
 #[test]
 fn a_status_has_owners_of_its_own() {
-    let shape = shapes::workload();
+    let shape = test_shapes::workload();
     let live = applied(None, json!({"replicas": 1}), "one", false).unwrap();
     let mut new = live.clone();
     new["status"] = json!({"ready": 1});
     new["spec"]["replicas"] = json!(7);
-    let writer = Writer { subresource: "status", reset: &["spec"], ..by("two", 0) };
-    track(Some(&live), &mut new, &shape, &writer).unwrap();
+    let writer = WriteContext { subresource: "status", reset_fields: &["spec"], ..by("two", 0) };
+    update_managed_fields(Some(&live), &mut new, &shape, &writer).unwrap();
     assert_eq!(owned_by(&new, "two"), json!({"f:status": {".": {}, "f:ready": {}}}));
     assert_eq!(owned_by(&new, "one"), json!({"f:spec": {"f:replicas": {}}}));
     assert_eq!(new["metadata"]["managedFields"][1]["subresource"], "status");
@@ -159,7 +159,7 @@ fn an_update_takes_what_it_changes() {
     let live = applied(None, json!({"replicas": 1, "paused": true}), "one", false).unwrap();
     let mut new = live.clone();
     new["spec"] = json!({"replicas": 2, "tags": ["a"]});
-    track(Some(&live), &mut new, &shapes::workload(), &by("two", 5)).unwrap();
+    update_managed_fields(Some(&live), &mut new, &test_shapes::workload(), &by("two", 5)).unwrap();
     assert_eq!(owned_by(&new, "one"), Value::Null);
     assert_eq!(
         owned_by(&new, "two"),
@@ -176,24 +176,25 @@ fn a_client_can_ask_to_forget_owners_but_not_lose_them_by_chance(#[case] given: 
     let live = applied(None, json!({"replicas": 1}), "one", false).unwrap();
     let mut new = live.clone();
     new["metadata"]["managedFields"] = given;
-    track(Some(&live), &mut new, &shapes::workload(), &by("two", 0)).unwrap();
+    update_managed_fields(Some(&live), &mut new, &test_shapes::workload(), &by("two", 0)).unwrap();
     let entries = new["metadata"].get("managedFields").and_then(Value::as_array).map_or(0, Vec::len);
     assert_eq!(entries, left);
     let mut later = new.clone();
     later["spec"]["replicas"] = json!(3);
-    track(Some(&new), &mut later, &shapes::workload(), &by("two", 0)).unwrap();
+    update_managed_fields(Some(&new), &mut later, &test_shapes::workload(), &by("two", 0)).unwrap();
     assert_eq!(later["metadata"].get("managedFields").is_some(), left > 0);
 }
 
 #[test]
 fn only_so_many_updaters_are_kept_apart() {
-    let shape = shapes::workload();
+    let shape = test_shapes::workload();
     let mut live = work(json!({"replicas": 0}));
-    track(None, &mut live, &shape, &by("writer-00", 0)).unwrap();
+    update_managed_fields(None, &mut live, &shape, &by("writer-00", 0)).unwrap();
     for turn in 1..13_i64 {
         let mut new = live.clone();
         new["data"][format!("key-{turn:02}")] = json!("v");
-        track(Some(&live), &mut new, &shape, &by(&format!("writer-{turn:02}"), turn)).unwrap();
+        update_managed_fields(Some(&live), &mut new, &shape, &by(&format!("writer-{turn:02}"), turn))
+            .unwrap();
         live = new;
     }
     let entries = live["metadata"]["managedFields"].as_array().unwrap();
@@ -209,19 +210,25 @@ fn only_so_many_updaters_are_kept_apart() {
 #[test]
 fn a_list_that_becomes_atomic_is_owned_as_one_piece_from_then_on() {
     let live = applied(None, json!({"tags": ["a", "b"]}), "one", false).unwrap();
-    let shape = shapes::structure(&[
-        ("apiVersion", shapes::string()),
-        ("kind", shapes::string()),
-        ("metadata", shapes::object_meta()),
-        ("spec", shapes::structure(&[("tags", shapes::atomic(shapes::string())), ("paused", shapes::any())])),
+    let shape = test_shapes::structure(&[
+        ("apiVersion", test_shapes::string()),
+        ("kind", test_shapes::string()),
+        ("metadata", test_shapes::object_meta()),
+        (
+            "spec",
+            test_shapes::structure(&[
+                ("tags", test_shapes::atomic(test_shapes::string())),
+                ("paused", test_shapes::any()),
+            ]),
+        ),
     ]);
     let mut new = live.clone();
     new["spec"]["paused"] = json!(true);
-    track(Some(&live), &mut new, &shape, &by("two", 0)).unwrap();
+    update_managed_fields(Some(&live), &mut new, &shape, &by("two", 0)).unwrap();
     assert_eq!(owned_by(&new, "one"), json!({"f:spec": {"f:tags": {}}}));
 }
 
-/// Texts of the real server for the same requests.
+/// Texts recorded from a real server.
 #[rstest]
 #[case(json!({"replicas": "x"}), ".spec.replicas: expected numeric (int or float), got string")]
 #[case(json!({"replicas": true}), ".spec.replicas: expected numeric (int or float), got bool")]
@@ -249,9 +256,9 @@ fn deployment(spec: Value) -> Value {
     json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec})
 }
 
-fn deployment_applied(config: &Value) -> Answer<Value> {
+fn deployment_applied(config: &Value) -> ApiResult<Value> {
     let shape = crate::types::shape_of("apps", "v1", "Deployment").unwrap();
-    let writer = Writer { api_version: "apps/v1", kind: "Deployment", ..by("one", 0) };
+    let writer = WriteContext { api_version: "apps/v1", kind: "Deployment", ..by("one", 0) };
     apply(None, config, &shape, &writer, false)
 }
 
@@ -279,14 +286,14 @@ fn a_container_without_a_name_is_told_apart_by_its_default() {
 
 #[test]
 fn a_list_of_thousands_of_items_is_tracked_in_little_time() {
-    let shape = shapes::workload();
+    let shape = test_shapes::workload();
     let containers: Vec<Value> =
         (0..5000).map(|number| json!({"name": format!("c{number}"), "image": "i"})).collect();
     let mut live = work(json!({"containers": containers}));
-    track(None, &mut live, &shape, &by("one", 0)).unwrap();
+    update_managed_fields(None, &mut live, &shape, &by("one", 0)).unwrap();
     let mut new = live.clone();
     new["spec"]["containers"][2500]["image"] = json!("j");
-    track(Some(&live), &mut new, &shape, &by("two", 0)).unwrap();
+    update_managed_fields(Some(&live), &mut new, &shape, &by("two", 0)).unwrap();
     let merged = apply(Some(&new), &live_config(&new), &shape, &by("three", 0), false).unwrap();
     assert_eq!(owned_by(&merged, "two")["f:spec"]["f:containers"].as_object().map(Map::len), Some(1));
 }
@@ -295,14 +302,14 @@ fn live_config(object: &Value) -> Value {
     work(object["spec"].clone())
 }
 
-/// Anything as the body of an object of our shape.
+/// Any value as the body of an object of our shape.
 fn body() -> impl Strategy<Value = Value> {
     (arbitrary::value(), arbitrary::value(), arbitrary::value()).prop_map(|(spec, metadata, data)| {
         json!({"apiVersion": "v1", "kind": "Work", "metadata": metadata, "spec": spec, "data": data})
     })
 }
 
-/// Specs that fit.
+/// Valid specs.
 fn spec() -> impl Strategy<Value = Value> {
     let word = || prop_oneof![Just("a"), Just("b"), Just("c"), Just("d")];
     let tags = prop::collection::btree_set(word(), 0..4).prop_map(|tags| json!(tags));
@@ -340,12 +347,12 @@ fn spec() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn nothing_panics(live in body(), config in body(), force in any::<bool>()) {
-        let shape = shapes::workload();
+        let shape = test_shapes::workload();
         let _either = apply(Some(&live), &config, &shape, &by("one", 0), force);
         let _first = apply(None, &config, &shape, &by("one", 0), force);
         let mut new = config;
-        prop_assert!(track(Some(&live), &mut new, &shape, &by("two", 0)).is_ok());
-        prop_assert!(track(None, &mut new, &shape, &by("two", 0)).is_ok());
+        prop_assert!(update_managed_fields(Some(&live), &mut new, &shape, &by("two", 0)).is_ok());
+        prop_assert!(update_managed_fields(None, &mut new, &shape, &by("two", 0)).is_ok());
     }
 
     #[test]
@@ -360,7 +367,7 @@ proptest! {
     fn applied_values_are_there_and_what_two_apply_is_equal(first in spec(), second in spec()) {
         let live = applied(None, first.clone(), "one", true).unwrap();
         let Ok(live) = applied(Some(&live), second.clone(), "two", false) else { return Ok(()) };
-        // Without a conflict both still find what they applied.
+        // Without a conflict both managers keep their values.
         for (manager, wanted) in [("one", first), ("two", second)] {
             let again = applied(Some(&live), wanted, manager, false);
             prop_assert!(again.is_ok());
@@ -369,7 +376,7 @@ proptest! {
 
     #[test]
     fn whoever_takes_everything_back_leaves_what_was_before(mut first in spec(), second in spec()) {
-        // Whoever applies an empty spec owns that it is empty: not here.
+        // A manager that applies an empty spec owns the spec itself: excluded here.
         first["replicas"] = json!(1);
         let live = applied(None, first, "one", true).unwrap();
         let Ok(both) = applied(Some(&live), second, "two", false) else { return Ok(()) };

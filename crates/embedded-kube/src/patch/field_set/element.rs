@@ -1,33 +1,33 @@
-//! One step of a path.
+//! One element of a field path.
 
 use std::{cmp::Ordering, fmt};
 
 use serde_json::{Number, Value};
 
-use crate::failure::quoted;
+use crate::status_error::go_quote;
 
-/// One step of a path. The order of the variants is the order on the wire.
+/// One element of a field path. The variants are in wire order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Element {
+pub enum PathElement {
     /// A field of a struct or a key of a map.
     Field(String),
-    /// An item of a list of objects, by its keys, which are sorted.
-    Key(Vec<(String, Datum)>),
+    /// A list item identified by its sorted keys.
+    Key(Vec<(String, ScalarKey)>),
     /// An item of a set.
-    Value(Datum),
+    Value(ScalarKey),
     /// An item of any other list.
     Index(i64),
 }
 
-/// A value that tells items apart; ordered as the real server orders them.
+/// A value that identifies an item; ordered as in kube-apiserver.
 #[derive(Debug, Clone)]
-pub struct Datum(Value);
+pub struct ScalarKey(Value);
 
-impl Datum {
-    /// Numbers that are equal become the same, whether they were written with a fraction or without.
-    pub fn of(value: &Value) -> Self {
+impl ScalarKey {
+    /// Normalizes numbers, so that `1` and `1.0` are equal.
+    pub fn from_value(value: &Value) -> Self {
         Self(match value {
-            Value::Number(number) => Value::Number(whole(number)),
+            Value::Number(number) => Value::Number(normalise_number(number)),
             other => other.clone(),
         })
     }
@@ -41,58 +41,59 @@ impl Datum {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::float_cmp,
-    reason = "only whole numbers that fit are turned"
+    reason = "only integers that fit are converted"
 )]
-fn whole(number: &Number) -> Number {
+fn normalise_number(number: &Number) -> Number {
     match number.as_f64().filter(|_| number.is_f64()) {
         Some(float) if float.trunc() == float && float.abs() < 9e15 => Number::from(float as i64),
         _ => number.clone(),
     }
 }
 
-impl PartialEq for Datum {
+impl PartialEq for ScalarKey {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Datum {}
+impl Eq for ScalarKey {}
 
-impl PartialOrd for Datum {
+impl PartialOrd for ScalarKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Datum {
+impl Ord for ScalarKey {
     fn cmp(&self, other: &Self) -> Ordering {
-        order(&self.0, &other.0)
+        compare_values(&self.0, &other.0)
     }
 }
 
-fn order(one: &Value, two: &Value) -> Ordering {
+fn compare_values(one: &Value, two: &Value) -> Ordering {
     match (one, two) {
-        (Value::Number(one), Value::Number(two)) => numbers(one, two),
+        (Value::Number(one), Value::Number(two)) => compare_numbers(one, two),
         (Value::String(one), Value::String(two)) => one.cmp(two),
         (Value::Bool(one), Value::Bool(two)) => one.cmp(two),
         (Value::Array(one), Value::Array(two)) => {
-            let unequal = one.iter().zip(two).map(|(one, two)| order(one, two)).find(|order| order.is_ne());
+            let unequal =
+                one.iter().zip(two).map(|(one, two)| compare_values(one, two)).find(|order| order.is_ne());
             unequal.unwrap_or_else(|| one.len().cmp(&two.len()))
         }
         (Value::Object(one), Value::Object(two)) => {
             let sorted = |map: &serde_json::Map<String, Value>| {
                 let mut pairs: Vec<_> =
-                    map.iter().map(|(key, value)| (key.clone(), Datum::of(value))).collect();
+                    map.iter().map(|(key, value)| (key.clone(), ScalarKey::from_value(value))).collect();
                 pairs.sort();
                 pairs
             };
             sorted(one).cmp(&sorted(two))
         }
-        _ => rank(one).cmp(&rank(two)),
+        _ => type_rank(one).cmp(&type_rank(two)),
     }
 }
 
-fn numbers(one: &Number, two: &Number) -> Ordering {
+fn compare_numbers(one: &Number, two: &Number) -> Ordering {
     if let (Some(one), Some(two)) = (one.as_i64(), two.as_i64()) {
         return one.cmp(&two);
     }
@@ -103,7 +104,7 @@ fn numbers(one: &Number, two: &Number) -> Ordering {
     float(one).total_cmp(&float(two)).then_with(|| one.is_f64().cmp(&two.is_f64()))
 }
 
-fn rank(value: &Value) -> u8 {
+fn type_rank(value: &Value) -> u8 {
     match value {
         Value::Number(_) => 0,
         Value::String(_) => 1,
@@ -114,31 +115,31 @@ fn rank(value: &Value) -> u8 {
     }
 }
 
-impl fmt::Display for Element {
+impl fmt::Display for PathElement {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Field(name) => write!(out, ".{name}"),
             Self::Key(keys) => {
                 let keys: Vec<String> =
-                    keys.iter().map(|(name, value)| format!("{name}={}", shown(&value.0))).collect();
+                    keys.iter().map(|(name, value)| format!("{name}={}", display_value(&value.0))).collect();
                 write!(out, "[{}]", keys.join(","))
             }
-            Self::Value(value) => write!(out, "[={}]", shown(&value.0)),
+            Self::Value(value) => write!(out, "[={}]", display_value(&value.0)),
             Self::Index(index) => write!(out, "[{index}]"),
         }
     }
 }
 
-fn shown(value: &Value) -> String {
+fn display_value(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
-        Value::String(text) => quoted(text),
-        Value::Array(list) => format!("[{}]", list.iter().map(shown).collect::<Vec<_>>().join(",")),
+        Value::String(text) => go_quote(text),
+        Value::Array(list) => format!("[{}]", list.iter().map(display_value).collect::<Vec<_>>().join(",")),
         Value::Object(map) => {
             let pairs: Vec<String> =
-                map.iter().map(|(key, value)| format!("{key}={}", shown(value))).collect();
+                map.iter().map(|(key, value)| format!("{key}={}", display_value(value))).collect();
             pairs.concat()
         }
-        scalar => super::super::words::plain(scalar),
+        scalar => super::super::go_fmt::format_v(scalar),
     }
 }

@@ -1,47 +1,47 @@
-//! Owners of the number of replicas, when it is written through `scale`.
+//! Managed fields of the replica count when it is written through `/scale`.
 //!
-//! The real server turns the owners of the object's number into owners of the Scale's number, lets the write happen
-//! there, and turns them back. On that way updaters get another version, so they come back as new owners: an entry that
-//! owns more than the number is split, and what is new has no time.
+//! kube-apiserver converts the entries that own the object's replica count to entries of the Scale, applies the write
+//! there, and converts them back. The conversion changes the version of `Update` entries, so they return as new ones:
+//! an entry that owns more than the count is split, and new entries have no time.
 
 use serde_json::Value;
 
 use super::super::{
-    Writer,
-    fields::Set,
-    owners::{Owner, Owners, encode},
+    WriteContext,
+    field_set::FieldSet,
+    managed_fields::{ManagedFields, ManagedFieldsEntry, encode_entries},
 };
-use crate::object::{MetaMut, at};
+use crate::object::{MetaAccessorMut, get_path};
 
 const SCALE_VERSION: &str = "autoscaling/v1";
 
-/// Puts `managedFields` into `new`, which differs from `old` in the number at most.
-pub fn track(old: &Value, new: &mut Value, writer: &Writer<'_>) {
-    let owners = Owners::decode(at(old, &["metadata", "managedFields"])).unwrap_or_default();
-    let number = Set::of_paths(&[writer.replicas]);
-    let steps: Vec<&str> = writer.replicas.split('.').collect();
-    let has_number = |owner: &Owner| !owner.set.common(&number).is_empty();
-    let mut scalers: Vec<Owner> =
-        owners.iter().filter(|owner| has_number(owner)).map(|owner| scaler(owner, &number)).collect();
-    let count = |object: &Value| at(object, &steps).and_then(Value::as_i64).unwrap_or_default();
-    // A number that nobody owns stays so; and a Scale does not show zero, so zero is nobody's.
+/// Sets `managedFields` of `new`, which differs from `old` at most in the replica count.
+pub fn update_scale_managed_fields(old: &Value, new: &mut Value, writer: &WriteContext<'_>) {
+    let owners = ManagedFields::decode(get_path(old, &["metadata", "managedFields"])).unwrap_or_default();
+    let number = FieldSet::from_paths(&[writer.replicas_path]);
+    let steps: Vec<&str> = writer.replicas_path.split('.').collect();
+    let has_number = |owner: &ManagedFieldsEntry| !owner.fields.intersection(&number).is_empty();
+    let mut scalers: Vec<ManagedFieldsEntry> =
+        owners.iter().filter(|owner| has_number(owner)).map(|owner| to_scale_entry(owner, &number)).collect();
+    let count = |object: &Value| get_path(object, &steps).and_then(Value::as_i64).unwrap_or_default();
+    // An unowned count stays unowned; and a Scale omits zero, so zero is unowned.
     if !scalers.is_empty() && count(old) != count(new) {
         scalers.clear();
         if count(new) != 0 {
-            scalers.push(scaler(&Owner::new(writer, writer.manager, false), &number));
+            scalers.push(to_scale_entry(&ManagedFieldsEntry::new(writer, writer.manager, false), &number));
         }
     }
     let mut all = Vec::new();
     for mut owner in owners.into_iter() {
         if has_number(&owner) {
-            let id = owner.id();
-            if let Some(place) = scalers.iter().position(|scaler| scaler.id() == id) {
+            let id = owner.identifier();
+            if let Some(place) = scalers.iter().position(|scaler| scaler.identifier() == id) {
                 scalers.swap_remove(place);
             } else {
-                owner.set.subtract(&number);
+                owner.fields.subtract(&number);
             }
         }
-        if !owner.set.is_empty() {
+        if !owner.fields.is_empty() {
             all.push(owner);
         }
     }
@@ -49,12 +49,17 @@ pub fn track(old: &Value, new: &mut Value, writer: &Writer<'_>) {
         writer.api_version.clone_into(&mut scaler.api_version);
         all.push(scaler);
     }
-    if let Some(entries) = encode(all.iter().collect()) {
+    if let Some(entries) = encode_entries(all.iter().collect()) {
         new.set_meta("managedFields", entries);
     }
 }
 
-/// An owner of the number, as the Scale knows it.
-fn scaler(owner: &Owner, number: &Set) -> Owner {
-    Owner { api_version: SCALE_VERSION.to_owned(), time: None, set: number.clone(), ..owner.clone() }
+/// Converts an entry that owns the replica count to one of the Scale.
+fn to_scale_entry(owner: &ManagedFieldsEntry, number: &FieldSet) -> ManagedFieldsEntry {
+    ManagedFieldsEntry {
+        api_version: SCALE_VERSION.to_owned(),
+        time: None,
+        fields: number.clone(),
+        ..owner.clone()
+    }
 }

@@ -1,58 +1,58 @@
-//! Lists that merge: by key for objects, as sets for scalars; and the order of what comes out.
+//! Merges lists: by key for objects, as sets for scalars; and orders the result.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::{DIRECTIVE, Fault, Outcome, merge_map, unknown_directive, words};
+use super::{DIRECTIVE, StrategicError, StrategicResult, go_fmt, merge_map, unknown_directive};
 use crate::shape::Shape;
 
-/// Tells values apart by their text: cheap to look up, where comparing each with each would be quadratic.
-fn print(value: &Value) -> String {
+/// Values are compared by their text: a hash lookup instead of a quadratic comparison.
+fn comparison_text(value: &Value) -> String {
     value.to_string()
 }
 
-/// What an item is known by: its merge key's value, or the scalar itself where there is no merge key.
-fn identity(item: &Value, key: &str) -> Outcome<String> {
+/// Identity of an item: the value of its merge key, or the scalar itself.
+fn merge_key_of(item: &Value, key: &str) -> StrategicResult<String> {
     if key.is_empty() {
-        return Ok(print(item));
+        return Ok(comparison_text(item));
     }
-    let map = item.as_object().ok_or_else(|| Fault::wrong_type("map[string]interface {}", item))?;
-    map.get(key).map(print).ok_or_else(|| Fault::no_merge_key(item, key))
+    let map = item.as_object().ok_or_else(|| StrategicError::wrong_type("map[string]interface {}", item))?;
+    map.get(key).map(comparison_text).ok_or_else(|| StrategicError::no_merge_key(item, key))
 }
 
-/// A list as an order of items.
-pub struct Order<'a>(&'a [Value]);
+/// A list that defines an order of items.
+pub struct ElementOrder<'a>(&'a [Value]);
 
-impl<'a> Order<'a> {
-    pub fn of(list: &'a [Value]) -> Self {
+impl<'a> ElementOrder<'a> {
+    pub fn new(list: &'a [Value]) -> Self {
         Self(list)
     }
 
-    fn places(&self, key: &str) -> Outcome<HashMap<String, usize>> {
+    fn positions(&self, key: &str) -> StrategicResult<HashMap<String, usize>> {
         let mut places = HashMap::with_capacity(self.0.len());
         for (place, item) in self.0.iter().enumerate() {
-            places.entry(identity(item, key)?).or_insert(place);
+            places.entry(merge_key_of(item, key)?).or_insert(place);
         }
         Ok(places)
     }
 }
 
 /// Items to be ordered.
-pub struct Items<'a> {
+pub struct MergedItems<'a> {
     pub list: Vec<Value>,
     /// Merge key; empty for scalars.
     pub key: &'a str,
 }
 
-impl Items<'_> {
-    /// Items that `wanted` names come in its order; the others keep the order of `live` and are woven in between.
-    pub fn ordered(self, wanted: &Order<'_>, live: &Order<'_>) -> Outcome<Vec<Value>> {
-        let wanted = wanted.places(self.key)?;
-        let live = live.places(self.key)?;
+impl MergedItems<'_> {
+    /// Items that `wanted` contains follow its order; the others keep the order of `live` and are interleaved.
+    pub fn ordered(self, wanted: &ElementOrder<'_>, live: &ElementOrder<'_>) -> StrategicResult<Vec<Value>> {
+        let wanted = wanted.positions(self.key)?;
+        let live = live.positions(self.key)?;
         let (mut named, mut others) = (Vec::new(), Vec::new());
         for item in self.list {
-            let id = identity(&item, self.key)?;
+            let id = merge_key_of(&item, self.key)?;
             let at_live = live.get(&id).copied();
             match wanted.get(&id) {
                 Some(place) => named.push((*place, at_live, item)),
@@ -61,13 +61,13 @@ impl Items<'_> {
         }
         named.sort_by_key(|(place, ..)| *place);
         others.sort_by_key(|(place, ..)| *place);
-        Ok(woven(others, named))
+        Ok(interleave(others, named))
     }
 }
 
-type Placed = (usize, Option<usize>, Value);
+type PositionedItem = (usize, Option<usize>, Value);
 
-fn woven(others: Vec<Placed>, named: Vec<Placed>) -> Vec<Value> {
+fn interleave(others: Vec<PositionedItem>, named: Vec<PositionedItem>) -> Vec<Value> {
     let mut out = Vec::with_capacity(others.len() + named.len());
     let (mut others, mut named) = (others.into_iter().peekable(), named.into_iter().peekable());
     loop {
@@ -84,19 +84,19 @@ fn woven(others: Vec<Placed>, named: Vec<Placed>) -> Vec<Value> {
     }
 }
 
-/// All items of both lists must be of one type, and no lists.
-fn holds_maps(old: &[Value], new: &[Value]) -> Outcome<bool> {
+/// All items of both lists must have the same type, and none may be a list.
+fn holds_maps(old: &[Value], new: &[Value]) -> StrategicResult<bool> {
     let mut first: Option<&'static str> = None;
     for item in old.iter().chain(new) {
-        let kind = words::type_of(item);
+        let kind = go_fmt::format_type(item);
         match first {
-            None if item.is_array() => return Err(Fault::Content),
+            None if item.is_array() => return Err(StrategicError::Unprocessable),
             None => first = Some(kind),
             Some(known) if known != kind => {
                 let lists = Value::Array(vec![Value::from(old.to_vec()), Value::from(new.to_vec())]);
-                return Err(Fault::Other(format!(
+                return Err(StrategicError::Other(format!(
                     "list element types are not identical: {}",
-                    words::plain(&lists)
+                    go_fmt::format_v(&lists)
                 )));
             }
             Some(_) => {}
@@ -105,37 +105,46 @@ fn holds_maps(old: &[Value], new: &[Value]) -> Outcome<bool> {
     Ok(first == Some("map[string]interface {}"))
 }
 
-/// `old` without `unwanted` scalars.
-pub fn deleted(old: Vec<Value>, unwanted: &[Value]) -> Outcome<Vec<Value>> {
+/// Removes `unwanted` scalars from `old`.
+pub fn delete_scalars(old: Vec<Value>, unwanted: &[Value]) -> StrategicResult<Vec<Value>> {
     if old.is_empty() && unwanted.is_empty() {
         return Ok(old);
     }
     holds_maps(&old, unwanted)?;
-    let unwanted: HashSet<String> = unwanted.iter().map(print).collect();
-    Ok(old.into_iter().filter(|item| !unwanted.contains(&print(item))).collect())
+    let unwanted: HashSet<String> = unwanted.iter().map(comparison_text).collect();
+    Ok(old.into_iter().filter(|item| !unwanted.contains(&comparison_text(item))).collect())
 }
 
-/// Both lists in one.
-pub fn merged(old: Vec<Value>, new: Vec<Value>, items: &Shape, key: &str) -> Outcome<Vec<Value>> {
+/// Merges two lists.
+pub fn merge_lists(
+    old: Vec<Value>,
+    new: Vec<Value>,
+    items: &Shape,
+    key: &str,
+) -> StrategicResult<Vec<Value>> {
     if old.is_empty() && new.is_empty() {
         return Ok(old);
     }
     if !holds_maps(&old, &new)? {
         let mut seen = HashSet::new();
         let both: Vec<Value> =
-            old.iter().chain(&new).filter(|item| seen.insert(print(item))).cloned().collect();
-        return Items { list: both, key }.ordered(&Order::of(&new), &Order::of(&old));
+            old.iter().chain(&new).filter(|item| seen.insert(comparison_text(item))).cloned().collect();
+        return MergedItems { list: both, key }.ordered(&ElementOrder::new(&new), &ElementOrder::new(&old));
     }
     if key.is_empty() {
-        return Err(Fault::Other("cannot merge lists without merge key for struct".to_owned()));
+        return Err(StrategicError::Other("cannot merge lists without merge key for struct".to_owned()));
     }
-    let (old, new) = steered(old, new, key)?;
-    let list = merged_maps(old.clone(), &new, items, key)?;
-    Items { list, key }.ordered(&Order::of(&new), &Order::of(&old))
+    let (old, new) = apply_item_directives(old, new, key)?;
+    let list = merge_map_items(old.clone(), &new, items, key)?;
+    MergedItems { list, key }.ordered(&ElementOrder::new(&new), &ElementOrder::new(&old))
 }
 
-/// Carries out the directives among the items: what is left of the live list, and of the patch.
-fn steered(mut old: Vec<Value>, new: Vec<Value>, key: &str) -> Outcome<(Vec<Value>, Vec<Value>)> {
+/// Applies the directives among the items; returns what remains of the live list and of the patch.
+fn apply_item_directives(
+    mut old: Vec<Value>,
+    new: Vec<Value>,
+    key: &str,
+) -> StrategicResult<(Vec<Value>, Vec<Value>)> {
     let mut plain = Vec::with_capacity(new.len());
     let mut gone = HashSet::new();
     let mut replace = false;
@@ -144,11 +153,11 @@ fn steered(mut old: Vec<Value>, new: Vec<Value>, key: &str) -> Outcome<(Vec<Valu
             None => plain.push(item),
             Some(directive) => match directive.as_str() {
                 Some("delete") => {
-                    gone.insert(identity(&item, key)?);
+                    gone.insert(merge_key_of(&item, key)?);
                 }
                 Some("replace") => replace = true,
                 Some("merge") => {
-                    return Err(Fault::Other(
+                    return Err(StrategicError::Other(
                         "merging lists cannot yet be specified in the patch".to_owned(),
                     ));
                 }
@@ -160,23 +169,28 @@ fn steered(mut old: Vec<Value>, new: Vec<Value>, key: &str) -> Outcome<(Vec<Valu
         return Ok((plain, Vec::new()));
     }
     if !gone.is_empty() {
-        old.retain(|item| item.get(key).is_none_or(|value| !gone.contains(&print(value))));
+        old.retain(|item| item.get(key).is_none_or(|value| !gone.contains(&comparison_text(value))));
     }
     Ok((old, plain))
 }
 
-fn merged_maps(mut list: Vec<Value>, new: &[Value], items: &Shape, key: &str) -> Outcome<Vec<Value>> {
+fn merge_map_items(
+    mut list: Vec<Value>,
+    new: &[Value],
+    items: &Shape,
+    key: &str,
+) -> StrategicResult<Vec<Value>> {
     let mut places: HashMap<String, usize> = HashMap::with_capacity(list.len());
     for (place, item) in list.iter().enumerate() {
         if let Some(value) = item.get(key) {
-            places.entry(print(value)).or_insert(place);
+            places.entry(comparison_text(value)).or_insert(place);
         }
     }
     for item in new {
-        let id = identity(item, key)?;
+        let id = merge_key_of(item, key)?;
         match places.get(&id).and_then(|place| list.get_mut(*place)) {
             Some(target) => {
-                *target = Value::Object(merge_map(map_of(target.take()), map_of(item.clone()), items)?);
+                *target = Value::Object(merge_map(into_map(target.take()), into_map(item.clone()), items)?);
             }
             None => {
                 places.insert(id, list.len());
@@ -187,30 +201,30 @@ fn merged_maps(mut list: Vec<Value>, new: &[Value], items: &Shape, key: &str) ->
     Ok(list)
 }
 
-fn map_of(value: Value) -> Map<String, Value> {
+fn into_map(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,
         _ => Map::new(),
     }
 }
 
-/// The items of a patch must be a subsequence of the order that comes with them; deletions do not count.
-pub fn check_order(new: &[Value], order: &[Value], key: &str) -> Outcome<()> {
+/// The items of a patch must be a subsequence of its element order; deletions do not count.
+pub fn check_order(new: &[Value], order: &[Value], key: &str) -> StrategicResult<()> {
     if new.is_empty() || order.is_empty() {
         return Ok(());
     }
     let mut expected = order.iter();
     for item in new.iter().filter(|item| item.get(DIRECTIVE).is_none()) {
-        let id = identity(item, key)?;
+        let id = merge_key_of(item, key)?;
         loop {
             match expected.next() {
-                Some(next) if identity(next, key)? == id => break,
+                Some(next) if merge_key_of(next, key)? == id => break,
                 Some(_) => {}
                 None => {
-                    return Err(Fault::Other(format!(
+                    return Err(StrategicError::Other(format!(
                         "The order in patch list:\n{}\n doesn't match $setElementOrder list:\n{}\n",
-                        words::plain(&Value::from(new.to_vec())),
-                        words::plain(&Value::from(order.to_vec()))
+                        go_fmt::format_v(&Value::from(new.to_vec())),
+                        go_fmt::format_v(&Value::from(order.to_vec()))
                     )));
                 }
             }

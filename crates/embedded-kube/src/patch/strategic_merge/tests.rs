@@ -1,4 +1,4 @@
-//! Expectations are what the real server does; see its own rules for directives.
+//! Expected results are those of kube-apiserver.
 
 #![expect(clippy::needless_pass_by_value, reason = "literals read better as they are")]
 
@@ -7,11 +7,12 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::strategic_merge;
-use crate::patch::{arbitrary, shapes};
+use crate::patch::{arbitrary, test_shapes};
 
 fn spec(object: Value, patch: Value) -> Value {
     let (object, patch) = (json!({"spec": object}), json!({"spec": patch}));
-    let mut merged = strategic_merge(&object, patch.to_string().as_bytes(), &shapes::workload()).unwrap();
+    let mut merged =
+        strategic_merge(&object, patch.to_string().as_bytes(), &test_shapes::workload()).unwrap();
     merged["spec"].take()
 }
 
@@ -98,7 +99,7 @@ fn merges(#[case] object: Value, #[case] patch: Value, #[case] merged: Value) {
 #[case(r"[]", 400, "json: cannot unmarshal array into Go value of type map[string]interface {}")]
 fn refusals_have_the_servers_words(#[case] patch: &str, #[case] code: u16, #[case] text: &str) {
     let object = json!({"spec": {"containers": [{"name": "a"}], "strategy": {"type": "a"}, "tags": ["a"]}});
-    let refused = strategic_merge(&object, patch.as_bytes(), &shapes::workload()).unwrap_err();
+    let refused = strategic_merge(&object, patch.as_bytes(), &test_shapes::workload()).unwrap_err();
     assert_eq!((refused.code(), refused.message()), (code, text));
 }
 
@@ -106,16 +107,16 @@ fn refusals_have_the_servers_words(#[case] patch: &str, #[case] code: u16, #[cas
 fn lists_of_lists_cannot_merge() {
     let object = json!({"spec": {"tags": [["a"]]}});
     let patch = br#"{"spec":{"tags":[["b"]]}}"#;
-    let refused = strategic_merge(&object, patch, &shapes::workload()).unwrap_err();
+    let refused = strategic_merge(&object, patch, &test_shapes::workload()).unwrap_err();
     assert_eq!(refused.code(), 422);
 }
 
 proptest! {
     #[test]
     fn no_patch_panics(object in arbitrary::object(), patch in arbitrary::object()) {
-        let shape = shapes::structure(&[
-            ("list", shapes::keyed(shapes::workload(), &["name"])), ("set", shapes::set(shapes::string())),
-            ("map", shapes::strings()), ("spec", shapes::workload()), ("metadata", shapes::object_meta()),
+        let shape = test_shapes::structure(&[
+            ("list", test_shapes::keyed(test_shapes::workload(), &["name"])), ("set", test_shapes::set(test_shapes::string())),
+            ("map", test_shapes::strings()), ("spec", test_shapes::workload()), ("metadata", test_shapes::object_meta()),
         ]);
         let _either = strategic_merge(&object, patch.to_string().as_bytes(), &shape);
     }

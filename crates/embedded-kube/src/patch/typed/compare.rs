@@ -1,53 +1,53 @@
-//! What differs between two values?
+//! Compares two values.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
 use super::{
-    super::fields::{Element, Entry, Set},
-    Atom, Faults, ListAtom, MapAtom, Type,
-    check::wrong_scalar,
+    super::field_set::{FieldSet, FieldSetEntry, PathElement},
+    Atom, ListAtom, MapAtom, TypeErrors, TypeRef,
+    validation::scalar_error,
 };
 
-/// Differences; no field is in more than one of them.
+/// Differences; the sets are disjoint.
 #[derive(Debug, Default)]
-pub struct Changes {
+pub struct FieldChanges {
     /// Only in the old value.
-    pub removed: Set,
+    pub removed: FieldSet,
     /// In both, but different.
-    pub modified: Set,
+    pub modified: FieldSet,
     /// Only in the new value.
-    pub added: Set,
+    pub added: FieldSet,
 }
 
-impl Changes {
-    /// Without all that is at or below these fields.
-    pub fn without(mut self, fields: &Set) -> Self {
+impl FieldChanges {
+    /// Removes everything at or below these fields.
+    pub fn without(mut self, fields: &FieldSet) -> Self {
         for set in [&mut self.removed, &mut self.modified, &mut self.added] {
-            set.subtract_whole(fields);
+            set.subtract_recursive(fields);
         }
         self
     }
 }
 
-/// Differences below one element, and at it.
+/// Differences at and below one element.
 #[derive(Default)]
-struct Found {
-    removed: Entry,
-    modified: Entry,
-    added: Entry,
+struct EntryChanges {
+    removed: FieldSetEntry,
+    modified: FieldSetEntry,
+    added: FieldSetEntry,
 }
 
-impl Found {
-    fn put(&mut self, element: &Element, below: Self) {
+impl EntryChanges {
+    fn put(&mut self, element: &PathElement, below: Self) {
         for (place, entry) in [
             (&mut self.removed, below.removed),
             (&mut self.modified, below.modified),
             (&mut self.added, below.added),
         ] {
             if !entry.is_empty() {
-                place.below.put(element.clone(), entry);
+                place.children.insert(element.clone(), entry);
             }
         }
     }
@@ -56,35 +56,39 @@ impl Found {
         match (old, new) {
             (None, _) => self.added.member = true,
             (_, None) => self.removed.member = true,
-            (Some(old), Some(new)) => self.modified.member |= !same(old, new),
+            (Some(old), Some(new)) => self.modified.member |= !values_equal(old, new),
         }
     }
 }
 
 /// Compares two objects of one shape.
-pub fn compare(old: &Value, new: &Value, kind: Type<'_>) -> Result<Changes, Faults> {
-    let mut walk = Walk { faults: Faults::new() };
+pub fn compare(old: &Value, new: &Value, kind: TypeRef<'_>) -> Result<FieldChanges, TypeErrors> {
+    let mut walk = CompareWalk { faults: TypeErrors::new() };
     let found = walk.compare(Some(old), Some(new), kind);
     if walk.faults.is_empty() {
-        Ok(Changes { removed: found.removed.below, modified: found.modified.below, added: found.added.below })
+        Ok(FieldChanges {
+            removed: found.removed.children,
+            modified: found.modified.children,
+            added: found.added.children,
+        })
     } else {
         Err(walk.faults)
     }
 }
 
-struct Walk {
-    faults: Faults,
+struct CompareWalk {
+    faults: TypeErrors,
 }
 
-impl Walk {
-    fn compare(&mut self, old: Option<&Value>, new: Option<&Value>, kind: Type<'_>) -> Found {
-        let mut found = Found::default();
+impl CompareWalk {
+    fn compare(&mut self, old: Option<&Value>, new: Option<&Value>, kind: TypeRef<'_>) -> EntryChanges {
+        let mut found = EntryChanges::default();
         let (was, is) = (kind.atom(old), kind.atom(new));
         let was_leaf = match (old, new) {
             (_, None) => self.visit(&was, old, new, &mut found),
             (None, _) => self.visit(&is, old, new, &mut found),
             _ => {
-                if !was.is_like(&is) {
+                if !was.is_same_kind(&is) {
                     self.visit(&was, old, new, &mut found);
                 }
                 self.visit(&is, old, new, &mut found)
@@ -97,17 +101,17 @@ impl Walk {
         found
     }
 
-    /// Whether the value was taken as one piece.
+    /// Returns whether the value is atomic.
     fn visit(
         &mut self,
         atom: &Atom<'_>,
         old: Option<&Value>,
         new: Option<&Value>,
-        found: &mut Found,
+        found: &mut EntryChanges,
     ) -> bool {
         match atom {
             Atom::Scalar(scalar) => {
-                let wrong = |value: Option<&Value>| value.and_then(|value| wrong_scalar(*scalar, value));
+                let wrong = |value: Option<&Value>| value.and_then(|value| scalar_error(*scalar, value));
                 if let (Some(old), Some(new)) = (wrong(old), wrong(new)) {
                     self.faults.push((String::new(), format!("lhs: {old}")));
                     self.faults.push((String::new(), format!("rhs: {new}")));
@@ -144,22 +148,22 @@ impl Walk {
         map: &MapAtom<'_>,
         was: &Map<String, Value>,
         is: &Map<String, Value>,
-        found: &mut Found,
+        found: &mut EntryChanges,
     ) {
         let gone = was.iter().map(|(key, old)| (key, Some(old), is.get(key)));
         let fresh =
             is.iter().filter(|(key, _)| !was.contains_key(*key)).map(|(key, new)| (key, None, Some(new)));
         for (key, old, new) in gone.chain(fresh) {
             let below = self.compare(old, new, map.field_or_any(key));
-            found.put(&Element::Field(key.clone()), below);
+            found.put(&PathElement::Field(key.clone()), below);
         }
     }
 
-    fn lists(&mut self, list: &ListAtom<'_>, was: &[Value], is: &[Value], found: &mut Found) {
+    fn lists(&mut self, list: &ListAtom<'_>, was: &[Value], is: &[Value], found: &mut EntryChanges) {
         if was == is {
             return;
         }
-        let mut pairs: BTreeMap<Element, (Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
+        let mut pairs: BTreeMap<PathElement, (Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
         for (items, old) in [(was, true), (is, false)] {
             for (index, item) in items.iter().enumerate() {
                 match list.element(item) {
@@ -177,13 +181,14 @@ impl Walk {
         }
     }
 
-    /// Items of one key. Where there are several, they count as one piece.
-    fn items(&mut self, list: &ListAtom<'_>, was: &[&Value], is: &[&Value]) -> Found {
+    /// Items with the same key. If there are several, they count as atomic.
+    fn items(&mut self, list: &ListAtom<'_>, was: &[&Value], is: &[&Value]) -> EntryChanges {
         match (was, is) {
             ([] | [_], [] | [_]) => self.compare(was.first().copied(), is.first().copied(), list.items),
             ([_, _, ..], [_, _, ..]) => {
-                let equal = was.len() == is.len() && was.iter().zip(is).all(|(old, new)| same(old, new));
-                let mut found = Found::default();
+                let equal =
+                    was.len() == is.len() && was.iter().zip(is).all(|(old, new)| values_equal(old, new));
+                let mut found = EntryChanges::default();
                 found.modified.member = !equal;
                 found
             }
@@ -207,18 +212,18 @@ fn items(value: Option<&Value>) -> &[Value] {
     value.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Equal values; numbers are compared by value, not by how they are written.
-pub fn same(one: &Value, two: &Value) -> bool {
+/// Equality; numbers are compared by value, not by notation.
+pub fn values_equal(one: &Value, two: &Value) -> bool {
     match (one, two) {
         (Value::Number(one), Value::Number(two)) => {
             one == two || one.as_f64() == two.as_f64() && (one.is_f64() || two.is_f64())
         }
         (Value::Array(one), Value::Array(two)) => {
-            one.len() == two.len() && one.iter().zip(two).all(|(one, two)| same(one, two))
+            one.len() == two.len() && one.iter().zip(two).all(|(one, two)| values_equal(one, two))
         }
         (Value::Object(one), Value::Object(two)) => {
             one.len() == two.len()
-                && one.iter().all(|(key, one)| two.get(key).is_some_and(|two| same(one, two)))
+                && one.iter().all(|(key, one)| two.get(key).is_some_and(|two| values_equal(one, two)))
         }
         _ => one == two,
     }

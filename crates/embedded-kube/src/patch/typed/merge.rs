@@ -1,14 +1,14 @@
-//! One value on top of another. Nothing is removed by it.
+//! Merges two values. Nothing is removed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::{Map, Value};
 
-use super::{super::fields::Element, Atom, Faults, ListAtom, MapAtom, Type};
+use super::{super::field_set::PathElement, Atom, ListAtom, MapAtom, TypeErrors, TypeRef};
 
-/// The live object with the config on top: the config's leaves win, items come in the order of both as far as possible.
-pub fn merge(live: &Value, config: &Value, kind: Type<'_>) -> Result<Value, Faults> {
-    let mut walk = Walk { faults: Faults::new() };
+/// Merges the config into the live object: leaves of the config win, items keep the order of both lists where possible.
+pub fn merge_typed(live: &Value, config: &Value, kind: TypeRef<'_>) -> Result<Value, TypeErrors> {
+    let mut walk = MergeWalk { faults: TypeErrors::new() };
     let merged = walk.merge(Some(live), Some(config), kind);
     if walk.faults.is_empty() {
         Ok(merged.unwrap_or_else(|| Value::Object(Map::new())))
@@ -17,12 +17,12 @@ pub fn merge(live: &Value, config: &Value, kind: Type<'_>) -> Result<Value, Faul
     }
 }
 
-struct Walk {
-    faults: Faults,
+struct MergeWalk {
+    faults: TypeErrors,
 }
 
-impl Walk {
-    fn merge(&mut self, live: Option<&Value>, config: Option<&Value>, kind: Type<'_>) -> Option<Value> {
+impl MergeWalk {
+    fn merge(&mut self, live: Option<&Value>, config: Option<&Value>, kind: TypeRef<'_>) -> Option<Value> {
         let atom = kind.atom(if config.is_some() { config } else { live });
         match atom {
             Atom::Scalar(_) => config.or(live).cloned(),
@@ -72,11 +72,16 @@ impl Walk {
         let (Some(new), Some(old)) = (self.index(list, new, false), self.index(list, old, true)) else {
             return Vec::new();
         };
-        Weave::new(&old, &new).run(|live, config| self.merge(live, config, list.items))
+        ListMerge::new(&old, &new).run(|live, config| self.merge(live, config, list.items))
     }
 
-    fn index<'v>(&mut self, list: &ListAtom<'_>, items: &'v [Value], duplicates: bool) -> Option<Index<'v>> {
-        let mut index = Index::default();
+    fn index<'v>(
+        &mut self,
+        list: &ListAtom<'_>,
+        items: &'v [Value],
+        duplicates: bool,
+    ) -> Option<ItemIndex<'v>> {
+        let mut index = ItemIndex::default();
         let before = self.faults.len();
         for (place, item) in items.iter().enumerate() {
             match list.element(item) {
@@ -99,23 +104,23 @@ impl Walk {
     }
 }
 
-/// Items by key, and in order. Items that come twice are not merged with anything: by key they are null.
+/// Items by key and in order. Duplicate items are not merged: their lookup value is null.
 #[derive(Default)]
-struct Index<'v> {
-    order: Vec<(Element, &'v Value)>,
-    found: BTreeMap<Element, &'v Value>,
+struct ItemIndex<'v> {
+    order: Vec<(PathElement, &'v Value)>,
+    found: BTreeMap<PathElement, &'v Value>,
 }
 
-/// Puts two lists together: the config's order holds for its own items, live items keep their place among shared ones.
-struct Weave<'i, 'v> {
-    old: &'i Index<'v>,
-    new: &'i Index<'v>,
-    shared: VecDeque<&'i Element>,
-    done: BTreeSet<&'i Element>,
+/// Merges two lists: the config defines the order of its items, live items keep their position among shared ones.
+struct ListMerge<'i, 'v> {
+    old: &'i ItemIndex<'v>,
+    new: &'i ItemIndex<'v>,
+    shared: VecDeque<&'i PathElement>,
+    done: BTreeSet<&'i PathElement>,
 }
 
-impl<'i, 'v> Weave<'i, 'v> {
-    fn new(old: &'i Index<'v>, new: &'i Index<'v>) -> Self {
+impl<'i, 'v> ListMerge<'i, 'v> {
+    fn new(old: &'i ItemIndex<'v>, new: &'i ItemIndex<'v>) -> Self {
         let shared =
             new.order.iter().map(|(element, _)| element).filter(|element| old.found.contains_key(*element));
         Self { old, new, shared: shared.collect(), done: BTreeSet::new() }
@@ -135,7 +140,7 @@ impl<'i, 'v> Weave<'i, 'v> {
                     right += 1;
                     continue;
                 }
-                // A shared item, but not the one whose turn it is.
+                // A shared item that is not the next one in order.
                 if self.new.found.contains_key(live) && self.shared.front().is_some_and(|next| *next != live)
                 {
                     left += 1;

@@ -1,14 +1,14 @@
-//! A value without some of its fields.
+//! Removes fields from a value.
 
 use serde_json::{Map, Value};
 
 use super::{
-    super::fields::{Element, Set},
-    Atom, Type,
+    super::field_set::{FieldSet, PathElement},
+    Atom, TypeRef,
 };
 
-/// Without these fields and items. What is left without any content is null.
-pub fn remove(value: &Value, fields: &Set, kind: Type<'_>) -> Value {
+/// Removes these fields and items. Values that become empty are null.
+pub fn remove_fields(value: &Value, fields: &FieldSet, kind: TypeRef<'_>) -> Value {
     match (kind.atom(Some(value)), value) {
         (Atom::Scalar(_), _) => value.clone(),
         (Atom::List(list), Value::Array(items)) if !list.is_atomic() => {
@@ -18,7 +18,7 @@ pub fn remove(value: &Value, fields: &Set, kind: Type<'_>) -> Value {
                     let entry = list.element(item).ok().and_then(|element| fields.get(&element));
                     match entry {
                         Some(entry) if entry.member => None,
-                        Some(entry) => Some(remove(item, &entry.below, list.items)),
+                        Some(entry) => Some(remove_fields(item, &entry.children, list.items)),
                         None => Some(item.clone()),
                     }
                 })
@@ -29,9 +29,9 @@ pub fn remove(value: &Value, fields: &Set, kind: Type<'_>) -> Value {
             let kept: Map<String, Value> = members
                 .iter()
                 .filter_map(|(key, member)| {
-                    let value = match fields.get(&Element::Field(key.clone())) {
+                    let value = match fields.get(&PathElement::Field(key.clone())) {
                         Some(entry) if entry.member => return None,
-                        Some(entry) => remove(member, &entry.below, map.field_or_any(key)),
+                        Some(entry) => remove_fields(member, &entry.children, map.field_or_any(key)),
                         None => member.clone(),
                     };
                     Some((key.clone(), value))

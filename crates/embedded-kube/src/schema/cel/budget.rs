@@ -1,7 +1,8 @@
-//! What an evaluation may take: time of the processor, and memory for what it makes.
+//! Budget of an evaluation: CPU time and allocated memory.
 //!
-//! The evaluator has no hooks, so expressions get calls of two functions of ours: `#tick` in each round of a loop, and
-//! `#made` around what makes strings, lists and maps. `#room` goes before functions that can make much of little.
+//! The evaluator has no hooks, so expressions are instrumented with calls: `#tick` in each loop iteration, `#made`
+//! around everything that builds strings, lists and maps, and `#room` before functions whose result can be much larger
+//! than their input.
 
 use std::{
     cell::Cell,
@@ -17,32 +18,32 @@ use kube_cel::cel::{
 
 use super::{
     functions::LIBRARIES,
-    rewrite::{bind, call_of, ident, wrap},
+    macros::{bind, call_expr, expr_node, ident},
 };
-use crate::clock::worked;
+use crate::clock::thread_cpu_time;
 
-/// All rules of one write together take no longer than this of the processor. On a busy machine a thread waits for longer than
-/// it works, and that is no fault of the rules: a write that is refused is not tried again.
-const MOST_TIME: Duration = Duration::from_millis(900);
+/// CPU time that all rules of one write may use together. Wall time would be wrong: on a busy machine a thread waits
+/// longer than it works, and a rejected write is not retried.
+const MAX_CPU_TIME: Duration = Duration::from_millis(900);
 
-/// All values that the rules of one write make have no more bytes than this together.
-const MOST_MADE: usize = 32 << 20;
+/// Bytes that all values built by the rules of one write may have together.
+const MAX_ALLOCATED_BYTES: usize = 32 << 20;
 
-/// A value takes this much besides its letters.
-const OVERHEAD: usize = 32;
+/// Assumed overhead of a value.
+const VALUE_OVERHEAD_BYTES: usize = 32;
 
-/// The most digits that one placeholder of `format` can ask for.
-const MOST_DIGITS: usize = 65_536;
+/// Maximum number of digits that a `format` placeholder can request.
+const MAX_FORMAT_DIGITS: usize = 65_536;
 
-const TICK: &str = "#tick";
-const MADE: &str = "#made";
-const ROOM: &str = "#room";
+const TICK_FUNCTION: &str = "#tick";
+const CHARGE_FUNCTION: &str = "#made";
+const RESERVE_FUNCTION: &str = "#room";
 
-/// Functions whose result can be many times as long as what they are given.
-const GROWING: [&str; 3] = ["replace", "join", "format"];
+/// Functions whose result can be many times larger than their input.
+const GROWING_FUNCTIONS: [&str; 3] = ["replace", "join", "format"];
 
-/// Functions that make strings and lists.
-const MAKERS: [&str; 17] = [
+/// Functions that build strings and lists.
+const ALLOCATING_FUNCTIONS: [&str; 17] = [
     "replace",
     "join",
     "format",
@@ -63,133 +64,140 @@ const MAKERS: [&str; 17] = [
 ];
 
 #[derive(Debug, Clone, Copy)]
-struct Meter {
-    /// Before this there is no need to ask for the time of the processor, which takes longer.
-    until: Instant,
-    /// On other threads.
-    spent: Duration,
-    /// When it came to this thread, by the thread's own clock.
-    since: Duration,
-    made: usize,
-    is_over: bool,
+struct Budget {
+    /// Before this, the CPU time cannot be exceeded and is not queried, which is slow.
+    check_after: Instant,
+    /// CPU time spent on other threads.
+    spent_elsewhere: Duration,
+    /// CPU clock of this thread when the budget was installed.
+    thread_start: Duration,
+    allocated: usize,
+    is_exhausted: bool,
 }
 
-impl Meter {
+impl Budget {
     fn new() -> Self {
-        let (until, since) = (Instant::now() + MOST_TIME, worked());
-        Self { until, spent: Duration::ZERO, since, made: 0, is_over: false }
+        let (check_after, thread_start) = (Instant::now() + MAX_CPU_TIME, thread_cpu_time());
+        Self { check_after, spent_elsewhere: Duration::ZERO, thread_start, allocated: 0, is_exhausted: false }
     }
 
     fn spent(&self) -> Duration {
-        self.spent + worked().saturating_sub(self.since)
+        self.spent_elsewhere + thread_cpu_time().saturating_sub(self.thread_start)
     }
 }
 
 thread_local! {
-    static METER: Cell<Option<Meter>> = const { Cell::new(None) };
+    static METER: Cell<Option<Budget>> = const { Cell::new(None) };
 }
 
-/// Evaluations in `work` share one allowance, also with what is around it.
-pub fn metered<T>(work: impl FnOnce() -> T) -> T {
+/// Evaluations in `work` share one budget, including an enclosing one.
+pub fn with_budget<T>(work: impl FnOnce() -> T) -> T {
     if METER.get().is_some() {
         return work();
     }
-    METER.set(Some(Meter::new()));
+    METER.set(Some(Budget::new()));
     let done = work();
     METER.set(None);
     done
 }
 
-/// The allowance of this thread, to be taken to another one and back.
+/// The budget of this thread, for transfer to another thread and back.
 #[derive(Debug, Clone, Copy)]
-pub struct Allowance(Option<Meter>);
+pub struct TransferredBudget(Option<Budget>);
 
-impl Allowance {
-    pub fn here() -> Self {
-        Self(METER.get().map(|it| Meter { spent: it.spent(), ..it }))
+impl TransferredBudget {
+    pub fn take() -> Self {
+        Self(METER.get().map(|it| Budget { spent_elsewhere: it.spent(), ..it }))
     }
 
-    pub fn take_on(self) {
-        METER.set(self.0.map(|it| Meter { since: worked(), ..it }));
+    pub fn install(self) {
+        METER.set(self.0.map(|it| Budget { thread_start: thread_cpu_time(), ..it }));
     }
 }
 
-/// Whether the allowance is used up.
-pub fn is_over() -> bool {
+/// Whether the budget is exhausted.
+pub fn is_exhausted() -> bool {
     charge(0).is_err()
 }
 
 fn charge(bytes: usize) -> Result<(), ExecutionError> {
     let Some(mut meter) = METER.get() else { return Ok(()) };
-    meter.made = meter.made.saturating_add(bytes);
-    let is_late = || Instant::now() > meter.until && meter.spent() > MOST_TIME;
-    meter.is_over = meter.is_over || meter.made > MOST_MADE || is_late();
+    meter.allocated = meter.allocated.saturating_add(bytes);
+    let is_late = || Instant::now() > meter.check_after && meter.spent() > MAX_CPU_TIME;
+    meter.is_exhausted = meter.is_exhausted || meter.allocated > MAX_ALLOCATED_BYTES || is_late();
     METER.set(Some(meter));
-    if meter.is_over { Err(ExecutionError::function_error("", "out of budget")) } else { Ok(()) }
+    if meter.is_exhausted { Err(ExecutionError::function_error("", "out of budget")) } else { Ok(()) }
 }
 
-/// Adds the functions that expressions call.
+/// Registers the functions that instrumented expressions call.
 pub fn register(context: &mut Context<'_>) {
     type Outcome = Result<Cel, ExecutionError>;
-    context.add_function(TICK, |goes_on: Cel| -> Outcome { charge(0).map(|()| goes_on) });
-    context.add_function(MADE, |value: Cel| -> Outcome { charge(weight(&value)).map(|()| value) });
-    context.add_function(ROOM, |Arguments(given): Arguments| -> Outcome {
-        let made = METER.get().map_or(0, |meter| meter.made);
-        let needed = growth(&given);
-        // What is not made must not be made: the whole allowance goes.
-        charge(if made.saturating_add(needed) > MOST_MADE { MOST_MADE + 1 } else { 0 })
+    context.add_function(TICK_FUNCTION, |goes_on: Cel| -> Outcome { charge(0).map(|()| goes_on) });
+    context.add_function(CHARGE_FUNCTION, |value: Cel| -> Outcome {
+        charge(estimated_size(&value)).map(|()| value)
+    });
+    context.add_function(RESERVE_FUNCTION, |Arguments(given): Arguments| -> Outcome {
+        let made = METER.get().map_or(0, |meter| meter.allocated);
+        let needed = estimated_result_size(&given);
+        // The result must not be built at all: exhausts the budget.
+        charge(if made.saturating_add(needed) > MAX_ALLOCATED_BYTES { MAX_ALLOCATED_BYTES + 1 } else { 0 })
             .map(|()| Cel::Bool(true))
     });
 }
 
-/// Bytes of a value, about.
-fn weight(value: &Cel) -> usize {
+/// Approximate size of a value in bytes.
+fn estimated_size(value: &Cel) -> usize {
     match value {
         Cel::String(text) => text.len(),
         Cel::Bytes(bytes) => bytes.len(),
-        Cel::List(items) => items.iter().map(|item| OVERHEAD + weight(item)).sum(),
+        Cel::List(items) => items.iter().map(|item| VALUE_OVERHEAD_BYTES + estimated_size(item)).sum(),
         Cel::Map(map) => {
             let key = |key: &Key| if let Key::String(text) = key { text.len() } else { 0 };
-            map.map.iter().map(|(name, value)| 2 * OVERHEAD + key(name) + weight(value)).sum()
+            map.map
+                .iter()
+                .map(|(name, value)| 2 * VALUE_OVERHEAD_BYTES + key(name) + estimated_size(value))
+                .sum()
         }
         _ => 0,
     }
 }
 
-/// At most so many bytes come out of a growing function.
-fn growth(given: &[Cel]) -> usize {
+/// Upper bound of the result size of a growing function.
+fn estimated_result_size(given: &[Cel]) -> usize {
     let Some((Cel::String(name), given)) = given.split_first() else { return 0 };
     match (name.as_str(), given) {
         ("replace", [Cel::String(text), Cel::String(old), Cel::String(new), ..]) => {
             let times = if old.is_empty() { text.len() + 1 } else { text.matches(old.as_str()).count() };
             text.len().saturating_add(times.saturating_mul(new.len()))
         }
-        ("join", [Cel::List(items), Cel::String(between)]) => {
-            items.iter().map(|item| weight(item).saturating_add(between.len())).fold(0, usize::saturating_add)
-        }
+        ("join", [Cel::List(items), Cel::String(between)]) => items
+            .iter()
+            .map(|item| estimated_size(item).saturating_add(between.len()))
+            .fold(0, usize::saturating_add),
         ("format", [Cel::String(text), values]) => {
-            let digits = if text.contains("%.") { MOST_DIGITS } else { OVERHEAD };
-            let each = weight(values).saturating_add(digits);
+            let digits = if text.contains("%.") { MAX_FORMAT_DIGITS } else { VALUE_OVERHEAD_BYTES };
+            let each = estimated_size(values).saturating_add(digits);
             text.len().saturating_add(text.matches('%').count().saturating_mul(each))
         }
         _ => 0,
     }
 }
 
-/// Adds the calls.
+/// Instruments an expression.
 pub fn instrument(mut expression: IdedExpr) -> IdedExpr {
     expression.expr = match expression.expr {
-        Expr::Call(call) => called(call),
-        Expr::Comprehension(it) => looped(*it),
+        Expr::Call(call) => instrument_call(call),
+        Expr::Comprehension(it) => instrument_loop(*it),
         Expr::List(mut list) => {
-            list.elements = list.elements.into_iter().map(|element| made(instrument(element))).collect();
+            list.elements =
+                list.elements.into_iter().map(|element| charge_result(instrument(element))).collect();
             Expr::List(list)
         }
         Expr::Map(mut map) => {
             for entry in &mut map.entries {
                 if let EntryExpr::MapEntry(pair) = &mut entry.expr {
-                    pair.key = made(instrument(std::mem::take(&mut pair.key)));
-                    pair.value = made(instrument(std::mem::take(&mut pair.value)));
+                    pair.key = charge_result(instrument(std::mem::take(&mut pair.key)));
+                    pair.value = charge_result(instrument(std::mem::take(&mut pair.value)));
                 }
             }
             Expr::Map(map)
@@ -203,15 +211,19 @@ pub fn instrument(mut expression: IdedExpr) -> IdedExpr {
     expression
 }
 
-fn looped(it: ComprehensionExpr) -> Expr {
-    // A bound name is a loop over nothing.
+fn instrument_loop(it: ComprehensionExpr) -> Expr {
+    // `cel.bind` is a loop over an empty list.
     let is_bind = matches!(&it.iter_range.expr, Expr::List(list) if list.elements.is_empty());
     let condition = instrument(it.loop_cond);
     Expr::Comprehension(Box::new(ComprehensionExpr {
         iter_range: instrument(it.iter_range),
         accu_init: instrument(it.accu_init),
-        loop_cond: if is_bind { condition } else { wrap(call_of(TICK, None, vec![condition])) },
-        loop_step: step(it.loop_step, &it.accu_var),
+        loop_cond: if is_bind {
+            condition
+        } else {
+            expr_node(call_expr(TICK_FUNCTION, None, vec![condition]))
+        },
+        loop_step: instrument_step(it.loop_step, &it.accu_var),
         result: instrument(it.result),
         iter_var: it.iter_var,
         iter_var2: it.iter_var2,
@@ -219,8 +231,8 @@ fn looped(it: ComprehensionExpr) -> Expr {
     }))
 }
 
-/// What is collected is counted piece by piece: to count the whole in each round would take the square of its time.
-fn step(mut expression: IdedExpr, collected: &str) -> IdedExpr {
+/// Charges collected items one by one: charging the whole list in each iteration would be quadratic.
+fn instrument_step(mut expression: IdedExpr, collected: &str) -> IdedExpr {
     match expression.expr {
         Expr::Call(mut call)
             if call.func_name == operators::ADD && is_ident(call.args.first(), collected) =>
@@ -230,7 +242,7 @@ fn step(mut expression: IdedExpr, collected: &str) -> IdedExpr {
             expression
         }
         Expr::Call(mut call) if call.func_name == operators::CONDITIONAL => {
-            call.args = call.args.into_iter().map(|arg| step(arg, collected)).collect();
+            call.args = call.args.into_iter().map(|arg| instrument_step(arg, collected)).collect();
             expression.expr = Expr::Call(call);
             expression
         }
@@ -239,12 +251,12 @@ fn step(mut expression: IdedExpr, collected: &str) -> IdedExpr {
 }
 
 fn is_ident(expression: Option<&IdedExpr>, name: &str) -> bool {
-    // Names that only macros give: nobody else can double them.
+    // Names that only macros produce, so rules cannot duplicate them.
     name.starts_with(['@', '#'])
         && matches!(expression, Some(IdedExpr { expr: Expr::Ident(it), .. }) if it == name)
 }
 
-fn called(call: CallExpr) -> Expr {
+fn instrument_call(call: CallExpr) -> Expr {
     let CallExpr { func_name, target, args } = call;
     let target = target.map(|target| Box::new(instrument(*target)));
     let args: Vec<IdedExpr> = args.into_iter().map(instrument).collect();
@@ -252,32 +264,43 @@ fn called(call: CallExpr) -> Expr {
         |target| matches!(&target.expr, Expr::Ident(name) if LIBRARIES.contains(&name.as_str())),
     );
     let name = func_name.as_str();
-    let is_maker = name == operators::ADD || MAKERS.contains(&name);
+    let is_maker = name == operators::ADD || ALLOCATING_FUNCTIONS.contains(&name);
     match target {
-        Some(target) if GROWING.contains(&name) && !is_library => guarded(name, *target, args),
-        target if is_maker => made(wrap(Expr::Call(CallExpr { func_name, target, args }))).expr,
+        Some(target) if GROWING_FUNCTIONS.contains(&name) && !is_library => {
+            reserve_before_call(name, *target, args)
+        }
+        target if is_maker => charge_result(expr_node(Expr::Call(CallExpr { func_name, target, args }))).expr,
         target => Expr::Call(CallExpr { func_name, target, args }),
     }
 }
 
-/// Binds what a function is given, asks whether there is room for what it makes, and only then calls it.
-fn guarded(func_name: &str, target: IdedExpr, args: Vec<IdedExpr>) -> Expr {
+/// Binds the arguments, reserves memory for the result, and only then calls the function.
+fn reserve_before_call(func_name: &str, target: IdedExpr, args: Vec<IdedExpr>) -> Expr {
     let given: Vec<IdedExpr> = std::iter::once(target).chain(args).collect();
     let names: Vec<String> = (0..given.len()).map(|index| format!("#given{index}")).collect();
     let mut idents = names.iter().map(|name| ident(name));
-    let asked = std::iter::once(wrap(Expr::Literal(LiteralValue::String(func_name.into()))));
-    let asked = wrap(call_of(ROOM, None, asked.chain(names.iter().map(|name| ident(name))).collect()));
-    let call = made(wrap(call_of(func_name, idents.next(), idents.collect())));
-    let never = wrap(Expr::Literal(LiteralValue::Boolean(false.into())));
-    let guarded = wrap(call_of(operators::CONDITIONAL, None, vec![asked, call, never]));
-    names.into_iter().zip(given).rev().fold(guarded, |body, (name, value)| wrap(bind(name, value, body))).expr
+    let asked = std::iter::once(expr_node(Expr::Literal(LiteralValue::String(func_name.into()))));
+    let asked = expr_node(call_expr(
+        RESERVE_FUNCTION,
+        None,
+        asked.chain(names.iter().map(|name| ident(name))).collect(),
+    ));
+    let call = charge_result(expr_node(call_expr(func_name, idents.next(), idents.collect())));
+    let never = expr_node(Expr::Literal(LiteralValue::Boolean(false.into())));
+    let guarded = expr_node(call_expr(operators::CONDITIONAL, None, vec![asked, call, never]));
+    names
+        .into_iter()
+        .zip(given)
+        .rev()
+        .fold(guarded, |body, (name, value)| expr_node(bind(name, value, body)))
+        .expr
 }
 
-fn made(expression: IdedExpr) -> IdedExpr {
+fn charge_result(expression: IdedExpr) -> IdedExpr {
     if matches!(expression.expr, Expr::Literal(_)) {
         return expression;
     }
-    wrap(call_of(MADE, None, vec![expression]))
+    expr_node(call_expr(CHARGE_FUNCTION, None, vec![expression]))
 }
 
 #[cfg(test)]
@@ -286,48 +309,48 @@ mod tests {
 
     use super::*;
 
-    /// Works until so much of the allowance is gone.
+    /// Works until this much of the budget is used.
     fn work(time: Duration) {
         while METER.get().is_some_and(|it| it.spent() < time) {}
     }
 
     #[test]
     fn who_waits_for_the_processor_is_not_out_of_time() {
-        metered(|| {
-            thread::sleep(MOST_TIME + Duration::from_millis(100));
-            assert!(!is_over());
+        with_budget(|| {
+            thread::sleep(MAX_CPU_TIME + Duration::from_millis(100));
+            assert!(!is_exhausted());
         });
     }
 
     #[test]
     fn who_works_for_too_long_is_out_of_time() {
-        metered(|| {
-            work(MOST_TIME / 2);
-            assert!(!is_over());
-            work(MOST_TIME + Duration::from_millis(50));
-            // The clock of the thread is not the one on the wall, which may be behind it by a little.
+        with_budget(|| {
+            work(MAX_CPU_TIME / 2);
+            assert!(!is_exhausted());
+            work(MAX_CPU_TIME + Duration::from_millis(50));
+            // The thread clock is not the wall clock, which may lag slightly.
             thread::sleep(Duration::from_millis(10));
-            assert!(is_over());
+            assert!(is_exhausted());
         });
-        assert!(!is_over(), "the next one has an allowance of its own");
+        assert!(!is_exhausted(), "the next one has an allowance of its own");
     }
 
     #[test]
     fn work_on_another_thread_counts() {
-        let rest = metered(|| {
-            work(MOST_TIME * 2 / 3);
-            let allowance = Allowance::here();
+        let rest = with_budget(|| {
+            work(MAX_CPU_TIME * 2 / 3);
+            let allowance = TransferredBudget::take();
             let other = thread::spawn(move || {
-                allowance.take_on();
-                assert!(!is_over());
-                work(MOST_TIME * 4 / 3);
-                Allowance::here()
+                allowance.install();
+                assert!(!is_exhausted());
+                work(MAX_CPU_TIME * 4 / 3);
+                TransferredBudget::take()
             });
             let rest = other.join().unwrap();
-            rest.take_on();
-            assert!(is_over());
+            rest.install();
+            assert!(is_exhausted());
             rest
         });
-        assert!(rest.0.is_some_and(|it| it.spent >= MOST_TIME * 4 / 3));
+        assert!(rest.0.is_some_and(|it| it.spent_elsewhere >= MAX_CPU_TIME * 4 / 3));
     }
 }

@@ -1,24 +1,24 @@
-//! How much work an expression can make at most.
+//! Static cost estimate of an expression.
 
 use kube_cel::cel::{
     IdedExpr,
     common::ast::{EntryExpr, Expr},
 };
 
-/// An evaluation that could take more steps than this is refused.
-pub const MOST_WORK: u64 = 10_000_000;
+/// Evaluations that could take more steps are rejected.
+pub const MAX_COST: u64 = 10_000_000;
 
-/// Lists that an expression makes itself are no longer than this or the widest value.
-const LEAST_WIDTH: usize = 16;
+/// Minimum assumed size of lists that an expression builds itself.
+const MIN_WIDTH: usize = 16;
 
-/// An upper bound of the steps that an evaluation takes, if no list or map has more than `widest` entries.
-pub fn work(expression: &IdedExpr, widest: usize) -> u64 {
-    steps(expression, u64::try_from(widest.max(LEAST_WIDTH)).unwrap_or(u64::MAX))
+/// Upper bound of the steps of an evaluation, if no list or map has more than `widest` entries.
+pub fn estimate_cost(expression: &IdedExpr, widest: usize) -> u64 {
+    estimate_steps(expression, u64::try_from(widest.max(MIN_WIDTH)).unwrap_or(u64::MAX))
 }
 
-fn steps(expression: &IdedExpr, width: u64) -> u64 {
+fn estimate_steps(expression: &IdedExpr, width: u64) -> u64 {
     let sum = |parts: &[&IdedExpr]| {
-        parts.iter().fold(1_u64, |total, part| total.saturating_add(steps(part, width)))
+        parts.iter().fold(1_u64, |total, part| total.saturating_add(estimate_steps(part, width)))
     };
     match &expression.expr {
         Expr::Call(call) => {

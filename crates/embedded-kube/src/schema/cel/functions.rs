@@ -1,10 +1,10 @@
-//! Functions that rules may call, by what they give.
+//! Functions that rules may call, by result type.
 
-/// Prefixes of functions that look like variables.
+/// Namespaces of functions that look like variables.
 pub const LIBRARIES: [&str; 10] =
     ["optional", "math", "sets", "lists", "strings", "format", "base64", "ip", "jsonpatch", "cel"];
 
-/// Functions by what they give, as far as it is always the same.
+/// Functions with a fixed result type.
 pub const BOOLS: &[&str] = &[
     "contains",
     "startsWith",

@@ -1,11 +1,11 @@
-//! Names in expressions: how fields are escaped, and what an expression mentions.
+//! Identifiers in expressions: escaping of property names, and references to variables.
 
 use kube_cel::cel::{
     IdedExpr,
     common::ast::{EntryExpr, Expr},
 };
 
-/// Words that CEL keeps to itself.
+/// Reserved words of CEL.
 const RESERVED: [&str; 21] = [
     "true",
     "false",
@@ -30,7 +30,7 @@ const RESERVED: [&str; 21] = [
     "while",
 ];
 
-/// A property's name as expressions write it; `None` if they cannot.
+/// Escapes a property name; `None` if it cannot be escaped.
 pub fn escape(name: &str) -> Option<String> {
     let first = name.chars().next()?;
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./".contains(letter);
@@ -44,8 +44,8 @@ pub fn escape(name: &str) -> Option<String> {
     Some(escaped.replace('.', "__dot__").replace('-', "__dash__").replace('/', "__slash__"))
 }
 
-/// Parts of an expression.
-pub fn parts(expression: &IdedExpr) -> Vec<&IdedExpr> {
+/// Direct subexpressions.
+pub fn subexpressions(expression: &IdedExpr) -> Vec<&IdedExpr> {
     match &expression.expr {
         Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => Vec::new(),
         Expr::Call(call) => call.target.iter().map(AsRef::as_ref).chain(&call.args).collect(),
@@ -66,18 +66,18 @@ fn entry_parts(entry: &EntryExpr) -> Vec<&IdedExpr> {
     }
 }
 
-/// Whether a variable is mentioned anywhere.
+/// Whether an expression refers to a variable.
 pub fn mentions(expression: &IdedExpr, name: &str) -> bool {
     matches!(&expression.expr, Expr::Ident(ident) if ident == name)
-        || parts(expression).into_iter().any(|part| mentions(part, name))
+        || subexpressions(expression).into_iter().any(|part| mentions(part, name))
 }
 
-/// How deep an expression is, counted up to just beyond `limit`.
+/// Depth of an expression, counted up to just beyond `limit`.
 pub fn depth(expression: &IdedExpr, limit: usize) -> usize {
     if limit == 0 {
         return 1;
     }
-    1 + parts(expression).into_iter().map(|part| depth(part, limit - 1)).max().unwrap_or_default()
+    1 + subexpressions(expression).into_iter().map(|part| depth(part, limit - 1)).max().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Does an expression fit its schema? Finds what authors get wrong: names, fields, operands of the wrong type.
+//! Type-checks an expression against its schema: unknown names and fields, operands of the wrong type.
 //!
-//! Types that cannot be told are let through; the evaluator has the last word.
+//! Unknown types are accepted; the evaluator checks them.
 
 use kube_cel::cel::{
     IdedExpr,
@@ -14,9 +14,9 @@ use super::{
 };
 use crate::schema::parse::Schema;
 
-/// A type, as far as it matters.
+/// A CEL type, as far as it is checked.
 #[derive(Debug, Clone, Copy)]
-pub enum Type<'a> {
+pub enum CelType<'a> {
     Dyn,
     Bool,
     Int,
@@ -32,27 +32,27 @@ pub enum Type<'a> {
     Optional,
     ListOf(&'a Schema),
     MapOf(&'a Schema),
-    /// Named fields; at the root of a resource also its type and names.
+    /// An object with declared fields; at the root of a resource also with its type and metadata names.
     Object(&'a Schema, bool),
     /// `metadata` of a resource.
     Meta,
 }
 
-impl<'a> Type<'a> {
-    /// The type of what a schema describes; `None` if rules cannot see it.
-    pub fn of(schema: &'a Schema, is_resource: bool) -> Option<Self> {
+impl<'a> CelType<'a> {
+    /// The type that a schema describes; `None` if rules cannot access it.
+    pub fn from_schema(schema: &'a Schema, is_resource: bool) -> Option<Self> {
         if schema.int_or_string {
             return Some(Self::Dyn);
         }
         Some(match schema.kind.as_str() {
             "array" => {
                 let items = schema.items.as_deref()?;
-                Self::of(items, items.embedded)?;
+                Self::from_schema(items, items.embedded)?;
                 Self::ListOf(items)
             }
             "object" => match schema.additional_schema() {
                 Some(values) => {
-                    Self::of(values, values.embedded)?;
+                    Self::from_schema(values, values.embedded)?;
                     Self::MapOf(values)
                 }
                 None => Self::Object(schema, is_resource),
@@ -93,14 +93,14 @@ impl<'a> Type<'a> {
             Self::List => "list(dyn)",
             Self::Map => "map(dyn, dyn)",
             Self::Optional => "optional_type(dyn)",
-            Self::ListOf(items) => match Self::of(items, false) {
+            Self::ListOf(items) => match Self::from_schema(items, false) {
                 Some(Self::Text) => "list(string)",
                 Some(Self::Int) => "list(int)",
                 Some(Self::Bool) => "list(bool)",
                 Some(Self::Double) => "list(double)",
                 _ => "list(object)",
             },
-            Self::MapOf(values) => match Self::of(values, false) {
+            Self::MapOf(values) => match Self::from_schema(values, false) {
                 Some(Self::Text) => "map(string, string)",
                 Some(Self::Int) => "map(string, int)",
                 _ => "map(string, object)",
@@ -109,8 +109,8 @@ impl<'a> Type<'a> {
         }
     }
 
-    /// Types that are compared with each other only by mistake.
-    fn clashes(self, other: Self) -> bool {
+    /// Whether comparing both types is an error.
+    fn is_incompatible_with(self, other: Self) -> bool {
         let open = |it: Self| matches!(it, Self::Dyn | Self::Null | Self::Optional);
         !open(self) && !open(other) && self.family() != other.family()
     }
@@ -135,38 +135,38 @@ impl<'a> Type<'a> {
     fn element(self) -> Self {
         match self {
             Self::ListOf(schema) | Self::MapOf(schema) => {
-                Self::of(schema, schema.embedded).unwrap_or(Self::Dyn)
+                Self::from_schema(schema, schema.embedded).unwrap_or(Self::Dyn)
             }
             _ => Self::Dyn,
         }
     }
 }
 
-/// The type of an expression, or what is wrong with it.
-pub fn check<'a>(expression: &IdedExpr, source: &str, scope: &Scope<'a>) -> Result<Type<'a>, String> {
-    let old = if scope.optional_old { Type::Optional } else { scope.this };
+/// The type of an expression, or an error.
+pub fn check<'a>(expression: &IdedExpr, source: &str, scope: &Scope<'a>) -> Result<CelType<'a>, String> {
+    let old = if scope.optional_old { CelType::Optional } else { scope.this };
     let mut checker =
-        Checker { source, variables: vec![("self".to_owned(), scope.this), ("oldSelf".to_owned(), old)] };
+        TypeChecker { source, variables: vec![("self".to_owned(), scope.this), ("oldSelf".to_owned(), old)] };
     checker.expression(expression)
 }
 
-struct Checker<'s, 'a> {
+struct TypeChecker<'s, 'a> {
     source: &'s str,
-    variables: Vec<(String, Type<'a>)>,
+    variables: Vec<(String, CelType<'a>)>,
 }
 
-impl<'a> Checker<'_, 'a> {
-    fn expression(&mut self, expression: &IdedExpr) -> Result<Type<'a>, String> {
+impl<'a> TypeChecker<'_, 'a> {
+    fn expression(&mut self, expression: &IdedExpr) -> Result<CelType<'a>, String> {
         Ok(match &expression.expr {
-            Expr::Unspecified => Type::Dyn,
+            Expr::Unspecified => CelType::Dyn,
             Expr::Literal(literal) => match literal {
-                LiteralValue::Boolean(_) => Type::Bool,
-                LiteralValue::Bytes(_) => Type::Bytes,
-                LiteralValue::Double(_) => Type::Double,
-                LiteralValue::Int(_) => Type::Int,
-                LiteralValue::Null => Type::Null,
-                LiteralValue::String(_) => Type::Text,
-                LiteralValue::UInt(_) => Type::Uint,
+                LiteralValue::Boolean(_) => CelType::Bool,
+                LiteralValue::Bytes(_) => CelType::Bytes,
+                LiteralValue::Double(_) => CelType::Double,
+                LiteralValue::Int(_) => CelType::Int,
+                LiteralValue::Null => CelType::Null,
+                LiteralValue::String(_) => CelType::Text,
+                LiteralValue::UInt(_) => CelType::Uint,
             },
             Expr::Ident(name) => self.ident(name)?,
             Expr::Select(select) => self.select(select)?,
@@ -174,39 +174,39 @@ impl<'a> Checker<'_, 'a> {
             Expr::Comprehension(it) => self.comprehension(it)?,
             Expr::List(_) => {
                 self.parts(expression)?;
-                Type::List
+                CelType::List
             }
             Expr::Map(_) | Expr::Struct(_) => {
                 self.parts(expression)?;
-                Type::Map
+                CelType::Map
             }
         })
     }
 
     fn parts(&mut self, expression: &IdedExpr) -> Result<(), String> {
-        names::parts(expression).into_iter().try_for_each(|part| self.expression(part).map(drop))
+        names::subexpressions(expression).into_iter().try_for_each(|part| self.expression(part).map(drop))
     }
 
-    fn ident(&self, name: &str) -> Result<Type<'a>, String> {
+    fn ident(&self, name: &str) -> Result<CelType<'a>, String> {
         if let Some((_, kind)) = self.variables.iter().rev().find(|(known, _)| known == name) {
             return Ok(*kind);
         }
         let is_type = values::TYPE_NAMES.contains(&name) || name == "type" || name == "google";
         if is_type || name.starts_with(['#', '@']) {
-            return Ok(Type::Dyn);
+            return Ok(CelType::Dyn);
         }
         Err(self.error(self.word(name), &format!("undeclared reference to '{name}' (in container '')")))
     }
 
-    fn select(&mut self, select: &SelectExpr) -> Result<Type<'a>, String> {
+    fn select(&mut self, select: &SelectExpr) -> Result<CelType<'a>, String> {
         let operand = self.expression(&select.operand)?;
         let field = select.field.as_str();
         let found = match operand {
-            Type::Dyn | Type::Map => Some(Type::Dyn),
-            Type::Optional => Some(Type::Optional),
-            Type::MapOf(_) => Some(operand.element()),
-            Type::Object(schema, is_resource) => field_of(schema, is_resource, field),
-            Type::Meta => matches!(field, "name" | "generateName").then_some(Type::Text),
+            CelType::Dyn | CelType::Map => Some(CelType::Dyn),
+            CelType::Optional => Some(CelType::Optional),
+            CelType::MapOf(_) => Some(operand.element()),
+            CelType::Object(schema, is_resource) => field_of(schema, is_resource, field),
+            CelType::Meta => matches!(field, "name" | "generateName").then_some(CelType::Text),
             other => {
                 let text = format!("type '{}' does not support field selection", other.name());
                 return Err(self.error(self.dot(field), &text));
@@ -214,10 +214,10 @@ impl<'a> Checker<'_, 'a> {
         };
         let found =
             found.ok_or_else(|| self.error(self.dot(field), &format!("undefined field '{field}'")))?;
-        Ok(if select.test { Type::Bool } else { found })
+        Ok(if select.test { CelType::Bool } else { found })
     }
 
-    fn call(&mut self, call: &CallExpr) -> Result<Type<'a>, String> {
+    fn call(&mut self, call: &CallExpr) -> Result<CelType<'a>, String> {
         let mut kinds = Vec::with_capacity(call.args.len());
         let library = call.target.as_ref().and_then(|target| match &target.expr {
             Expr::Ident(name) if LIBRARIES.contains(&name.as_str()) => Some(name.as_str()),
@@ -235,14 +235,14 @@ impl<'a> Checker<'_, 'a> {
         }
         let name = call.func_name.as_str();
         match name {
-            _ if is_library && library == Some("optional") => Ok(Type::Optional),
-            _ if is_library && library == Some("math") => Ok(Type::Dyn),
-            _ if BOOLS.contains(&name) => Ok(Type::Bool),
-            _ if INTS.contains(&name) => Ok(Type::Int),
+            _ if is_library && library == Some("optional") => Ok(CelType::Optional),
+            _ if is_library && library == Some("math") => Ok(CelType::Dyn),
+            _ if BOOLS.contains(&name) => Ok(CelType::Bool),
+            _ if INTS.contains(&name) => Ok(CelType::Int),
             _ if TEXTS.contains(&name) => {
-                Ok(if name == "format" && is_library { Type::Dyn } else { Type::Text })
+                Ok(if name == "format" && is_library { CelType::Dyn } else { CelType::Text })
             }
-            _ if OTHERS.contains(&name) || name.starts_with('#') => Ok(Type::Dyn),
+            _ if OTHERS.contains(&name) || name.starts_with('#') => Ok(CelType::Dyn),
             _ => {
                 let text = format!("undeclared reference to '{name}' (in container '')");
                 Err(self.error(self.paren(name), &text))
@@ -250,8 +250,8 @@ impl<'a> Checker<'_, 'a> {
         }
     }
 
-    /// The type of an operator's result; `None` for what is no operator.
-    fn operator(&self, name: &str, kinds: &[Type<'a>]) -> Result<Option<Type<'a>>, String> {
+    /// Result type of an operator; `None` if it is not an operator.
+    fn operator(&self, name: &str, kinds: &[CelType<'a>]) -> Result<Option<CelType<'a>>, String> {
         let sign = name.trim_matches('_');
         let refuse = || {
             let given: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
@@ -260,74 +260,74 @@ impl<'a> Checker<'_, 'a> {
         };
         Ok(Some(match (name, kinds) {
             (operators::EQUALS | operators::NOT_EQUALS, [left, right]) => {
-                if left.clashes(*right) {
+                if left.is_incompatible_with(*right) {
                     return Err(refuse());
                 }
-                Type::Bool
+                CelType::Bool
             }
             (
                 operators::LESS | operators::LESS_EQUALS | operators::GREATER | operators::GREATER_EQUALS,
                 [left, right],
             ) => {
-                let number = |it: &Type<'_>| matches!(it, Type::Int | Type::Uint | Type::Double);
-                if left.clashes(*right) && !(number(left) && number(right)) {
+                let number = |it: &CelType<'_>| matches!(it, CelType::Int | CelType::Uint | CelType::Double);
+                if left.is_incompatible_with(*right) && !(number(left) && number(right)) {
                     return Err(refuse());
                 }
-                Type::Bool
+                CelType::Bool
             }
             (operators::LOGICAL_AND | operators::LOGICAL_OR, [left, right]) => {
                 if !left.may_be_bool() || !right.may_be_bool() {
                     return Err(refuse());
                 }
-                Type::Bool
+                CelType::Bool
             }
             (operators::LOGICAL_NOT, [only]) => {
                 if !only.may_be_bool() {
                     return Err(refuse());
                 }
-                Type::Bool
+                CelType::Bool
             }
-            (operators::IN | operators::NOT_STRICTLY_FALSE, _) => Type::Bool,
+            (operators::IN | operators::NOT_STRICTLY_FALSE, _) => CelType::Bool,
             (operators::CONDITIONAL, [condition, yes, no]) => {
-                if !condition.may_be_bool() || yes.clashes(*no) {
+                if !condition.may_be_bool() || yes.is_incompatible_with(*no) {
                     return Err(refuse());
                 }
-                if matches!(yes, Type::Dyn | Type::Null) { *no } else { *yes }
+                if matches!(yes, CelType::Dyn | CelType::Null) { *no } else { *yes }
             }
             (operators::ADD | operators::SUBSTRACT, [left, right]) => match (left, right) {
-                (Type::Time | Type::Span, _) | (_, Type::Time | Type::Span) => Type::Dyn,
-                (Type::Bool, _) | (_, Type::Bool) => return Err(refuse()),
-                (left, right) if left.clashes(*right) => return Err(refuse()),
+                (CelType::Time | CelType::Span, _) | (_, CelType::Time | CelType::Span) => CelType::Dyn,
+                (CelType::Bool, _) | (_, CelType::Bool) => return Err(refuse()),
+                (left, right) if left.is_incompatible_with(*right) => return Err(refuse()),
                 (left, _) => *left,
             },
             (operators::MULTIPLY | operators::DIVIDE | operators::MODULO, [left, right]) => {
-                if left.clashes(*right) || matches!(left, Type::Text | Type::Bool) {
+                if left.is_incompatible_with(*right) || matches!(left, CelType::Text | CelType::Bool) {
                     return Err(refuse());
                 }
                 *left
             }
             (operators::NEGATE, [only]) => *only,
             (operators::INDEX, [target, _]) => target.element(),
-            (operators::OPT_INDEX | operators::OPT_SELECT, _) => Type::Optional,
+            (operators::OPT_INDEX | operators::OPT_SELECT, _) => CelType::Optional,
             _ => return Ok(None),
         }))
     }
 
-    fn comprehension(&mut self, it: &ComprehensionExpr) -> Result<Type<'a>, String> {
+    fn comprehension(&mut self, it: &ComprehensionExpr) -> Result<CelType<'a>, String> {
         let range = self.expression(&it.iter_range)?;
         let start = self.expression(&it.accu_init)?;
         let known = self.variables.len();
         let each = match range {
-            Type::ListOf(_) => range.element(),
-            Type::MapOf(_) => Type::Text,
-            Type::Object(..) | Type::Bool | Type::Int | Type::Text | Type::Double => {
+            CelType::ListOf(_) => range.element(),
+            CelType::MapOf(_) => CelType::Text,
+            CelType::Object(..) | CelType::Bool | CelType::Int | CelType::Text | CelType::Double => {
                 let text = format!(
                     "expression of type '{}' cannot be range of a comprehension (must be list, map, or dynamic)",
                     range.name()
                 );
                 return Err(self.error(Some(0), &text));
             }
-            _ => Type::Dyn,
+            _ => CelType::Dyn,
         };
         self.variables.push((it.iter_var.clone(), each));
         if let Some(second) = &it.iter_var2 {
@@ -341,7 +341,7 @@ impl<'a> Checker<'_, 'a> {
         result
     }
 
-    /// Where a word stands alone.
+    /// Position of a word.
     fn word(&self, word: &str) -> Option<usize> {
         let is_part =
             |letter: Option<char>| letter.is_some_and(|it| it.is_alphanumeric() || it == '_' || it == '.');
@@ -352,7 +352,7 @@ impl<'a> Checker<'_, 'a> {
         })
     }
 
-    /// The dot before a field.
+    /// Position of the dot before a field.
     fn dot(&self, field: &str) -> Option<usize> {
         self.source.match_indices(&format!(".{field}")).map(|(at, _)| at).find(|at| {
             let after = self.source.get(at + field.len() + 1..).and_then(|text| text.chars().next());
@@ -360,12 +360,12 @@ impl<'a> Checker<'_, 'a> {
         })
     }
 
-    /// The bracket after a function's name.
+    /// Position of the parenthesis after a function name.
     fn paren(&self, name: &str) -> Option<usize> {
         self.source.find(&format!("{name}(")).map(|at| at + name.len())
     }
 
-    /// An error with the place it is about, drawn as the real compiler draws it.
+    /// An error with its position, formatted as by the real compiler.
     fn error(&self, at: Option<usize>, text: &str) -> String {
         let at = at.unwrap_or_default();
         let before = self.source.get(..at).unwrap_or_default();
@@ -377,11 +377,11 @@ impl<'a> Checker<'_, 'a> {
     }
 }
 
-fn field_of<'a>(schema: &'a Schema, is_resource: bool, field: &str) -> Option<Type<'a>> {
+fn field_of<'a>(schema: &'a Schema, is_resource: bool, field: &str) -> Option<CelType<'a>> {
     if is_resource {
         match field {
-            "apiVersion" | "kind" => return Some(Type::Text),
-            "metadata" => return Some(Type::Meta),
+            "apiVersion" | "kind" => return Some(CelType::Text),
+            "metadata" => return Some(CelType::Meta),
             _ => {}
         }
     }
@@ -390,5 +390,5 @@ fn field_of<'a>(schema: &'a Schema, is_resource: bool, field: &str) -> Option<Ty
     let found =
         direct.or_else(|| schema.properties.iter().find(|(name, _)| escape(name).as_deref() == Some(field)));
     let (_, child) = found?;
-    Type::of(child, child.embedded)
+    CelType::from_schema(child, child.embedded)
 }

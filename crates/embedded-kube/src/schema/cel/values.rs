@@ -1,4 +1,4 @@
-//! From JSON to values of CEL, by schema.
+//! Converts JSON to CEL values by schema.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -13,11 +13,11 @@ use serde_json::{Number, Value};
 use super::escape;
 use crate::schema::{format, parse::Schema};
 
-/// Names that stand for types.
+/// Identifiers of types.
 pub const TYPE_NAMES: [&str; 9] =
     ["bool", "int", "uint", "double", "string", "bytes", "list", "map", "null_type"];
 
-/// A value as rules see it: formats become types, names of properties are escaped.
+/// Converts a value: formats become types, property names are escaped.
 pub fn to_cel(value: &Value, schema: Option<&Schema>) -> Cel {
     match value {
         Value::Null => Cel::Null,
@@ -29,8 +29,8 @@ pub fn to_cel(value: &Value, schema: Option<&Schema>) -> Cel {
             Cel::List(Arc::new(items.iter().map(|item| to_cel(item, schema)).collect()))
         }
         Value::Object(map) => {
-            let is_map =
-                schema.is_some_and(|schema| schema.properties.is_empty() && schema.additional.is_some());
+            let is_map = schema
+                .is_some_and(|schema| schema.properties.is_empty() && schema.additional_properties.is_some());
             let mut fields = HashMap::with_capacity(map.len());
             for (key, value) in map {
                 let name = if is_map { Some(key.clone()) } else { escape(key) };
@@ -49,7 +49,7 @@ fn number(given: &Number, schema: Option<&Schema>) -> Cel {
     let kind = schema.map(|schema| schema.kind.as_str()).unwrap_or_default();
     match given.as_i64() {
         Some(whole) if kind != "number" => Cel::Int(whole),
-        #[expect(clippy::cast_possible_truncation, reason = "whole numbers within the range")]
+        #[expect(clippy::cast_possible_truncation, reason = "integers within the range")]
         None if kind == "integer" && float.fract() == 0.0 && float.abs() < 9e18 => Cel::Int(float as i64),
         _ => Cel::Float(float),
     }
@@ -66,7 +66,7 @@ fn string(text: &str, schema: Option<&Schema>) -> Cel {
             .map_or_else(|_| plain(), |bytes| Cel::Bytes(Arc::new(bytes))),
         "date-time" => time::timestamp(Arc::new(text.to_owned())).unwrap_or_else(|_| plain()),
         "date" => time::timestamp(Arc::new(format!("{text}T00:00:00Z"))).unwrap_or_else(|_| plain()),
-        "duration" => match format::duration(text) {
+        "duration" => match format::parse_duration(text) {
             Some(nanoseconds) => {
                 time::duration(Arc::new(format!("{nanoseconds}ns"))).unwrap_or_else(|_| plain())
             }
@@ -81,7 +81,7 @@ pub fn optional(value: Option<Cel>) -> Cel {
     Cel::Opaque(Arc::new(value.map_or_else(OptionalValue::none, OptionalValue::of)))
 }
 
-/// What `type(value)` is; equal to the variable of that name.
+/// Result of `type(value)`; equal to the type identifier of that name.
 pub fn type_name(value: &Cel) -> &'static str {
     match value {
         Cel::Bool(_) => "type bool",
@@ -97,8 +97,8 @@ pub fn type_name(value: &Cel) -> &'static str {
     }
 }
 
-/// A scalar in a message.
-pub fn plain(value: &Cel) -> String {
+/// Formats a scalar in a message.
+pub fn format_scalar(value: &Cel) -> String {
     match value {
         Cel::Int(number) => number.to_string(),
         Cel::UInt(number) => number.to_string(),
@@ -107,12 +107,12 @@ pub fn plain(value: &Cel) -> String {
     }
 }
 
-/// The largest list or map in a value.
-pub fn widest(value: &Value) -> usize {
+/// Size of the largest list or map in a value.
+pub fn max_width(value: &Value) -> usize {
     match value {
-        Value::Array(items) => items.iter().map(widest).max().unwrap_or_default().max(items.len()),
-        Value::Object(map) => map.values().map(widest).max().unwrap_or_default().max(map.len()),
-        // A text can be split into as many parts.
+        Value::Array(items) => items.iter().map(max_width).max().unwrap_or_default().max(items.len()),
+        Value::Object(map) => map.values().map(max_width).max().unwrap_or_default().max(map.len()),
+        // A string can be split into that many parts.
         Value::String(text) => text.len() / 8,
         _ => 0,
     }

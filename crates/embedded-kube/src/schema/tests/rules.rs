@@ -1,4 +1,4 @@
-//! Rules in CEL: verdicts, texts, places, transitions, and what does not compile.
+//! CEL rules: results, texts, positions, transition rules and compile errors.
 
 use pretty_assertions::assert_eq;
 use rstest::rstest;
@@ -37,9 +37,13 @@ fn with_rule(rule: Value) -> Value {
 fn verdict(rule: &str, value: Value) -> Vec<String> {
     let schema = with_rule(json!({"rule": rule}));
     let root = Schema::parse(&schema);
-    let faults = Compiled::rule_faults(&root, "p");
+    let faults = CompiledSchema::rule_errors(&root, "p");
     assert_eq!(faults, [], "{rule}");
-    Compiled::lenient(root).check(&json!({"spec": value}), None).iter().map(ToString::to_string).collect()
+    CompiledSchema::new_unchecked(root)
+        .validate(&json!({"spec": value}), None)
+        .iter()
+        .map(ToString::to_string)
+        .collect()
 }
 
 #[rstest]
@@ -81,9 +85,9 @@ fn a_broken_rule_is_told(#[case] rule: &str, #[case] value: Value, #[case] expec
 
 #[expect(clippy::needless_pass_by_value, reason = "cases are written as values")]
 fn errors(rule: Value, value: Value, old: Option<Value>) -> Vec<String> {
-    let compiled = Compiled::lenient(Schema::parse(&with_rule(rule)));
+    let compiled = CompiledSchema::new_unchecked(Schema::parse(&with_rule(rule)));
     let old = old.map(|old| json!({"spec": old}));
-    compiled.check(&json!({"spec": value}), old.as_ref()).iter().map(ToString::to_string).collect()
+    compiled.validate(&json!({"spec": value}), old.as_ref()).iter().map(ToString::to_string).collect()
 }
 
 #[rstest]
@@ -101,7 +105,7 @@ fn messages_reasons_and_places_are_the_authors(#[case] rule: Value, #[case] expe
 #[test]
 fn a_scalar_shows_its_value() {
     let schema = json!({"type": "object", "properties": {"spec": {"type": "integer", "x-kubernetes-validations": [{"rule": "self > 5"}]}}});
-    let found = Compiled::new(&schema).unwrap().check(&json!({"spec": 3}), None);
+    let found = CompiledSchema::new(&schema).unwrap().validate(&json!({"spec": 3}), None);
     assert_eq!(found[0].to_string(), "spec: Invalid value: 3: failed rule: self > 5");
 }
 
@@ -124,10 +128,10 @@ fn items_of_a_keyed_list_are_compared_with_those_of_the_same_key() {
     let mut schema = with_rule(json!({"rule": "true"}));
     schema["properties"]["spec"]["properties"]["keyed"]["items"]["x-kubernetes-validations"] =
         json!([{"rule": "self.v >= oldSelf.v", "message": "never less"}]);
-    let compiled = Compiled::new(&schema).unwrap();
+    let compiled = CompiledSchema::new(&schema).unwrap();
     let old = json!({"spec": {"keyed": [{"k": "a", "v": 5}, {"k": "b", "v": 5}]}});
     let new = json!({"spec": {"keyed": [{"k": "b", "v": 4}, {"k": "c", "v": 0}, {"k": "a", "v": 6}]}});
-    let found: Vec<String> = compiled.check(&new, Some(&old)).iter().map(ToString::to_string).collect();
+    let found: Vec<String> = compiled.validate(&new, Some(&old)).iter().map(ToString::to_string).collect();
     assert_eq!(found, ["spec.keyed[0]: Invalid value: never less"]);
 }
 
@@ -141,10 +145,11 @@ fn a_rule_that_was_broken_before_is_let_through_while_nothing_changes() {
 #[test]
 fn the_root_sees_its_type_and_its_names() {
     let rules = json!([{"rule": "self.metadata.name.startsWith('a') && self.kind == 'Foo'", "message": "m"}]);
-    let compiled = Compiled::new(&json!({"type": "object", "x-kubernetes-validations": rules})).unwrap();
+    let compiled =
+        CompiledSchema::new(&json!({"type": "object", "x-kubernetes-validations": rules})).unwrap();
     let object = |name: &str| json!({"apiVersion": "e/v1", "kind": "Foo", "metadata": {"name": name}});
-    assert_eq!(compiled.check(&object("abc"), None), []);
-    assert_eq!(compiled.check(&object("xyz"), None)[0].to_string(), "<nil>: Invalid value: m");
+    assert_eq!(compiled.validate(&object("abc"), None), []);
+    assert_eq!(compiled.validate(&object("xyz"), None)[0].to_string(), "<nil>: Invalid value: m");
 }
 
 #[test]
@@ -155,7 +160,7 @@ fn rules_are_not_asked_about_an_object_of_the_wrong_shape() {
 
 fn compile_error(rule: Value) -> Vec<String> {
     let root = Schema::parse(&with_rule(rule));
-    Compiled::rule_faults(&root, "p")
+    CompiledSchema::rule_errors(&root, "p")
         .iter()
         .map(|error| format!("{} # {}", error.field, error.detail))
         .collect()
@@ -218,7 +223,7 @@ fn syntax_results_and_the_past_are_checked_too() {
     let mut schema = with_rule(json!({"rule": "true"}));
     schema["properties"]["spec"]["properties"]["list"]["items"]["x-kubernetes-validations"] =
         json!([{"rule": "self == oldSelf"}]);
-    let found = Compiled::rule_faults(&Schema::parse(&schema), "p");
+    let found = CompiledSchema::rule_errors(&Schema::parse(&schema), "p");
     let expected = "oldSelf cannot be used on the uncorrelatable portion of the schema within p.properties[spec].properties[list]";
     assert_eq!(found[0].detail, expected);
 }
@@ -236,7 +241,7 @@ fn no_rule_takes_forever() {
     );
 }
 
-/// `cel.bind` doubling something so many times.
+/// Nested `cel.bind`s, each doubling its value.
 fn doubled(first: &str, twice: &str, last: &str) -> String {
     (0..30).fold(last.to_owned(), |body, _| format!("cel.bind(x, {twice}, {body})")).replacen(twice, first, 1)
 }
@@ -286,13 +291,13 @@ fn all_rules_of_a_schema_are_compiled_on_one_stack() {
         json!({"type": "string", "default": "a", "x-kubernetes-validations": [{"rule": "self != ''"}]});
     let root = Schema::parse(&schema);
     let started = |work: &dyn Fn()| {
-        let before = aside::STARTED.get();
+        let before = blocking::STARTED.get();
         work();
-        aside::STARTED.get() - before
+        blocking::STARTED.get() - before
     };
-    assert_eq!(started(&|| drop(Compiled::rule_faults(&root, "p"))), 1);
-    assert_eq!(started(&|| drop(Compiled::faults(&root, "p"))), 1);
-    assert_eq!(started(&|| drop(Rules::compile(&Schema::parse(&spec()), true))), 0);
+    assert_eq!(started(&|| drop(CompiledSchema::rule_errors(&root, "p"))), 1);
+    assert_eq!(started(&|| drop(CompiledSchema::schema_errors(&root, "p"))), 1);
+    assert_eq!(started(&|| drop(CelRules::compile(&Schema::parse(&spec()), true))), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -304,16 +309,16 @@ async fn a_long_rule_holds_nobody_up_and_ends() {
     let list: Vec<String> = (0..600).map(|index| format!("{index}{}", "x".repeat(500))).collect();
     // Few steps, each of which copies the whole list.
     let schema = with_rule(json!({"rule": "self.list.all(a, self.list.all(b, size(self.list) > 3))"}));
-    let compiled = Compiled::lenient(Schema::parse(&schema));
+    let compiled = CompiledSchema::new_unchecked(Schema::parse(&schema));
     let work = tokio::spawn(async move {
         let others = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&others);
         drop(tokio::spawn(async move { seen.store(true, Ordering::SeqCst) }));
-        let found = compiled.check(&json!({"spec": {"list": list}}), None);
+        let found = compiled.validate(&json!({"spec": {"list": list}}), None);
         (found, others.load(Ordering::SeqCst))
     });
     let (found, others) = work.await.unwrap();
-    // It was ended by the allowance, which is counted in time of the processor.
+    // Stopped by the budget, which is CPU time.
     assert!(found[0].to_string().contains("running out of cost budget"), "{found:?}");
     assert!(others);
 }

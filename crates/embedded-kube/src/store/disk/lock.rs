@@ -1,4 +1,4 @@
-//! One process at a time: a lock on a file beside the database, which the kernel drops with its holder.
+//! An exclusive lock on a file next to the database, which the kernel releases with its holder.
 
 use std::{
     fs::{File, OpenOptions, TryLockError},
@@ -9,34 +9,34 @@ use std::{
 
 use super::StoreError;
 
-/// Name of the file. It stays when the lock is gone.
-const FILE: &str = "lock";
+/// Name of the lock file. It is not removed.
+const LOCK_FILE: &str = "lock";
 
 #[derive(Debug)]
-pub struct Lock {
+pub struct DirLock {
     _file: File,
 }
 
-impl Lock {
-    pub fn take(dir: &Path) -> Result<Self, StoreError> {
-        let path = dir.join(FILE);
+impl DirLock {
+    pub fn acquire(dir: &Path) -> Result<Self, StoreError> {
+        let path = dir.join(LOCK_FILE);
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut file = options.open(&path).map_err(|error| StoreError::io("open", &path, error))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(StoreError::InUse { dir: dir.to_owned(), holder: holder(&mut file) });
+                return Err(StoreError::InUse { dir: dir.to_owned(), holder: read_holder(&mut file) });
             }
             Err(TryLockError::Error(error)) => return Err(StoreError::io("lock", &path, error)),
         }
-        // Only for the message to whoever comes second: it may fail.
+        // Only for the error message of another process: failures are ignored.
         file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).ok();
         Ok(Self { _file: file })
     }
 }
 
-fn holder(file: &mut File) -> String {
+fn read_holder(file: &mut File) -> String {
     let mut text = String::new();
     file.read_to_string(&mut text).ok();
     match text.trim().parse::<u32>() {

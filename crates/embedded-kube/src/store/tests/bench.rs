@@ -20,7 +20,7 @@ async fn creates(store: &Store, clients: usize, total: usize) -> (f64, Vec<Durat
                 for number in 0..total / clients {
                     let key = format!("/configmaps/{clients}-{client}/{number}");
                     let begin = Instant::now();
-                    store.write(&key, Expect::Absent, draft("v".repeat(1000))).await.unwrap();
+                    store.write(&key, Precondition::Absent, draft("v".repeat(1000))).await.unwrap();
                     times.push(begin.elapsed());
                 }
                 times
@@ -46,7 +46,7 @@ async fn figures() {
         println!("{clients:>3} clients: {rate:>8.0} creates/s, p50 {half:?}, p99 {most:?}");
     }
     let begin = Instant::now();
-    let listed = store.list("/configmaps/", &Page::default()).unwrap().entries.len();
+    let listed = store.list("/configmaps/", &ListOptions::default()).unwrap().entries.len();
     println!("list of {listed}: {:?}", begin.elapsed());
 
     let watches: Vec<_> = (0..200).map(|_| store.watch("/lease/", store.revision()).unwrap()).collect();
@@ -64,7 +64,7 @@ async fn figures() {
                 watch
                     .take(200)
                     .map(move |item| {
-                        let sent = data(&item.unwrap().now.unwrap().document).as_u64().unwrap();
+                        let sent = data(&item.unwrap().current.unwrap().document).as_u64().unwrap();
                         micros(begin) - sent
                     })
                     .collect::<Vec<_>>(),
@@ -72,7 +72,7 @@ async fn figures() {
         })
         .collect();
     for _ in 0..200 {
-        // From the acknowledgement's side this is the time before the write, so the figure includes the write itself.
+        // Measured from before the write, so the figure includes the write itself.
         put(&store, "/lease/a/x", micros(begin)).await;
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
@@ -95,7 +95,7 @@ async fn figures() {
     let store = at(dir.path()).await;
     println!(
         "open with {} objects ({} KiB): {:?}",
-        store.list("", &Page::default()).unwrap().entries.len(),
+        store.list("", &ListOptions::default()).unwrap().entries.len(),
         size >> 10,
         begin.elapsed()
     );

@@ -1,29 +1,29 @@
-//! What a directory survives, and what is said when it does not.
+//! Durability of a directory, and the errors of an unusable one.
 
 use std::{fs, io, time::Duration};
 
 use futures::{FutureExt, StreamExt};
 use rusqlite::Connection;
 
-use super::{super::disk::FILE, past::Random, *};
+use super::{super::disk::DATABASE_FILE, history::Random, *};
 
 async fn open(dir: &Path) -> Result<Store, StoreError> {
-    Store::open(Place::Dir(dir.to_owned()), Settings::default()).await
+    Store::open(StoreLocation::Dir(dir.to_owned()), HistoryLimits::default()).await
 }
 
 async fn refusal(dir: &Path) -> StoreError {
     open(dir).await.expect_err("it cannot be opened")
 }
 
-/// Everything a reader can learn: the state, and the history with what was before.
+/// Everything that a reader can observe: the state, and the history with previous values.
 fn whole(store: &Store) -> (Snapshot, u64, Vec<StoreEvent>) {
-    let mut watch = store.watch("", store.oldest()).unwrap();
+    let mut watch = store.watch("", store.oldest_revision()).unwrap();
     let history =
         std::iter::from_fn(|| watch.next().now_or_never()).map(|item| item.unwrap().unwrap()).collect();
-    (store.list("", &Page::default()).unwrap(), store.oldest(), history)
+    (store.list("", &ListOptions::default()).unwrap(), store.oldest_revision(), history)
 }
 
-/// Runs something on the store's own connection.
+/// Runs a closure on the store's own connection.
 async fn probe<T: Send + 'static>(store: &Store, look: impl FnOnce(&Connection) -> T + Send + 'static) -> T {
     store.probe(look).await
 }
@@ -45,16 +45,16 @@ async fn stir(store: &Store, random: &mut Random, writes: usize) {
 }
 
 #[rstest]
-#[case::of_all(Settings::default(), 300)]
-#[case::bounded_by_events(Settings { history: 50, ..Settings::default() }, 1500)]
-#[case::bounded_by_bytes(Settings { history_bytes: 200_000, ..Settings::default() }, 1500)]
+#[case::of_all(HistoryLimits::default(), 300)]
+#[case::bounded_by_events(HistoryLimits { events: 50, ..HistoryLimits::default() }, 1500)]
+#[case::bounded_by_bytes(HistoryLimits { bytes: 200_000, ..HistoryLimits::default() }, 1500)]
 #[tokio::test]
 async fn a_second_start_shows_the_same_state_and_the_same_history(
-    #[case] settings: Settings,
+    #[case] settings: HistoryLimits,
     #[case] writes: usize,
 ) {
     let dir = tempfile::tempdir().unwrap();
-    let place = Place::Dir(dir.path().join("new/deep"));
+    let place = StoreLocation::Dir(dir.path().join("new/deep"));
     let store = Store::open(place.clone(), settings).await.unwrap();
     stir(&store, &mut Random(1), writes).await;
     let before = whole(&store);
@@ -73,7 +73,7 @@ async fn a_second_start_shows_the_same_state_and_the_same_history(
     assert_eq!(fs::read_dir(dir.path().join("new/deep")).unwrap().count(), 2, "the log is gone");
 }
 
-/// What a kill test cannot show: that a power cut finds the write on the disk too.
+/// A kill test cannot show that a write survives a power failure.
 #[tokio::test]
 async fn every_commit_is_synced() {
     let dir = tempfile::tempdir().unwrap();
@@ -97,44 +97,48 @@ async fn forgotten_history_stays_forgotten() {
     store.expire_history();
     store.close().await;
     let store = at(dir.path()).await;
-    assert_eq!((store.revision(), store.oldest()), (4, 4), "the revision is that of a row that is gone");
+    assert_eq!(
+        (store.revision(), store.oldest_revision()),
+        (4, 4),
+        "the revision is that of a row that is gone"
+    );
     assert_eq!(store.watch("", 3).unwrap_err(), Expired { oldest: 4 });
-    assert_eq!(keys(&store.list("", &Page::default()).unwrap()), ["/pods/a/x"]);
+    assert_eq!(keys(&store.list("", &ListOptions::default()).unwrap()), ["/pods/a/x"]);
     assert_eq!(rows(&store).await, 1);
 }
 
 #[tokio::test]
 async fn the_database_does_not_grow_with_updates_of_the_same_objects() {
     let dir = tempfile::tempdir().unwrap();
-    let settings = Settings { history: 100, ..Settings::default() };
-    let store = Store::open(Place::Dir(dir.path().to_owned()), settings).await.unwrap();
+    let settings = HistoryLimits { events: 100, ..HistoryLimits::default() };
+    let store = Store::open(StoreLocation::Dir(dir.path().to_owned()), settings).await.unwrap();
     let mut most = 0;
     for round in 0..60 {
         let writes = (0..100).map(|number| {
             let (store, key) = (store.clone(), format!("/pods/a/{}", number % 10));
-            async move { store.write(&key, Expect::Any, draft("v".repeat(3000))).await.unwrap() }
+            async move { store.write(&key, Precondition::Any, draft("v".repeat(3000))).await.unwrap() }
         });
         futures::future::join_all(writes).await;
         if round == 29 {
-            most = fs::metadata(dir.path().join(FILE)).unwrap().len();
+            most = fs::metadata(dir.path().join(DATABASE_FILE)).unwrap().len();
         }
     }
     assert!(rows(&store).await < 100 + 10 + 1100, "{} rows", rows(&store).await);
-    let used = fs::metadata(dir.path().join(FILE)).unwrap().len();
+    let used = fs::metadata(dir.path().join(DATABASE_FILE)).unwrap().len();
     assert!(used <= most.max(8 << 20), "{most} bytes after half of the writes, {used} after all");
-    let log = fs::metadata(dir.path().join(format!("{FILE}-wal"))).unwrap().len();
+    let log = fs::metadata(dir.path().join(format!("{DATABASE_FILE}-wal"))).unwrap().len();
     assert!(log < 32 << 20, "the write-ahead log has {log} bytes");
     drop(store);
-    let store = Store::open(Place::Dir(dir.path().to_owned()), settings).await.unwrap();
-    assert_eq!((store.revision(), store.oldest()), (6001, 5901));
-    assert_eq!(store.list("", &Page::default()).unwrap().entries.len(), 10);
+    let store = Store::open(StoreLocation::Dir(dir.path().to_owned()), settings).await.unwrap();
+    assert_eq!((store.revision(), store.oldest_revision()), (6001, 5901));
+    assert_eq!(store.list("", &ListOptions::default()).unwrap().entries.len(), 10);
 }
 
 #[tokio::test]
 async fn compaction_keeps_what_lives_however_old() {
     let dir = tempfile::tempdir().unwrap();
-    let settings = Settings { history: 5, ..Settings::default() };
-    let store = Store::open(Place::Dir(dir.path().to_owned()), settings).await.unwrap();
+    let settings = HistoryLimits { events: 5, ..HistoryLimits::default() };
+    let store = Store::open(StoreLocation::Dir(dir.path().to_owned()), settings).await.unwrap();
     put(&store, "/pods/a/old", "kept").await;
     for number in 0..700 {
         put(&store, "/pods/a/busy", number).await;
@@ -146,13 +150,13 @@ async fn compaction_keeps_what_lives_however_old() {
     store.expire_history();
     assert!(rows(&store).await < 520, "{}", rows(&store).await);
     store.close().await;
-    let store = Store::open(Place::Dir(dir.path().to_owned()), settings).await.unwrap();
-    assert_eq!(keys(&store.list("", &Page::default()).unwrap()), ["/pods/a/busy", "/pods/a/old"]);
+    let store = Store::open(StoreLocation::Dir(dir.path().to_owned()), settings).await.unwrap();
+    assert_eq!(keys(&store.list("", &ListOptions::default()).unwrap()), ["/pods/a/busy", "/pods/a/old"]);
     assert_eq!(data(&store.get("/pods/a/old").unwrap().document), "kept");
     assert_eq!(store.revision(), 1 + 1 + 700 + 800);
 }
 
-/// More garbage than one sweep takes: pairs of a value and its delete, after some rows that shift the sweep's end.
+/// More garbage than one compaction takes: pairs of a value and its delete, after some rows that shift the boundary.
 async fn litter(store: &Store, shift: usize) {
     for number in 0..=shift {
         put(store, "/pods/a/kept", number).await;
@@ -172,13 +176,13 @@ async fn what_was_deleted_stays_so_if_the_process_ends_amid_the_tidying(#[values
     let store = at(dir.path()).await;
     litter(&store, shift).await;
     store.close().await;
-    let connection = Connection::open(dir.path().join(FILE)).unwrap();
+    let connection = Connection::open(dir.path().join(DATABASE_FILE)).unwrap();
     let script = "UPDATE meta SET value = (SELECT max(revision) FROM log) WHERE name = 'compacted'";
     connection.execute_batch(script).unwrap();
     drop(connection);
     for _ in 0..4 {
         let store = at(dir.path()).await;
-        assert_eq!(keys(&store.list("", &Page::default()).unwrap()), ["/pods/a/kept"]);
+        assert_eq!(keys(&store.list("", &ListOptions::default()).unwrap()), ["/pods/a/kept"]);
         store.expire_history();
         store.close().await;
     }
@@ -199,7 +203,7 @@ async fn what_was_deleted_stays_so_if_the_tidying_fails_once(#[values(0, 1)] shi
     assert!(rows(&store).await < 1400, "the second time it succeeds");
     store.close().await;
     let store = at(dir.path()).await;
-    assert_eq!(keys(&store.list("", &Page::default()).unwrap()), ["/pods/a/kept"]);
+    assert_eq!(keys(&store.list("", &ListOptions::default()).unwrap()), ["/pods/a/kept"]);
 }
 
 #[tokio::test]
@@ -209,7 +213,7 @@ async fn a_write_without_space_is_refused_and_the_next_one_with_space_succeeds()
     put(&store, "/pods/a/x", "before").await;
     let mut watch = store.watch("", store.revision()).unwrap();
     probe(&store, |connection| connection.pragma_update(None, "max_page_count", 10).unwrap()).await;
-    let big = || store.write("/pods/a/x", Expect::Any, draft("v".repeat(100_000)));
+    let big = || store.write("/pods/a/x", Precondition::Any, draft("v".repeat(100_000)));
     for _ in 0..3 {
         let refused = big().await;
         assert!(matches!(refused, Err(WriteError::Io(StoreError::Full { .. }))), "{refused:?}");
@@ -235,7 +239,9 @@ async fn a_file_system_that_fills_up_is_survived() {
     let store = at(dir.path()).await;
     let mut acknowledged = 0;
     let error = loop {
-        match store.write(&format!("/pods/a/{acknowledged}"), Expect::Absent, draft("v".repeat(20_000))).await
+        match store
+            .write(&format!("/pods/a/{acknowledged}"), Precondition::Absent, draft("v".repeat(20_000)))
+            .await
         {
             Ok(_) => acknowledged += 1,
             Err(error) => break error,
@@ -257,7 +263,7 @@ async fn a_directory_has_one_holder_and_the_second_is_told_who() {
     let store = at(dir.path()).await;
     let error = refusal(dir.path()).await;
     assert!(matches!(error, StoreError::InUse { .. }));
-    let expected = format!("is in use by this process ({}); stop that one or", std::process::id());
+    let expected = format!("is in use by this process ({}); stop that process or", std::process::id());
     assert!(error.to_string().contains(&expected), "{error}");
     put(&store, "/pods/a/x", 0).await;
     drop(store);
@@ -268,7 +274,7 @@ async fn a_directory_has_one_holder_and_the_second_is_told_who() {
 async fn a_newer_format_is_refused_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     at(dir.path()).await.close().await;
-    let path = dir.path().join(FILE);
+    let path = dir.path().join(DATABASE_FILE);
     let connection = Connection::open(&path).unwrap();
     connection.execute_batch("UPDATE meta SET value = 7 WHERE name = 'format'").unwrap();
     drop(connection);
@@ -285,10 +291,10 @@ async fn a_newer_format_is_refused_and_left_alone() {
 #[tokio::test]
 async fn a_file_that_is_no_database_is_refused_and_left_alone(#[case] bytes: Vec<u8>) {
     let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join(FILE), &bytes).unwrap();
+    fs::write(dir.path().join(DATABASE_FILE), &bytes).unwrap();
     let error = refusal(dir.path()).await;
     assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
-    assert_eq!(fs::read(dir.path().join(FILE)).unwrap(), bytes);
+    assert_eq!(fs::read(dir.path().join(DATABASE_FILE)).unwrap(), bytes);
 }
 
 #[rstest]
@@ -303,7 +309,7 @@ async fn a_file_that_is_no_database_is_refused_and_left_alone(#[case] bytes: Vec
 #[tokio::test]
 async fn a_database_that_is_not_what_we_wrote_is_refused(#[case] script: &str) {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join(FILE);
+    let path = dir.path().join(DATABASE_FILE);
     if !script.starts_with("CREATE") {
         let store = at(dir.path()).await;
         for number in 0..10 {
@@ -324,7 +330,7 @@ async fn damage_anywhere_in_the_file_is_never_a_panic() {
     stir(&store, &mut Random(3), 60).await;
     let whole_before = whole(&store);
     store.close().await;
-    let good = fs::read(dir.path().join(FILE)).unwrap();
+    let good = fs::read(dir.path().join(DATABASE_FILE)).unwrap();
     let mut random = Random(9);
     for _ in 0..60 {
         let mut bad = good.clone();
@@ -335,7 +341,7 @@ async fn damage_anywhere_in_the_file_is_never_a_panic() {
             bad.truncate(start);
         }
         let copy = tempfile::tempdir().unwrap();
-        fs::write(copy.path().join(FILE), &bad).unwrap();
+        fs::write(copy.path().join(DATABASE_FILE), &bad).unwrap();
         match open(copy.path()).await {
             Ok(store) => assert!(store.revision() <= whole_before.0.revision),
             Err(error) => assert!(!matches!(error, StoreError::Closed), "the writer panicked"),
@@ -356,9 +362,9 @@ async fn a_place_that_cannot_be_is_refused_in_one_sentence() {
 }
 
 #[rstest]
-#[case(io::ErrorKind::StorageFull, "no space is left")]
-#[case(io::ErrorKind::ReadOnlyFilesystem, "cannot be written")]
-#[case(io::ErrorKind::PermissionDenied, "cannot be written")]
+#[case(io::ErrorKind::StorageFull, "no space left on device")]
+#[case(io::ErrorKind::ReadOnlyFilesystem, "is not writable")]
+#[case(io::ErrorKind::PermissionDenied, "is not writable")]
 #[case(io::ErrorKind::Other, "cannot open")]
 fn errors_of_the_system_say_what_to_do(#[case] kind: io::ErrorKind, #[case] expected: &str) {
     let error = StoreError::io("open", Path::new("data"), kind.into());

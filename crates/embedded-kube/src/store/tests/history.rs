@@ -1,11 +1,11 @@
-//! Lists of the past, and how far back it goes.
+//! Lists at past revisions, and the limits of the history.
 
 use std::collections::BTreeMap;
 
 use super::*;
 
-fn at_revision(at: u64) -> Page {
-    Page { at: Some(at), ..Page::default() }
+fn at_revision(at: u64) -> ListOptions {
+    ListOptions { revision: Some(at), ..ListOptions::default() }
 }
 
 #[tokio::test]
@@ -25,7 +25,7 @@ async fn a_list_at_an_older_revision_shows_what_was_there() {
     assert_eq!(keys(&store.list("/pods/", &at_revision(1)).unwrap()), Vec::<&str>::new());
     assert_eq!(
         store.list("/pods/", &at_revision(99)).unwrap(),
-        store.list("/pods/", &Page::default()).unwrap()
+        store.list("/pods/", &ListOptions::default()).unwrap()
     );
 }
 
@@ -39,7 +39,7 @@ async fn pages_of_one_revision_fit_together_while_others_write() {
     let mut seen = Vec::new();
     let mut after = None;
     loop {
-        let page = Page { after: after.clone(), limit: Some(7), at: Some(at) };
+        let page = ListOptions { after: after.clone(), limit: Some(7), revision: Some(at) };
         let snapshot = store.list("/pods/", &page).unwrap();
         assert_eq!(snapshot.remaining + (seen.len() + snapshot.entries.len()) as u64, 50);
         for (key, entry) in &snapshot.entries {
@@ -49,7 +49,7 @@ async fn pages_of_one_revision_fit_together_while_others_write() {
         after = seen.last().map(ToString::to_string);
         put(&store, &format!("/pods/a/{:03}", seen.len()), "new").await;
         put(&store, &format!("/pods/a/{:03}x", seen.len()), "new").await;
-        if !snapshot.more {
+        if !snapshot.has_more {
             break;
         }
         remove(&store, &format!("/pods/a/{:03}", 49 - seen.len() / 7)).await;
@@ -58,11 +58,11 @@ async fn pages_of_one_revision_fit_together_while_others_write() {
     assert_eq!(seen.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
 }
 
-/// A plain model beside the store: after random writes, every revision in the window lists what the model had then.
+/// A reference model: after random writes, every available revision lists what the model had then.
 #[tokio::test]
 async fn every_revision_in_the_window_can_be_listed() {
-    let settings = Settings { history: 100, ..Settings::default() };
-    let store = Store::open(Place::Memory, settings).await.unwrap();
+    let settings = HistoryLimits { events: 100, ..HistoryLimits::default() };
+    let store = Store::open(StoreLocation::Memory, settings).await.unwrap();
     let mut model = BTreeMap::new();
     let mut states = BTreeMap::from([(1, model.clone())]);
     let mut random = Random(7);
@@ -77,11 +77,11 @@ async fn every_revision_in_the_window_can_be_listed() {
         }
         states.insert(store.revision(), model.clone());
     }
-    assert_eq!(store.oldest(), store.revision() - 100);
+    assert_eq!(store.oldest_revision(), store.revision() - 100);
     for (revision, state) in states {
         let listed = store.list("/pods/", &at_revision(revision));
-        if revision < store.oldest() {
-            assert_eq!(listed, Err(Expired { oldest: store.oldest() }));
+        if revision < store.oldest_revision() {
+            assert_eq!(listed, Err(Expired { oldest: store.oldest_revision() }));
             continue;
         }
         let listed: Vec<_> = listed
@@ -97,16 +97,16 @@ async fn every_revision_in_the_window_can_be_listed() {
 
 #[tokio::test]
 async fn large_values_shorten_the_history() {
-    let settings = Settings { history_bytes: 100_000, ..Settings::default() };
-    let store = Store::open(Place::Memory, settings).await.unwrap();
+    let settings = HistoryLimits { bytes: 100_000, ..HistoryLimits::default() };
+    let store = Store::open(StoreLocation::Memory, settings).await.unwrap();
     for _ in 0..100 {
         put(&store, "/pods/a/x", "v".repeat(10_000)).await;
     }
-    let kept = store.revision() - store.oldest();
+    let kept = store.revision() - store.oldest_revision();
     assert!((5..10).contains(&kept), "{kept} events are kept");
 }
 
-/// Small and repeatable; good enough to stir.
+/// A small reproducible generator.
 pub struct Random(pub u64);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! Objects are found by what marks them, and by what marks them now.
+//! Objects are found by their current index terms.
 
 use pretty_assertions::assert_eq;
 
@@ -13,14 +13,14 @@ fn marked(labels: &Value, controller: Option<&str>) -> Draft {
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "x", "labels": labels, "ownerReferences": owners},
     });
-    Draft::of(&object).unwrap()
+    Draft::from_value(&object).unwrap()
 }
 
 async fn write(store: &Store, key: &str, labels: Value, controller: Option<&str>) {
-    store.write(key, Expect::Any, Some(marked(&labels, controller))).await.unwrap();
+    store.write(key, Precondition::Any, Some(marked(&labels, controller))).await.unwrap();
 }
 
-fn found(store: &Store, prefix: &str, alternatives: &[Vec<Mark<'_>>]) -> Vec<String> {
+fn found(store: &Store, prefix: &str, alternatives: &[Vec<IndexTerm<'_>>]) -> Vec<String> {
     keys(&store.find(prefix, alternatives, |_| true)).into_iter().map(str::to_owned).collect()
 }
 
@@ -28,7 +28,7 @@ fn found(store: &Store, prefix: &str, alternatives: &[Vec<Mark<'_>>]) -> Vec<Str
 #[tokio::test]
 async fn objects_are_found_by_their_present_marks(#[values(false, true)] on_disk: bool) {
     let (_dir, place) = place(on_disk);
-    let store = Store::open(place.clone(), Settings::default()).await.unwrap();
+    let store = Store::open(place.clone(), HistoryLimits::default()).await.unwrap();
     write(&store, "/pods/a/1", json!({"app": "web", "all": "yes"}), Some("set")).await;
     write(&store, "/pods/a/2", json!({"app": "db", "all": "yes"}), None).await;
     write(&store, "/pods/a/3", json!({"app": "web"}), Some("set")).await;
@@ -40,13 +40,13 @@ async fn objects_are_found_by_their_present_marks(#[values(false, true)] on_disk
     write(&store, "/pods/a/6", json!({"app": "web"}), Some("set")).await;
     remove(&store, "/pods/a/6").await;
     let check = |store: &Store| {
-        let web = || vec![Mark::Label("app", "web")];
+        let web = || vec![IndexTerm::Label("app", "web")];
         assert_eq!(found(store, "/pods/a/", &[web()]), ["/pods/a/1", "/pods/a/2", "/pods/a/3"]);
         assert_eq!(found(store, "/pods/", &[web()]), ["/pods/a/1", "/pods/a/2", "/pods/a/3", "/pods/ab/4"]);
-        assert_eq!(found(store, "/pods/a/", &[vec![Mark::Label("app", "db")]]), [""; 0]);
-        assert_eq!(found(store, "/pods/a/", &[vec![Mark::Label("no", "db")]]), [""; 0]);
-        assert_eq!(found(store, "/pods/", &[vec![Mark::Controller("set")]]), ["/pods/a/1"]);
-        assert_eq!(found(store, "/pods/", &[vec![Mark::Controller("other")]]), ["/pods/a/2"]);
+        assert_eq!(found(store, "/pods/a/", &[vec![IndexTerm::Label("app", "db")]]), [""; 0]);
+        assert_eq!(found(store, "/pods/a/", &[vec![IndexTerm::Label("no", "db")]]), [""; 0]);
+        assert_eq!(found(store, "/pods/", &[vec![IndexTerm::Controller("set")]]), ["/pods/a/1"]);
+        assert_eq!(found(store, "/pods/", &[vec![IndexTerm::Controller("other")]]), ["/pods/a/2"]);
         assert_eq!(found(store, "/pods/a/", &[]), [""; 0]);
         assert_eq!(found(store, "/pods/a/", &[vec![]]), ["/pods/a/1", "/pods/a/2", "/pods/a/3"]);
     };
@@ -54,7 +54,7 @@ async fn objects_are_found_by_their_present_marks(#[values(false, true)] on_disk
     store.expire_history();
     store.close().await;
     if on_disk {
-        check(&Store::open(place, Settings::default()).await.unwrap());
+        check(&Store::open(place, HistoryLimits::default()).await.unwrap());
     }
 }
 
@@ -64,7 +64,7 @@ async fn alternatives_are_found_once_and_in_the_order_of_keys() {
     write(&store, "/pods/a/3", json!({"app": "web"}), Some("set")).await;
     write(&store, "/pods/a/1", json!({"app": "web"}), None).await;
     write(&store, "/pods/a/2", json!({"app": "db"}), Some("set")).await;
-    let alternatives = [vec![Mark::Controller("set")], vec![Mark::Label("app", "web")]];
+    let alternatives = [vec![IndexTerm::Controller("set")], vec![IndexTerm::Label("app", "web")]];
     assert_eq!(found(&store, "/pods/a/", &alternatives), ["/pods/a/1", "/pods/a/2", "/pods/a/3"]);
     let fitting = store.find("/pods/a/", &alternatives, |marks| marks.label("app") == Some("db"));
     assert_eq!(keys(&fitting), ["/pods/a/2"]);
@@ -79,7 +79,7 @@ async fn of_several_marks_the_rarest_is_looked_at() {
             .await;
     }
     let looked = std::cell::Cell::new(0);
-    let marks = vec![Mark::Label("all", "yes"), Mark::Label("n", "7")];
+    let marks = vec![IndexTerm::Label("all", "yes"), IndexTerm::Label("n", "7")];
     let found = store.find("/pods/a/", &[marks], |_| {
         looked.set(looked.get() + 1);
         true
@@ -93,5 +93,5 @@ async fn what_is_gone_leaves_no_marks_behind() {
     write(&store, "/pods/a/1", json!({"app": "web"}), Some("set")).await;
     write(&store, "/pods/a/1", json!({"app": "db"}), None).await;
     remove(&store, "/pods/a/1").await;
-    assert!(store.0.shared.view.read().is_unmarked());
+    assert!(store.0.shared.view.read().is_index_empty());
 }

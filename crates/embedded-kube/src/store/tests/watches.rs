@@ -23,17 +23,17 @@ async fn a_watch_tells_the_past_after_its_revision_and_then_the_present() {
     let mut watch = store.watch("/pods/", 2).unwrap();
     let event = next(&mut watch).unwrap().unwrap();
     assert_eq!((event.revision, &*event.key), (3, "/pods/a/x"));
-    assert_eq!(event.before.unwrap().revision, 2);
-    assert_eq!(data(&event.now.unwrap().document), "two");
+    assert_eq!(event.previous.unwrap().revision, 2);
+    assert_eq!(data(&event.current.unwrap().document), "two");
     assert_eq!(event.deleted, None);
     let event = next(&mut watch).unwrap().unwrap();
-    assert_eq!((event.revision, event.now), (4, None));
-    assert_eq!(data(&event.before.unwrap().document), "two");
+    assert_eq!((event.revision, event.current), (4, None));
+    assert_eq!(data(&event.previous.unwrap().document), "two");
     assert_eq!(version(&event.deleted.unwrap()), "4");
     assert_eq!(next(&mut watch), None);
     put(&store, "/pods/a/y", "new").await;
     let event = next(&mut watch).unwrap().unwrap();
-    assert_eq!((event.revision, event.before), (5, None));
+    assert_eq!((event.revision, event.previous), (5, None));
 }
 
 #[tokio::test]
@@ -83,8 +83,8 @@ async fn progress_is_what_a_bookmark_may_promise() {
 
 #[tokio::test]
 async fn a_slow_watch_expires_and_ends_while_a_quiet_one_goes_on() {
-    let settings = Settings { history: 10, ..Settings::default() };
-    let store = Store::open(Place::Memory, settings).await.unwrap();
+    let settings = HistoryLimits { events: 10, ..HistoryLimits::default() };
+    let store = Store::open(StoreLocation::Memory, settings).await.unwrap();
     let mut slow = store.watch("/pods/", 1).unwrap();
     let mut quiet = store.watch("/secrets/", 1).unwrap();
     for number in 0..11 {
@@ -121,7 +121,7 @@ async fn expired_history_ends_watches_that_are_behind_and_no_others() {
     assert_eq!(store.watch("/pods/", 1).unwrap_err(), Expired { oldest: 2 });
     put(&store, "/pods/a/x", 0).await;
     assert_eq!(revisions(&mut current), [3]);
-    assert_eq!(store.oldest(), 2);
+    assert_eq!(store.oldest_revision(), 2);
 }
 
 #[tokio::test]

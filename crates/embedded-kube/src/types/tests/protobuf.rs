@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::Value;
 
-use super::super::{Expected, from_protobuf, normalise, shape_of};
+use super::super::{ExpectedKind, from_protobuf, normalise, shape_of};
 
-const ANY: Expected<'_> = Expected { group: "", version: "v1", kind: "Secret" };
+const ANY: ExpectedKind<'_> = ExpectedKind { group: "", version: "v1", kind: "Secret" };
 
 fn samples() -> Vec<(&'static str, Vec<u8>, Value)> {
     let lines = include_str!("../samples.txt").lines().filter(|line| !line.starts_with('#'));
@@ -91,7 +91,7 @@ fn nesting_without_end_is_refused() {
         outer.extend(message);
         message = outer;
     }
-    let go = super::super::schema().unwrap();
+    let go = super::super::schema_props_struct().unwrap();
     assert!(super::super::protobuf::message_fields(&message, go, 0).unwrap_err().contains("too deep"));
 }
 
@@ -100,11 +100,11 @@ proptest! {
     fn no_bytes_make_the_decoder_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in 0..5_usize) {
         let kind = ["Pod", "Secret", "Event", "Node", "DeleteOptions"][kind];
         let body = [b"k8s\0\x12\x81\x00", bytes.as_slice()].concat();
-        let _ = from_protobuf(&body, Expected { kind, ..ANY });
+        let _ = from_protobuf(&body, ExpectedKind { kind, ..ANY });
         let mut framed = b"k8s\0\x12".to_vec();
         framed.push(u8::try_from(bytes.len() & 0x7f).unwrap());
         framed.extend(bytes);
-        let _ = from_protobuf(&framed, Expected { kind, ..ANY });
+        let _ = from_protobuf(&framed, ExpectedKind { kind, ..ANY });
     }
 
     #[test]

@@ -2,18 +2,18 @@ use pretty_assertions::assert_eq;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{Account, CREATOR, DEV_ROLE, POD_ROLE, cluster_request, profile_request, with};
+use super::{CREATOR, DEV_ROLE, POD_ROLE, TestAccount, cluster_request, profile_request, with};
 
 const ENTRIES: &str = "/clusters/demo/access-entries";
 const VIEW: &str = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSViewPolicy";
 
 fn path(arn: &str) -> String {
-    format!("{ENTRIES}/{}", crate::text::encode(arn))
+    format!("{ENTRIES}/{}", crate::query_string::percent_encode(arn))
 }
 
 #[test]
 fn an_entry_is_created_changed_and_deleted() {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     let made = account.ok("POST", ENTRIES, json!({ "principalArn": DEV_ROLE, "kubernetesGroups": ["devs"] }));
     let username = "arn:aws:sts::123456789012:assumed-role/developer/{{SessionName}}";
     assert_eq!(made["accessEntry"]["username"], username);
@@ -35,7 +35,7 @@ fn an_entry_is_created_changed_and_deleted() {
 #[case::node_with_groups(json!({"principalArn": DEV_ROLE, "type": "EC2_LINUX", "kubernetesGroups": ["x"]}), "InvalidParameterException", "neither")]
 #[case::unknown_type(json!({"principalArn": DEV_ROLE, "type": "ROBOT"}), "InvalidParameterException", "ROBOT")]
 fn an_entry_that_breaks_a_rule_is_refused(#[case] request: Value, #[case] code: &str, #[case] text: &str) {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     let (found, message) = account.refused("POST", ENTRIES, request);
     assert_eq!(found, code);
     assert!(message.contains(text), "{message}");
@@ -43,15 +43,16 @@ fn an_entry_that_breaks_a_rule_is_refused(#[case] request: Value, #[case] code: 
 
 #[test]
 fn a_policy_is_associated_listed_and_taken_away() {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     account.ok("POST", ENTRIES, json!({ "principalArn": DEV_ROLE }));
     let policies = format!("{}/access-policies", path(DEV_ROLE));
     let scope = json!({ "type": "namespace", "namespaces": ["default"] });
     account.ok("POST", &policies, json!({ "policyArn": VIEW, "accessScope": scope }));
     assert_eq!(account.get(&policies)["associatedAccessPolicies"][0]["accessScope"], scope);
-    let filtered = account.get(&format!("{ENTRIES}?associatedPolicyArn={}", crate::text::encode(VIEW)));
+    let filtered =
+        account.get(&format!("{ENTRIES}?associatedPolicyArn={}", crate::query_string::percent_encode(VIEW)));
     assert_eq!(filtered["accessEntries"], json!([DEV_ROLE]));
-    account.ok("DELETE", &format!("{policies}/{}", crate::text::encode(VIEW)), json!({}));
+    account.ok("DELETE", &format!("{policies}/{}", crate::query_string::percent_encode(VIEW)), json!({}));
     assert_eq!(account.get(&policies)["associatedAccessPolicies"], json!([]));
     for (arn, scope) in [
         ("arn:aws:eks::aws:cluster-access-policy/Root", json!({ "type": "cluster" })),
@@ -66,7 +67,7 @@ fn a_policy_is_associated_listed_and_taken_away() {
 
 #[test]
 fn a_cluster_in_config_map_mode_knows_no_entries_until_its_mode_is_raised() {
-    let mut account = Account::new();
+    let mut account = TestAccount::new();
     account.ok("POST", "/clusters", with(cluster_request(), json!({ "accessConfig": null })));
     account.pass(2000);
     account.ok("POST", "/clusters/demo/fargate-profiles", profile_request("one"));
@@ -90,7 +91,7 @@ fn a_cluster_in_config_map_mode_knows_no_entries_until_its_mode_is_raised() {
 
 #[test]
 fn a_service_account_has_one_association() {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     let associations = "/clusters/demo/pod-identity-associations";
     let request = json!({ "namespace": "default", "serviceAccount": "web", "roleArn": DEV_ROLE });
     let made = account.ok("POST", associations, request.clone());
@@ -112,7 +113,7 @@ fn a_service_account_has_one_association() {
 
 #[test]
 fn an_identity_provider_is_associated_by_an_update() {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     let configs = "/clusters/demo/identity-provider-configs";
     let dex = json!({ "oidc": { "identityProviderConfigName": "dex", "issuerUrl": "https://dex.example.com", "clientId": "k" } });
     account.ok("POST", &format!("{configs}/associate"), dex.clone());
@@ -132,7 +133,7 @@ fn an_identity_provider_is_associated_by_an_update() {
 
 #[test]
 fn everything_with_an_arn_can_be_tagged() {
-    let mut account = Account::with_profile();
+    let mut account = TestAccount::with_profile();
     account.ok("POST", ENTRIES, json!({ "principalArn": DEV_ROLE }));
     account.ok("POST", "/clusters/demo/addons", json!({ "addonName": "kube-proxy" }));
     let arns = [
@@ -142,7 +143,7 @@ fn everything_with_an_arn_can_be_tagged() {
         account.get(&path(DEV_ROLE))["accessEntry"]["accessEntryArn"].clone(),
     ];
     for arn in arns {
-        let target = format!("/tags/{}", crate::text::encode(arn.as_str().unwrap()));
+        let target = format!("/tags/{}", crate::query_string::percent_encode(arn.as_str().unwrap()));
         account.ok("POST", &target, json!({ "tags": { "a": "1", "b": "2" } }));
         account.ok("DELETE", &format!("{target}?tagKeys=a"), json!({}));
         assert_eq!(account.get(&target), json!({ "tags": { "b": "2" } }));
@@ -154,7 +155,7 @@ fn everything_with_an_arn_can_be_tagged() {
 
 #[test]
 fn an_addon_is_versioned_configured_and_updated() {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     let addons = "/clusters/demo/addons";
     let made = account.ok("POST", addons, json!({ "addonName": "kube-proxy" }));
     assert_eq!(made["addon"]["addonVersion"], "v1.33.1-eksbuild.2", "the default of that Kubernetes version");
@@ -197,7 +198,7 @@ fn an_addon_is_versioned_configured_and_updated() {
 
 #[test]
 fn associations_of_an_addon_come_and_go_with_it() {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     let request = json!({ "addonName": "vpc-cni", "podIdentityAssociations": [{ "serviceAccount": "aws-node", "roleArn": DEV_ROLE }] });
     account.ok("POST", "/clusters/demo/addons", request);
     let associations = "/clusters/demo/pod-identity-associations";
@@ -210,7 +211,7 @@ fn associations_of_an_addon_come_and_go_with_it() {
 
 #[test]
 fn the_default_addon_version_is_the_one_that_is_listed_as_default() {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     let listed = account.get("/addons/supported-versions?addonName=coredns&kubernetesVersion=1.33");
     let versions = listed["addons"][0]["addonVersions"].as_array().unwrap();
     let default = versions.iter().find(|v| v["compatibilities"][0]["defaultVersion"] == true).unwrap();

@@ -2,12 +2,12 @@ use pretty_assertions::assert_eq;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{Account, CREATOR, POD_ROLE, cluster_request, profile_request, with};
+use super::{CREATOR, POD_ROLE, TestAccount, cluster_request, profile_request, with};
 use crate::eks::{context::Effect, state::UpdateError};
 
 #[test]
 fn a_cluster_is_creating_until_its_time_is_over() {
-    let mut account = Account::new();
+    let mut account = TestAccount::new();
     account.ok("POST", "/clusters", cluster_request());
     account.pass(1999);
     let early = account.get("/clusters/demo");
@@ -29,7 +29,7 @@ fn a_cluster_is_creating_until_its_time_is_over() {
 
 #[test]
 fn creating_a_cluster_orders_its_security_group_and_deleting_it_takes_it_away() {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     assert_eq!(
         account.effects,
         [Effect::CreateClusterSecurityGroup { cluster: "demo".into(), vpc_id: "vpc-1".into() }]
@@ -47,7 +47,7 @@ fn creating_a_cluster_orders_its_security_group_and_deleting_it_takes_it_away() 
 
 #[test]
 fn a_name_is_taken_once_but_a_retried_request_gets_its_answer() {
-    let mut account = Account::new();
+    let mut account = TestAccount::new();
     let request = with(cluster_request(), json!({ "clientRequestToken": "t-1" }));
     let first = account.ok("POST", "/clusters", request.clone());
     let again = account.ok("POST", "/clusters", request);
@@ -81,7 +81,7 @@ fn a_name_is_taken_once_but_a_retried_request_gets_its_answer() {
 #[case::key_that_is_none(json!({"encryptionConfig": [{"resources": ["secrets"], "provider": {"keyArn": "x"}}]}), "InvalidParameterException", "keyArn")]
 #[case::wrong_type(json!({"roleArn": 7}), "SerializationException", "invalid type")]
 fn a_cluster_that_breaks_a_rule_is_refused(#[case] change: Value, #[case] code: &str, #[case] text: &str) {
-    let mut account = Account::new();
+    let mut account = TestAccount::new();
     let (found, message) = account.refused("POST", "/clusters", with(cluster_request(), change));
     assert_eq!(found, code);
     assert!(message.contains(text), "{message}");
@@ -90,7 +90,7 @@ fn a_cluster_that_breaks_a_rule_is_refused(#[case] change: Value, #[case] code: 
 
 #[test]
 fn the_default_version_is_the_one_that_eks_lists_as_default() {
-    let mut account = Account::new();
+    let mut account = TestAccount::new();
     account.ok("POST", "/clusters", with(cluster_request(), json!({ "version": null })));
     let listed = account.get("/cluster-versions?defaultOnly=true");
     assert_eq!(listed["clusterVersions"].as_array().unwrap().len(), 1);
@@ -102,7 +102,7 @@ fn the_default_version_is_the_one_that_eks_lists_as_default() {
 
 #[test]
 fn versions_are_listed_newest_first_and_page_by_page() {
-    let mut account = Account::new();
+    let mut account = TestAccount::new();
     let names = |page: &Value| -> Vec<String> {
         page["clusterVersions"]
             .as_array()
@@ -119,7 +119,7 @@ fn versions_are_listed_newest_first_and_page_by_page() {
 
 #[test]
 fn an_upgrade_takes_its_time_and_shows_its_result_only_at_the_end() {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     let started = account.ok("POST", "/clusters/demo/updates", json!({ "version": "1.34" }));
     let id = started["update"]["id"].as_str().unwrap().to_owned();
     assert_eq!(started["update"]["type"], "VersionUpdate");
@@ -141,7 +141,7 @@ fn an_upgrade_takes_its_time_and_shows_its_result_only_at_the_end() {
 
 #[test]
 fn a_failed_update_leaves_the_cluster_active_and_as_it_was() {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     let cluster = account.state.regions.get_mut("eu-west-1").unwrap().get_mut("demo").unwrap();
     let error = UpdateError {
         error_code: "IpNotAvailable".into(),
@@ -168,14 +168,14 @@ fn a_failed_update_leaves_the_cluster_active_and_as_it_was() {
 #[case("1.33", "Unsupported Kubernetes minor version update from 1.33 to 1.33")]
 #[case("1.99", "unsupported Kubernetes version 1.99")]
 fn an_upgrade_goes_up_by_one_minor_version(#[case] to: &str, #[case] message: &str) {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     let refused = account.refused("POST", "/clusters/demo/updates", json!({ "version": to }));
     assert_eq!(refused, ("InvalidParameterException", message.to_owned()));
 }
 
 #[test]
 fn nothing_else_is_updated_while_an_update_runs() {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     let started = account.ok("POST", "/clusters/demo/updates", json!({ "version": "1.34" }));
     let id = started["update"]["id"].as_str().unwrap();
     let logging = json!({ "logging": { "clusterLogging": [{ "types": ["api"], "enabled": true }] } });
@@ -209,7 +209,7 @@ fn nothing_else_is_updated_while_an_update_runs() {
 #[case::back_to_config_map(json!({"accessConfig": {"authenticationMode": "CONFIG_MAP"}}), "Unsupported authentication mode update from API to CONFIG_MAP")]
 #[case::subnets_of_another_vpc(json!({"resourcesVpcConfig": {"subnetIds": ["subnet-a", "subnet-other"]}}), "same VPC")]
 fn a_configuration_update_that_breaks_a_rule_is_refused(#[case] request: Value, #[case] text: &str) {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     let (code, message) = account.refused("POST", "/clusters/demo/update-config", request);
     assert_eq!(code, "InvalidParameterException");
     assert!(message.contains(text), "{message}");
@@ -229,7 +229,7 @@ fn a_configuration_update_takes_effect_when_it_is_over(
     #[case] at: &str,
     #[case] value: Value,
 ) {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     account.ok("POST", "/clusters/demo/update-config", request);
     assert_eq!(account.status("/clusters/demo"), "UPDATING");
     assert_ne!(account.get("/clusters/demo")["cluster"].pointer(at), Some(&value));
@@ -239,7 +239,7 @@ fn a_configuration_update_takes_effect_when_it_is_over(
 
 #[test]
 fn encryption_is_switched_on_once_and_for_ever() {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     let request = json!({"encryptionConfig": [{"resources": ["secrets"], "provider": {"keyArn": "arn:aws:kms:eu-west-1:123456789012:key/1"}}]});
     account.ok("POST", "/clusters/demo/encryption-config/associate", request.clone());
     account.pass(1500);
@@ -250,7 +250,7 @@ fn encryption_is_switched_on_once_and_for_ever() {
 
 #[test]
 fn a_cluster_with_profiles_or_addons_or_protection_is_not_deleted() {
-    let mut account = Account::with_profile();
+    let mut account = TestAccount::with_profile();
     account.ok("POST", "/clusters/demo/addons", json!({ "addonName": "vpc-cni" }));
     account.pass(500);
     let refused = account.refused("DELETE", "/clusters/demo", json!({}));
@@ -273,7 +273,7 @@ fn a_cluster_with_profiles_or_addons_or_protection_is_not_deleted() {
 
 #[test]
 fn a_cluster_that_is_still_created_is_not_deleted_and_takes_no_profile() {
-    let mut account = Account::new();
+    let mut account = TestAccount::new();
     account.ok("POST", "/clusters", cluster_request());
     let (code, message) = account.refused("DELETE", "/clusters/demo", json!({}));
     assert_eq!(code, "ResourceInUseException");
@@ -284,13 +284,13 @@ fn a_cluster_that_is_still_created_is_not_deleted_and_takes_no_profile() {
 
 #[test]
 fn whoever_creates_a_cluster_is_its_admin_unless_that_was_declined() {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     assert_eq!(account.get("/clusters/demo/access-entries")["accessEntries"], json!([CREATOR]));
     let policies = account
         .get(&format!("/clusters/demo/access-entries/{}/access-policies", CREATOR.replace('/', "%2F")));
     let arn = policies["associatedAccessPolicies"][0]["policyArn"].as_str().unwrap();
     assert_eq!(arn, "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy");
-    let mut account = Account::new();
+    let mut account = TestAccount::new();
     let declined = json!({ "accessConfig": { "authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": false } });
     account.ok("POST", "/clusters", with(cluster_request(), declined));
     assert_eq!(account.get("/clusters/demo/access-entries")["accessEntries"], json!([]));

@@ -2,14 +2,14 @@ use pretty_assertions::assert_eq;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{Account, CLUSTER_ROLE, POD_ROLE, profile_request, with};
-use crate::eks::state::{Issue, Planned, ProfileStatus};
+use super::{CLUSTER_ROLE, POD_ROLE, TestAccount, profile_request, with};
+use crate::eks::state::{HealthIssue, PlannedOutcome, ProfileStatus};
 
 const PROFILES: &str = "/clusters/demo/fargate-profiles";
 
 #[test]
 fn a_profile_is_created_and_deleted_in_its_time() {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     account.ok("POST", PROFILES, profile_request("one"));
     account.pass(999);
     assert_eq!(account.status(&format!("{PROFILES}/one")), "CREATING");
@@ -24,7 +24,7 @@ fn a_profile_is_created_and_deleted_in_its_time() {
 
 #[test]
 fn one_fargate_mutation_runs_at_a_time() {
-    let mut account = Account::with_profile();
+    let mut account = TestAccount::with_profile();
     account.ok("POST", PROFILES, profile_request("two"));
     let (code, message) = account.refused("POST", PROFILES, profile_request("three"));
     assert_eq!(code, "ResourceInUseException");
@@ -48,7 +48,7 @@ fn one_fargate_mutation_runs_at_a_time() {
 
 #[test]
 fn an_addon_update_holds_fargate_mutations_but_not_the_cluster() {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     account.ok("POST", "/clusters/demo/addons", json!({ "addonName": "vpc-cni" }));
     account.pass(500);
     account.ok(
@@ -66,7 +66,7 @@ fn an_addon_update_holds_fargate_mutations_but_not_the_cluster() {
 
 #[test]
 fn a_cluster_that_still_settles_refuses_profiles() {
-    let mut account = Account::new();
+    let mut account = TestAccount::new();
     account.settings.timing.cluster_settle_ms = 700;
     account.ok("POST", "/clusters", super::cluster_request());
     account.pass(2600);
@@ -78,7 +78,7 @@ fn a_cluster_that_still_settles_refuses_profiles() {
 
 #[test]
 fn a_name_is_taken_once_per_cluster_but_a_retried_request_gets_its_answer() {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     let request = with(profile_request("one"), json!({ "clientRequestToken": "t-1" }));
     let first = account.ok("POST", PROFILES, request.clone());
     let again = account.ok("POST", PROFILES, request);
@@ -109,7 +109,7 @@ fn a_name_is_taken_once_per_cluster_but_a_retried_request_gets_its_answer() {
 #[case::role_with_a_path(json!({"podExecutionRoleArn": "arn:aws:iam::123456789012:role/team/pods"}), "path")]
 #[case::role_that_is_none(json!({"podExecutionRoleArn": "pods"}), "Invalid pod execution role arn")]
 fn a_profile_that_breaks_a_rule_is_refused(#[case] change: Value, #[case] text: &str) {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     let (code, message) = account.refused("POST", PROFILES, with(profile_request("one"), change));
     assert_eq!(code, "InvalidParameterException");
     assert!(message.contains(text), "{message}");
@@ -120,7 +120,7 @@ fn a_profile_that_breaks_a_rule_is_refused(#[case] change: Value, #[case] text: 
 #[case(json!([{"namespace": "*"}]))]
 #[case(json!([{"namespace": "prod-?"}, {"namespace": "a", "labels": {"app.kubernetes.io/*": "web-*"}}]))]
 fn wildcards_are_accepted_anywhere(#[case] selectors: Value) {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     let answer =
         account.ok("POST", PROFILES, with(profile_request("one"), json!({ "selectors": selectors })));
     assert_eq!(answer["fargateProfile"]["selectors"][0]["namespace"], selectors[0]["namespace"]);
@@ -128,7 +128,7 @@ fn wildcards_are_accepted_anywhere(#[case] selectors: Value) {
 
 #[test]
 fn without_subnets_a_profile_takes_the_private_ones_of_its_cluster() {
-    let mut account = Account::new();
+    let mut account = TestAccount::new();
     let subnets = json!({ "resourcesVpcConfig": { "subnetIds": ["subnet-a", "subnet-b", "subnet-pub"] } });
     account.ok("POST", "/clusters", with(super::cluster_request(), subnets));
     account.pass(2000);
@@ -138,7 +138,7 @@ fn without_subnets_a_profile_takes_the_private_ones_of_its_cluster() {
 
 #[test]
 fn the_quotas_are_settings() {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     account.settings.limits.profiles = 1;
     account.settings.limits.selectors = 6;
     let six = json!({ "selectors": vec![json!({ "namespace": "a" }); 6] });
@@ -149,11 +149,15 @@ fn the_quotas_are_settings() {
 
 #[test]
 fn a_profile_can_be_ordered_to_fail_and_is_deleted_afterwards() {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     let issue =
-        Issue { code: "AccessDenied".into(), message: "no".into(), resource_ids: vec!["role".into()] };
-    let planned =
-        |end| Planned { cluster: "demo".into(), profile: "one".into(), end, issues: vec![issue.clone()] };
+        HealthIssue { code: "AccessDenied".into(), message: "no".into(), resource_ids: vec!["role".into()] };
+    let planned = |end| PlannedOutcome {
+        cluster: "demo".into(),
+        profile: "one".into(),
+        end,
+        issues: vec![issue.clone()],
+    };
     account.state.planned = vec![planned(ProfileStatus::DeleteFailed), planned(ProfileStatus::CreateFailed)];
     account.ok("POST", PROFILES, profile_request("one"));
     account.pass(1000);
@@ -172,7 +176,7 @@ fn a_profile_can_be_ordered_to_fail_and_is_deleted_afterwards() {
 
 #[test]
 fn a_pod_execution_role_has_an_access_entry_while_a_profile_uses_it() {
-    let mut account = Account::with_profile();
+    let mut account = TestAccount::with_profile();
     let entry = format!("/clusters/demo/access-entries/{}", POD_ROLE.replace('/', "%2F"));
     assert_eq!(account.get(&entry)["accessEntry"]["type"], "FARGATE_LINUX");
     account.ok("POST", PROFILES, profile_request("two"));
@@ -187,7 +191,7 @@ fn a_pod_execution_role_has_an_access_entry_while_a_profile_uses_it() {
 
 #[test]
 fn coredns_is_well_only_while_an_active_profile_takes_it() {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     let dns = "/clusters/demo/addons/coredns";
     let configuration = json!({ "computeType": "Fargate" }).to_string();
     account.ok(

@@ -1,28 +1,28 @@
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use super::{Account, CREATOR, DEV_ROLE, cluster_request, with};
+use super::{CREATOR, DEV_ROLE, TestAccount, cluster_request, with};
 use crate::{
+    cluster_host::{AttachedPolicy, ClusterPrincipal, HostedEndpoint},
     eks::{
-        hosted::{admitted, conclude, reawaken},
-        state::{Api, Cluster},
+        cluster_host_state::{apply_host_result, cluster_principals, reset_hosting},
+        state::{Cluster, ClusterApi},
     },
-    host::{Admitted, Hosting, Policy},
 };
 
-fn hosted() -> Account {
-    let mut account = Account::new();
-    account.settings.hosted = true;
+fn hosted() -> TestAccount {
+    let mut account = TestAccount::new();
+    account.settings.has_host = true;
     account.ok("POST", "/clusters", cluster_request());
     account
 }
 
-fn demo(account: &mut Account) -> &mut Cluster {
+fn demo(account: &mut TestAccount) -> &mut Cluster {
     account.state.regions.get_mut("eu-west-1").unwrap().get_mut("demo").unwrap()
 }
 
-fn hosting() -> Hosting {
-    Hosting { endpoint: "https://127.0.0.1:7".to_owned(), certificate_authority_pem: "PEM".to_owned() }
+fn hosting() -> HostedEndpoint {
+    HostedEndpoint { endpoint: "https://127.0.0.1:7".to_owned(), certificate_authority_pem: "PEM".to_owned() }
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn a_cluster_is_not_active_before_its_api_answers() {
     let waiting = account.get("/clusters/demo");
     assert_eq!(waiting["cluster"]["status"], "CREATING");
     assert_eq!(waiting["cluster"]["endpoint"], Value::Null);
-    conclude(demo(&mut account), Ok(hosting()));
+    apply_host_result(demo(&mut account), Ok(hosting()));
     let made = account.get("/clusters/demo");
     assert_eq!(made["cluster"]["status"], "ACTIVE");
     assert_eq!(made["cluster"]["endpoint"], "https://127.0.0.1:7");
@@ -42,7 +42,7 @@ fn a_cluster_is_not_active_before_its_api_answers() {
 #[test]
 fn an_api_that_answers_early_does_not_shorten_the_creation() {
     let mut account = hosted();
-    conclude(demo(&mut account), Ok(hosting()));
+    apply_host_result(demo(&mut account), Ok(hosting()));
     let early = account.get("/clusters/demo");
     assert_eq!(early["cluster"]["status"], "CREATING");
     assert_eq!(early["cluster"]["endpoint"], Value::Null);
@@ -53,7 +53,7 @@ fn an_api_that_answers_early_does_not_shorten_the_creation() {
 #[test]
 fn a_cluster_without_its_api_has_failed_says_why_and_can_only_be_deleted() {
     let mut account = hosted();
-    conclude(demo(&mut account), Err("no port is free".into()));
+    apply_host_result(demo(&mut account), Err("no port is free".into()));
     account.pass(2000);
     let failed = account.get("/clusters/demo");
     assert_eq!(failed["cluster"]["status"], "FAILED");
@@ -71,16 +71,16 @@ fn a_cluster_without_its_api_has_failed_says_why_and_can_only_be_deleted() {
 #[test]
 fn access_entries_are_who_is_let_in() {
     let mut account = hosted();
-    conclude(demo(&mut account), Ok(hosting()));
+    apply_host_result(demo(&mut account), Ok(hosting()));
     account.pass(2000);
-    let admin = Policy { name: "AmazonEKSClusterAdminPolicy".to_owned(), namespaces: Vec::new() };
-    let creator = Admitted {
+    let admin = AttachedPolicy { name: "AmazonEKSClusterAdminPolicy".to_owned(), namespaces: Vec::new() };
+    let creator = ClusterPrincipal {
         principal: CREATOR.to_owned(),
         username: CREATOR.to_owned(),
         groups: Vec::new(),
         policies: vec![admin],
     };
-    assert_eq!(admitted(demo(&mut account)), std::slice::from_ref(&creator));
+    assert_eq!(cluster_principals(demo(&mut account)), std::slice::from_ref(&creator));
     let entry = json!({ "principalArn": DEV_ROLE, "kubernetesGroups": ["readers"] });
     account.ok("POST", "/clusters/demo/access-entries", entry);
     let target = format!("/clusters/demo/access-entries/{}/access-policies", DEV_ROLE.replace('/', "%2F"));
@@ -89,37 +89,41 @@ fn access_entries_are_who_is_let_in() {
         "accessScope": { "type": "namespace", "namespaces": ["shop"] },
     });
     account.ok("POST", &target, policy);
-    let developer = Admitted {
+    let developer = ClusterPrincipal {
         principal: DEV_ROLE.to_owned(),
         username: "arn:aws:sts::123456789012:assumed-role/developer/{{SessionName}}".to_owned(),
         groups: vec!["readers".to_owned()],
-        policies: vec![Policy {
+        policies: vec![AttachedPolicy {
             name: "AmazonEKSViewPolicy".to_owned(),
             namespaces: vec!["shop".to_owned()],
         }],
     };
-    assert_eq!(admitted(demo(&mut account)), [developer, creator]);
+    assert_eq!(cluster_principals(demo(&mut account)), [developer, creator]);
 }
 
 #[test]
 fn without_access_entries_the_creator_is_let_in() {
-    let mut account = Account::new();
+    let mut account = TestAccount::new();
     let request = with(cluster_request(), json!({ "accessConfig": { "authenticationMode": "CONFIG_MAP" } }));
     account.ok("POST", "/clusters", request);
-    let principals: Vec<_> = admitted(demo(&mut account)).into_iter().map(|who| who.principal).collect();
+    let principals: Vec<_> =
+        cluster_principals(demo(&mut account)).into_iter().map(|who| who.principal).collect();
     assert_eq!(principals, [CREATOR]);
 }
 
 #[test]
 fn after_a_restart_an_api_is_awaited_where_it_was_and_only_if_there_is_a_host() {
     let mut account = hosted();
-    conclude(demo(&mut account), Ok(hosting()));
+    apply_host_result(demo(&mut account), Ok(hosting()));
     account.pass(2000);
     account.get("/clusters/demo");
-    reawaken(&mut account.state, true);
-    assert_eq!(demo(&mut account).api, Api::Awaited { before: Some("https://127.0.0.1:7".to_owned()) });
-    reawaken(&mut account.state, false);
-    assert_eq!(demo(&mut account).api, Api::Unhosted);
+    reset_hosting(&mut account.state, true);
+    assert_eq!(
+        demo(&mut account).api,
+        ClusterApi::Awaited { before: Some("https://127.0.0.1:7".to_owned()) }
+    );
+    reset_hosting(&mut account.state, false);
+    assert_eq!(demo(&mut account).api, ClusterApi::Unhosted);
     let endpoint = account.get("/clusters/demo")["cluster"]["endpoint"].clone();
     assert!(endpoint.as_str().unwrap().ends_with(".eks.amazonaws.com"), "{endpoint}");
 }

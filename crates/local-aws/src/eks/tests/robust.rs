@@ -3,8 +3,8 @@
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use super::{Account, profile_request};
-use crate::eks::state::State;
+use super::{TestAccount, profile_request};
+use crate::eks::state::EksState;
 
 /// Every operation with a body, against bodies of every wrong shape.
 #[test]
@@ -34,7 +34,7 @@ fn garbage_is_refused_with_an_exception() {
         "/clusters/demo/identity-provider-configs/describe",
         "/tags/x",
     ];
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     for target in targets {
         for shape in &shapes {
             let error = account.call("POST", target, shape).unwrap_err();
@@ -47,17 +47,17 @@ fn garbage_is_refused_with_an_exception() {
 #[test]
 fn a_body_that_is_no_object_is_refused() {
     for body in [&b"["[..], b"7", b"null", b"\xff\xfe", b"{\"name\":\"a\"", b"\"x\""] {
-        assert_eq!(crate::eks::input::json(body).unwrap_err().code, "SerializationException");
+        assert_eq!(crate::eks::input::parse_json_body(body).unwrap_err().code, "SerializationException");
     }
-    assert_eq!(crate::eks::input::json(b" \n").unwrap(), json!({}));
+    assert_eq!(crate::eks::input::parse_json_body(b" \n").unwrap(), json!({}));
 }
 
 #[test]
 fn a_saved_model_goes_on_where_it_stopped() {
-    let mut account = Account::with_profile();
+    let mut account = TestAccount::with_profile();
     account.ok("POST", "/clusters/demo/updates", json!({ "version": "1.34" }));
     let saved: Value = serde_json::to_value(&account.state).unwrap();
-    account.state = State::default();
+    account.state = EksState::default();
     account.state = serde_json::from_value(saved.clone()).unwrap();
     assert_eq!(serde_json::to_value(&account.state).unwrap(), saved);
     assert_eq!(account.status("/clusters/demo"), "UPDATING");
@@ -68,7 +68,7 @@ fn a_saved_model_goes_on_where_it_stopped() {
 
 #[test]
 fn durations_beyond_time_do_not_overflow() {
-    let mut account = Account::new();
+    let mut account = TestAccount::new();
     account.settings.timing.cluster_create_ms = u64::MAX;
     account.ok("POST", "/clusters", super::cluster_request());
     account.pass(1_000_000_000);
@@ -77,7 +77,7 @@ fn durations_beyond_time_do_not_overflow() {
 
 #[test]
 fn operations_that_are_not_modelled_say_so() {
-    let mut account = Account::with_cluster();
+    let mut account = TestAccount::with_cluster();
     assert_eq!(account.get("/clusters/demo/node-groups")["nodegroups"], json!([]));
     assert_eq!(
         account.refused("GET", "/clusters/demo/node-groups/x", json!({})).0,

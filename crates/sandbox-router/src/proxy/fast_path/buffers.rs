@@ -1,40 +1,40 @@
-//! Buffers of a worker. They go from connection to connection: only what is being worked on has one.
+//! Buffer pool of a worker. Buffers move between connections: only active ones hold one.
 
 use std::ops::{Deref, DerefMut};
 
 use parking_lot::Mutex;
 
-/// Room of a buffer. A head that is longer is not plain.
-pub(super) const SIZE: usize = 16 * 1024;
-/// How many are kept that nobody needs at the moment.
-const SPARE: usize = 64;
+/// Size of a buffer. Longer heads do not take the fast path.
+pub(super) const BUFFER_SIZE: usize = 16 * 1024;
+/// Maximum number of unused buffers kept.
+const MAX_SPARE: usize = 64;
 
-/// Buffers that nobody needs at the moment.
+/// Unused buffers.
 #[derive(Debug, Default)]
-pub(in crate::proxy) struct Buffers(Mutex<Vec<Vec<u8>>>);
+pub(in crate::proxy) struct BufferPool(Mutex<Vec<Vec<u8>>>);
 
-impl Buffers {
-    /// An empty one.
-    pub(super) fn take(&self) -> Buffer<'_> {
-        let bytes = self.0.lock().pop().unwrap_or_else(|| Vec::with_capacity(SIZE));
-        Buffer { bytes, home: self }
+impl BufferPool {
+    /// Takes an empty buffer.
+    pub(super) fn take(&self) -> PooledBuffer<'_> {
+        let bytes = self.0.lock().pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_SIZE));
+        PooledBuffer { bytes, pool: self }
     }
 }
 
-/// A buffer that goes home when it is dropped.
-pub(super) struct Buffer<'a> {
+/// A buffer that returns to the pool when dropped.
+pub(super) struct PooledBuffer<'a> {
     bytes: Vec<u8>,
-    home: &'a Buffers,
+    pool: &'a BufferPool,
 }
 
-impl<'a> Buffer<'a> {
-    /// No room at all, and nothing in it.
-    pub(super) fn none(home: &'a Buffers) -> Self {
-        Self { bytes: Vec::new(), home }
+impl<'a> PooledBuffer<'a> {
+    /// A buffer without capacity.
+    pub(super) fn empty(pool: &'a BufferPool) -> Self {
+        Self { bytes: Vec::new(), pool }
     }
 }
 
-impl Deref for Buffer<'_> {
+impl Deref for PooledBuffer<'_> {
     type Target = Vec<u8>;
 
     fn deref(&self) -> &Vec<u8> {
@@ -42,22 +42,22 @@ impl Deref for Buffer<'_> {
     }
 }
 
-impl DerefMut for Buffer<'_> {
+impl DerefMut for PooledBuffer<'_> {
     fn deref_mut(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 }
 
-impl Drop for Buffer<'_> {
+impl Drop for PooledBuffer<'_> {
     fn drop(&mut self) {
         let mut bytes = std::mem::take(&mut self.bytes);
-        // One that had to grow is not worth keeping, and none is none.
-        if bytes.capacity() != SIZE {
+        // Buffers that grew are not kept.
+        if bytes.capacity() != BUFFER_SIZE {
             return;
         }
         bytes.clear();
-        let mut all = self.home.0.lock();
-        if all.len() < SPARE {
+        let mut all = self.pool.0.lock();
+        if all.len() < MAX_SPARE {
             all.push(bytes);
         }
     }

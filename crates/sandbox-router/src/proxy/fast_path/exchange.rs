@@ -1,4 +1,4 @@
-//! One plain request: to a pod and back.
+//! One fast-path exchange with a pod.
 
 use std::{fmt::Display, future::poll_fn, io, net::SocketAddr, pin::pin, sync::atomic::Ordering, task::Poll};
 
@@ -9,125 +9,135 @@ use tokio::{
 };
 
 use super::{
-    Then,
-    buffers::{Buffer, SIZE},
-    head::{Plan, line},
-    reply::{Reply, Seen, Telling, see},
+    NextStep,
+    buffers::{BUFFER_SIZE, PooledBuffer},
+    request_head::{FastPathPlan, write_header_line},
+    response_head::{ParsedHead, ResponseHead, ResponsePolicy, parse_and_rewrite},
 };
 use crate::proxy::{
-    answer::{Refusal, Visit},
     forward::Caller,
-    upstream::{broke_off, nobody},
+    response::{ErrorResponse, RequestGuard},
+    upstream::{bad_gateway, no_pod_response},
 };
 
-/// Sends a request to the pods whose turn it is, and the answer to the caller.
-pub(super) async fn visit(
-    plan: Plan,
-    head: Buffer<'_>,
+/// Sends a request to the next pods in rotation, and the response to the caller.
+pub(super) async fn exchange(
+    plan: FastPathPlan,
+    head: PooledBuffer<'_>,
     caller: &mut TcpStream,
     of: &Caller,
     since: Instant,
-) -> Then {
-    let _counted = Visit::new(plan.route.clone(), plan.kind(), since.into_std(), None);
-    let asked = match ask(&plan, &head, of).await {
+) -> NextStep {
+    let _counted = RequestGuard::new(plan.route.clone(), plan.kind(), since.into_std(), None);
+    let asked = match send_to_backend(&plan, &head, of).await {
         Ok(asked) => asked,
-        Err(refusal) => return refuse(&refusal, &plan, caller, of).await,
+        Err(refusal) => return write_error(&refusal, &plan, caller, of).await,
     };
     drop(head);
-    match answer(asked, &plan, caller, of).await {
+    match relay_response(asked, &plan, caller, of).await {
         Ok(then) => then,
-        Err(Trouble::Refused(refusal)) => refuse(&refusal, &plan, caller, of).await,
-        // The caller has a part of an answer, or nobody is there.
-        Err(Trouble::Cut(error)) => {
-            tracing::debug!(%error, service = %plan.route.service(), "an answer was cut");
-            Then::Close
+        Err(ExchangeError::Respond(refusal)) => write_error(&refusal, &plan, caller, of).await,
+        // The caller has a partial response or is gone.
+        Err(ExchangeError::Aborted(error)) => {
+            tracing::debug!(%error, service = %plan.route.service(), "response aborted");
+            NextStep::Close
         }
     }
 }
 
-/// Why there is no whole answer.
-enum Trouble {
-    /// Nothing was said to the caller yet.
-    Refused(Refusal),
-    Cut(io::Error),
+/// There is no complete response.
+enum ExchangeError {
+    /// Nothing was sent to the caller yet.
+    Respond(ErrorResponse),
+    Aborted(io::Error),
 }
 
-/// A pod that has a request.
-struct Asked {
+/// A pod that has received the request.
+struct PendingResponse {
     pod: TcpStream,
     to: SocketAddr,
 }
 
-async fn ask(plan: &Plan, head: &[u8], of: &Caller) -> Result<Asked, Refusal> {
+async fn send_to_backend(
+    plan: &FastPathPlan,
+    head: &[u8],
+    of: &Caller,
+) -> Result<PendingResponse, ErrorResponse> {
     let pool = &of.worker.pool;
     let mut last = None;
-    for to in plan.backend.turn() {
+    for to in plan.backend.rotation() {
         // Every idle connection may be dead; a new one is not.
-        while let Some(mut pod) = pool.idle_plain(to) {
-            match send(&mut pod, head).await {
-                Ok(()) => return Ok(Asked { pod, to }),
-                Err(Unsent::Nothing(_)) => {}
-                Err(Unsent::Part(error)) => return Err(broke_off(&error)),
+        while let Some(mut pod) = pool.take_idle_raw(to) {
+            match send_head(&mut pod, head).await {
+                Ok(()) => return Ok(PendingResponse { pod, to }),
+                Err(SendError::NothingSent(_)) => {}
+                Err(SendError::PartlySent(error)) => return Err(bad_gateway(&error)),
             }
         }
-        // In a box: what is rare takes no room in what every request needs.
-        let opened = match Box::pin(pool.dial(to)).await {
-            Ok(mut pod) => send(&mut pod, head).await.map(|()| pod),
-            Err(error) => Err(Unsent::Nothing(error)),
+        // Boxed: rare cases must not enlarge the future of every request.
+        let opened = match Box::pin(pool.connect(to)).await {
+            Ok(mut pod) => send_head(&mut pod, head).await.map(|()| pod),
+            Err(error) => Err(SendError::NothingSent(error)),
         };
         match opened {
-            Ok(pod) => return Ok(Asked { pod, to }),
-            Err(Unsent::Part(error)) => return Err(broke_off(&error)),
-            Err(Unsent::Nothing(error)) => {
-                tracing::debug!(%to, %error, "a pod did not take a request");
+            Ok(pod) => return Ok(PendingResponse { pod, to }),
+            Err(SendError::PartlySent(error)) => return Err(bad_gateway(&error)),
+            Err(SendError::NothingSent(error)) => {
+                tracing::debug!(%to, %error, "sending a request to a pod failed");
                 last = Some(error);
             }
         }
     }
-    Err(nobody(last))
+    Err(no_pod_response(last))
 }
 
-/// How much of a head was sent when it failed.
-enum Unsent {
-    Nothing(io::Error),
-    Part(io::Error),
+/// How much of a head was sent when sending failed.
+enum SendError {
+    NothingSent(io::Error),
+    PartlySent(io::Error),
 }
 
-async fn send(pod: &mut TcpStream, head: &[u8]) -> Result<(), Unsent> {
+async fn send_head(pod: &mut TcpStream, head: &[u8]) -> Result<(), SendError> {
     let written = match pod.write(head).await {
-        Ok(0) => return Err(Unsent::Nothing(io::ErrorKind::WriteZero.into())),
+        Ok(0) => return Err(SendError::NothingSent(io::ErrorKind::WriteZero.into())),
         Ok(written) => written,
-        Err(error) => return Err(Unsent::Nothing(error)),
+        Err(error) => return Err(SendError::NothingSent(error)),
     };
-    pod.write_all(&head[written..]).await.map_err(Unsent::Part)
+    pod.write_all(&head[written..]).await.map_err(SendError::PartlySent)
 }
 
-/// Brings the answer of a pod to the caller.
-async fn answer(asked: Asked, plan: &Plan, caller: &mut TcpStream, of: &Caller) -> Result<Then, Trouble> {
-    let Asked { mut pod, to } = asked;
+/// Relays the response of a pod to the caller.
+async fn relay_response(
+    asked: PendingResponse,
+    plan: &FastPathPlan,
+    caller: &mut TcpStream,
+    of: &Caller,
+) -> Result<NextStep, ExchangeError> {
+    let PendingResponse { mut pod, to } = asked;
     let (shared, buffers) = (&of.worker.shared, &of.worker.buffers);
-    wait(&pod, caller).await.map_err(Trouble::Cut)?;
+    wait_readable(&pod, caller).await.map_err(ExchangeError::Aborted)?;
     let (mut read, mut out) = (buffers.take(), buffers.take());
-    let is_last = plan.is_leaving || shared.retired.load(Ordering::Relaxed);
+    let is_last = plan.is_draining || shared.retired.load(Ordering::Relaxed);
     let route = shared.settings.show_route.then(|| plan.name());
-    let telling = Telling { route, is_head: plan.is_head, is_last };
-    let limit = shared.settings.limits.head_bytes;
-    let reply = reply((&mut pod, caller), telling, &mut read, &mut out, limit).await?;
-    let is_kept = reply.is_kept;
-    let is_clean = relay(reply, &mut pod, caller, &mut read, &mut out).await.map_err(Trouble::Cut)?;
+    let telling = ResponsePolicy { route, is_head_request: plan.is_head_request, closes_connection: is_last };
+    let limit = shared.settings.limits.max_head_bytes;
+    let reply = read_response_head((&mut pod, caller), telling, &mut read, &mut out, limit).await?;
+    let is_kept = reply.is_reusable;
+    let is_clean =
+        relay_body(reply, &mut pod, caller, &mut read, &mut out).await.map_err(ExchangeError::Aborted)?;
     if is_kept && is_clean {
-        of.worker.pool.keep_plain(to, pod);
+        of.worker.pool.return_raw(to, pod);
     }
     if !is_last {
-        return Ok(Then::Next);
+        return Ok(NextStep::KeepOpen);
     }
-    caller.shutdown().await.map_err(Trouble::Cut)?;
-    Ok(Then::Close)
+    caller.shutdown().await.map_err(ExchangeError::Aborted)?;
+    Ok(NextStep::Close)
 }
 
-/// Waits until a pod says something. An error if the caller is not there any more; one that has said all that it will say, or sends
-/// its next request already, is.
-async fn wait(pod: &TcpStream, caller: &TcpStream) -> io::Result<()> {
+/// Waits until the pod sends data. Fails if the caller has reset the connection; a half-closed or pipelining caller is
+/// still there.
+async fn wait_readable(pod: &TcpStream, caller: &TcpStream) -> io::Result<()> {
     let mut torn = pin!(caller.ready(Interest::ERROR));
     poll_fn(|cx| match pod.poll_read_ready(cx) {
         Poll::Ready(ready) => Poll::Ready(ready),
@@ -136,89 +146,94 @@ async fn wait(pod: &TcpStream, caller: &TcpStream) -> io::Result<()> {
     .await
 }
 
-/// Reads the head of an answer, and writes what the caller gets of it.
-async fn reply(
+/// Reads the response head and writes the head for the caller.
+async fn read_response_head(
     (pod, caller): (&mut TcpStream, &TcpStream),
-    telling: Telling<'_>,
-    read: &mut Buffer<'_>,
-    out: &mut Buffer<'_>,
+    telling: ResponsePolicy<'_>,
+    read: &mut PooledBuffer<'_>,
+    out: &mut PooledBuffer<'_>,
     limit: usize,
-) -> Result<Reply, Trouble> {
-    let refused = |why: &dyn Display| Trouble::Refused(broke_off(why));
+) -> Result<ResponseHead, ExchangeError> {
+    let refused = |why: &dyn Display| ExchangeError::Respond(bad_gateway(why));
     loop {
-        match see(read, telling, out).map_err(|strange| refused(&strange))? {
-            Seen::Head(reply) => return Ok(reply),
-            Seen::Interim(length) => {
+        match parse_and_rewrite(read, telling, out).map_err(|strange| refused(&strange))? {
+            ParsedHead::Final(reply) => return Ok(reply),
+            ParsedHead::Interim(length) => {
                 read.drain(..length);
                 continue;
             }
-            Seen::Part if read.len() >= limit.max(SIZE) => {
-                return Err(refused(&"the head of its answer is too long"));
+            ParsedHead::Incomplete if read.len() >= limit.max(BUFFER_SIZE) => {
+                return Err(refused(&"the response head is too long"));
             }
-            Seen::Part => {}
+            ParsedHead::Incomplete => {}
         }
-        wait(pod, caller).await.map_err(Trouble::Cut)?;
+        wait_readable(pod, caller).await.map_err(ExchangeError::Aborted)?;
         match pod.read_buf(&mut **read).await {
             Ok(1..) => {}
-            Ok(_) => return Err(refused(&"it closed the connection")),
+            Ok(_) => return Err(refused(&"it closed the connection without a response")),
             Err(error) => return Err(refused(&error)),
         }
     }
 }
 
-/// Sends the head that was written and the body as it comes. True if the pod said nothing behind it.
-async fn relay(
-    reply: Reply,
+/// Sends the written head and the body as it arrives. Returns whether the pod sent nothing after the body.
+async fn relay_body(
+    reply: ResponseHead,
     pod: &mut TcpStream,
     caller: &mut TcpStream,
-    read: &mut Buffer<'_>,
-    out: &mut Buffer<'_>,
+    read: &mut PooledBuffer<'_>,
+    out: &mut PooledBuffer<'_>,
 ) -> io::Result<bool> {
-    let Reply { length, mut body, .. } = reply;
+    let ResponseHead { head_len: length, mut body, .. } = reply;
     read.drain(..length);
     loop {
-        // What came with the head goes with the head.
-        let taken = body.take(read).map_err(io::Error::other)?;
-        body.write(&read[..taken], out);
+        // Body bytes that arrived with the head are sent with it.
+        let taken = body.consume(read).map_err(io::Error::other)?;
+        body.encode(&read[..taken], out);
         caller.write_all(out).await?;
         out.clear();
-        if body.is_over() {
+        if body.is_complete() {
             return Ok(taken == read.len());
         }
         read.clear();
-        wait(pod, caller).await?;
+        wait_readable(pod, caller).await?;
         if pod.read_buf(&mut **read).await? == 0 {
-            body.end(out).map_err(io::Error::other)?;
+            body.finish(out).map_err(io::Error::other)?;
             caller.write_all(out).await?;
             return Ok(false);
         }
     }
 }
 
-/// The router answers itself.
-async fn refuse(refusal: &Refusal, plan: &Plan, caller: &mut TcpStream, of: &Caller) -> Then {
+/// Sends an error response of the router.
+async fn write_error(
+    refusal: &ErrorResponse,
+    plan: &FastPathPlan,
+    caller: &mut TcpStream,
+    of: &Caller,
+) -> NextStep {
     let shared = &of.worker.shared;
-    let is_last = plan.is_leaving || shared.retired.load(Ordering::Relaxed);
+    let is_last = plan.is_draining || shared.retired.load(Ordering::Relaxed);
     let mut out = of.worker.buffers.take();
     let body = format!("{}\n", refusal.message);
     let reason = refusal.status.canonical_reason().unwrap_or_default();
     out.extend_from_slice(format!("HTTP/1.1 {} {reason}\r\n", refusal.status.as_str()).as_bytes());
-    line(&mut out, "content-type", b"text/plain; charset=utf-8");
-    line(&mut out, "content-length", body.len().to_string().as_bytes());
-    line(&mut out, "x-sandbox-error", refusal.error.as_bytes());
-    if refusal.again {
-        line(&mut out, "retry-after", b"1");
+    write_header_line(&mut out, "content-type", b"text/plain; charset=utf-8");
+    write_header_line(&mut out, "content-length", body.len().to_string().as_bytes());
+    write_header_line(&mut out, "x-sandbox-error", refusal.error.as_bytes());
+    if refusal.is_retryable {
+        write_header_line(&mut out, "retry-after", b"1");
     }
     if shared.settings.show_route {
-        line(&mut out, "x-sandbox-route", plan.name().as_bytes());
+        write_header_line(&mut out, "x-sandbox-route", plan.name().as_bytes());
     }
     if is_last {
-        line(&mut out, "connection", b"close");
+        write_header_line(&mut out, "connection", b"close");
     }
     out.extend_from_slice(b"\r\n");
-    if !plan.is_head {
+    if !plan.is_head_request {
         out.extend_from_slice(body.as_bytes());
     }
     let said = caller.write_all(&out).await;
-    if said.is_ok() && !is_last { Then::Next } else { Then::Close }
+    if said.is_ok() && !is_last { NextStep::KeepOpen } else { NextStep::Close }
 }

@@ -1,75 +1,75 @@
-//! Where the body of an answer ends. The bytes themselves go on as they are, unless nothing but the end of the connection would tell:
-//! then they go in chunks, so that callers know a whole answer from a part.
+//! Message framing: where a response body ends. Bytes are relayed unchanged, except for bodies delimited by connection
+//! close: these are re-encoded as chunks, so that callers can detect truncation.
 
-/// Where a body ends.
+/// Framing of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// After so many bytes more.
+    /// Remaining bytes of a `Content-Length` body.
     Length(u64),
-    /// After the last chunk and its trailers.
-    Chunks(Chunks),
-    /// Where the connection ends.
+    /// Chunked transfer coding.
+    Chunks(ChunkDecoder),
+    /// Delimited by connection close.
     Close,
 }
 
-/// A place in a body of chunks.
+/// Decoder state of a chunked body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Chunks {
-    at: At,
-    /// Of the chunk: the size as far as it was read, then what is left of it.
-    left: u64,
-    /// Bytes of the present line, or of all trailers.
-    line: usize,
+pub(super) struct ChunkDecoder {
+    state: ChunkState,
+    /// Chunk size while it is parsed, then the remaining bytes of the chunk.
+    remaining: u64,
+    /// Bytes of the current line, or of all trailers.
+    line_bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum At {
+enum ChunkState {
     #[default]
     Size,
-    /// Blanks behind the size.
-    Blank,
+    /// Optional whitespace after the size.
+    SizeBlank,
     Extension,
-    SizeEnd,
+    SizeLf,
     Data,
-    DataReturn,
-    DataEnd,
+    DataCr,
+    DataLf,
     TrailerStart,
     TrailerName,
     Trailer,
-    TrailerEnd,
-    LastEnd,
-    Over,
+    TrailerLf,
+    LastLf,
+    Done,
 }
 
-/// Extensions of a chunk, and all trailers together, may be so long.
-const LONGEST: usize = 8 * 1024;
+/// Limit for chunk extensions and for all trailers together.
+const MAX_LINE_BYTES: usize = 8 * 1024;
 
-/// Not the body that its head announced.
+/// The chunked encoding is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the chunks of the answer make no sense")]
-pub(super) struct Nonsense;
+#[error("invalid chunked encoding in the response")]
+pub(super) struct InvalidChunk;
 
-/// The pod's connection ended before the body did.
+/// The pod closed the connection before the end of the body.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the pod broke off in the middle of its answer")]
-pub(super) struct Cut;
+#[error("the pod closed the connection in the middle of its response")]
+pub(super) struct TruncatedBody;
 
 impl Framing {
-    /// How many of these bytes belong to the body.
-    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<usize, Nonsense> {
+    /// Returns how many of these bytes belong to the body.
+    pub(super) fn consume(&mut self, bytes: &[u8]) -> Result<usize, InvalidChunk> {
         match self {
             Self::Length(left) => {
                 let taken = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
                 *left -= taken as u64;
                 Ok(taken)
             }
-            Self::Chunks(chunks) => chunks.take(bytes),
+            Self::Chunks(chunks) => chunks.consume(bytes),
             Self::Close => Ok(bytes.len()),
         }
     }
 
-    /// Writes bytes that belong to the body as callers get them.
-    pub(super) fn write(&self, bytes: &[u8], out: &mut Vec<u8>) {
+    /// Encodes body bytes for the caller.
+    pub(super) fn encode(&self, bytes: &[u8], out: &mut Vec<u8>) {
         if *self != Self::Close {
             out.extend_from_slice(bytes);
         } else if !bytes.is_empty() {
@@ -79,88 +79,91 @@ impl Framing {
         }
     }
 
-    /// The pod's connection has ended. Writes what callers have to know of that.
-    pub(super) fn end(&self, out: &mut Vec<u8>) -> Result<(), Cut> {
+    /// Handles the end of the pod's connection; writes the last chunk if needed.
+    pub(super) fn finish(&self, out: &mut Vec<u8>) -> Result<(), TruncatedBody> {
         if *self != Self::Close {
-            return Err(Cut);
+            return Err(TruncatedBody);
         }
         out.extend_from_slice(b"0\r\n\r\n");
         Ok(())
     }
 
-    /// The body is complete.
-    pub(super) fn is_over(&self) -> bool {
+    /// Whether the body is complete.
+    pub(super) fn is_complete(&self) -> bool {
         match self {
             Self::Length(left) => *left == 0,
-            Self::Chunks(chunks) => chunks.at == At::Over,
+            Self::Chunks(chunks) => chunks.state == ChunkState::Done,
             Self::Close => false,
         }
     }
 }
 
-impl Chunks {
-    fn take(&mut self, bytes: &[u8]) -> Result<usize, Nonsense> {
+impl ChunkDecoder {
+    fn consume(&mut self, bytes: &[u8]) -> Result<usize, InvalidChunk> {
         let mut taken = 0;
-        while taken < bytes.len() && self.at != At::Over {
-            if self.at == At::Data {
-                let all = (bytes.len() - taken).min(usize::try_from(self.left).unwrap_or(usize::MAX));
-                self.left -= all as u64;
+        while taken < bytes.len() && self.state != ChunkState::Done {
+            if self.state == ChunkState::Data {
+                let all = (bytes.len() - taken).min(usize::try_from(self.remaining).unwrap_or(usize::MAX));
+                self.remaining -= all as u64;
                 taken += all;
-                if self.left == 0 {
-                    self.at = At::DataReturn;
+                if self.remaining == 0 {
+                    self.state = ChunkState::DataCr;
                 }
             } else {
-                self.at = self.next(bytes[taken])?;
+                self.state = self.step(bytes[taken])?;
                 taken += 1;
             }
         }
         Ok(taken)
     }
 
-    /// The place behind a byte that is not data.
-    fn next(&mut self, byte: u8) -> Result<At, Nonsense> {
-        self.line += 1;
-        if self.line > LONGEST {
-            return Err(Nonsense);
+    /// The next state after a byte that is not data.
+    fn step(&mut self, byte: u8) -> Result<ChunkState, InvalidChunk> {
+        self.line_bytes += 1;
+        if self.line_bytes > MAX_LINE_BYTES {
+            return Err(InvalidChunk);
         }
-        // Lines end with a return and a feed: what others read differently is not passed on.
+        // Lines must end in CRLF: anything that parsers interpret differently is not relayed.
         let is_text = byte == b'\t' || !byte.is_ascii_control();
-        match (self.at, byte) {
-            (At::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => self.digit(byte),
-            (At::Size, b' ' | b'\t') if self.line > 1 => Ok(At::Blank),
-            (At::Size, b';') if self.line > 1 => Ok(At::Extension),
-            (At::Size, b'\r') if self.line > 1 => Ok(At::SizeEnd),
-            (At::Blank, b' ' | b'\t') => Ok(At::Blank),
-            (At::Blank, b';') => Ok(At::Extension),
-            (At::Blank | At::Extension, b'\r') => Ok(At::SizeEnd),
-            (At::Extension, _) if is_text => Ok(At::Extension),
-            (At::SizeEnd, b'\n') => {
-                self.line = 0;
-                Ok(if self.left == 0 { At::TrailerStart } else { At::Data })
+        match (self.state, byte) {
+            (ChunkState::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => self.push_size_digit(byte),
+            (ChunkState::Size, b' ' | b'\t') if self.line_bytes > 1 => Ok(ChunkState::SizeBlank),
+            (ChunkState::Size, b';') if self.line_bytes > 1 => Ok(ChunkState::Extension),
+            (ChunkState::Size, b'\r') if self.line_bytes > 1 => Ok(ChunkState::SizeLf),
+            (ChunkState::SizeBlank, b' ' | b'\t') => Ok(ChunkState::SizeBlank),
+            (ChunkState::SizeBlank, b';') => Ok(ChunkState::Extension),
+            (ChunkState::SizeBlank | ChunkState::Extension, b'\r') => Ok(ChunkState::SizeLf),
+            (ChunkState::Extension, _) if is_text => Ok(ChunkState::Extension),
+            (ChunkState::SizeLf, b'\n') => {
+                self.line_bytes = 0;
+                Ok(if self.remaining == 0 { ChunkState::TrailerStart } else { ChunkState::Data })
             }
-            (At::DataReturn, b'\r') => Ok(At::DataEnd),
-            (At::DataEnd, b'\n') => {
-                self.line = 0;
-                Ok(At::Size)
+            (ChunkState::DataCr, b'\r') => Ok(ChunkState::DataLf),
+            (ChunkState::DataLf, b'\n') => {
+                self.line_bytes = 0;
+                Ok(ChunkState::Size)
             }
-            (At::TrailerStart, b'\r') => Ok(At::LastEnd),
-            (At::TrailerName, b':') => Ok(At::Trailer),
-            (At::TrailerStart | At::TrailerName, _) if byte.is_ascii_graphic() && byte != b':' => {
-                Ok(At::TrailerName)
+            (ChunkState::TrailerStart, b'\r') => Ok(ChunkState::LastLf),
+            (ChunkState::TrailerName, b':') => Ok(ChunkState::Trailer),
+            (ChunkState::TrailerStart | ChunkState::TrailerName, _)
+                if byte.is_ascii_graphic() && byte != b':' =>
+            {
+                Ok(ChunkState::TrailerName)
             }
-            (At::Trailer, b'\r') => Ok(At::TrailerEnd),
-            (At::Trailer, _) if is_text => Ok(At::Trailer),
-            (At::TrailerEnd, b'\n') => Ok(At::TrailerStart),
-            (At::LastEnd, b'\n') => Ok(At::Over),
-            _ => Err(Nonsense),
+            (ChunkState::Trailer, b'\r') => Ok(ChunkState::TrailerLf),
+            (ChunkState::Trailer, _) if is_text => Ok(ChunkState::Trailer),
+            (ChunkState::TrailerLf, b'\n') => Ok(ChunkState::TrailerStart),
+            (ChunkState::LastLf, b'\n') => Ok(ChunkState::Done),
+            _ => Err(InvalidChunk),
         }
     }
 
-    fn digit(&mut self, byte: u8) -> Result<At, Nonsense> {
-        let value = char::from(byte).to_digit(16).ok_or(Nonsense)?;
-        let left = if self.line == 1 { 0 } else { self.left };
-        self.left = left.checked_mul(16).and_then(|it| it.checked_add(value.into())).ok_or(Nonsense)?;
-        Ok(At::Size)
+    fn push_size_digit(&mut self, byte: u8) -> Result<ChunkState, InvalidChunk> {
+        let value = char::from(byte).to_digit(16).ok_or(InvalidChunk)?;
+        let left = if self.line_bytes == 1 { 0 } else { self.remaining };
+        self.remaining =
+            left.checked_mul(16).and_then(|it| it.checked_add(value.into())).ok_or(InvalidChunk)?;
+        Ok(ChunkState::Size)
     }
 }
 
@@ -172,7 +175,7 @@ mod tests {
     use super::*;
 
     fn chunks() -> Framing {
-        Framing::Chunks(Chunks::default())
+        Framing::Chunks(ChunkDecoder::default())
     }
 
     #[rstest]
@@ -187,10 +190,10 @@ mod tests {
         for step in 1..=text.len() {
             let (mut framing, mut taken) = (chunks(), 0);
             for piece in text.as_bytes().chunks(step) {
-                assert_eq!(framing.is_over(), taken == length, "{step}");
-                taken += framing.take(piece).unwrap();
+                assert_eq!(framing.is_complete(), taken == length, "{step}");
+                taken += framing.consume(piece).unwrap();
             }
-            assert_eq!((taken, framing.is_over()), (length, true), "{step}");
+            assert_eq!((taken, framing.is_complete()), (length, true), "{step}");
         }
     }
 
@@ -214,47 +217,50 @@ mod tests {
     #[case("0\r\n\rx")]
     #[case("fffffffffffffffff\r\n")]
     fn what_makes_no_sense_is_refused(#[case] text: &str) {
-        assert_eq!(chunks().take(text.as_bytes()), Err(Nonsense));
+        assert_eq!(chunks().consume(text.as_bytes()), Err(InvalidChunk));
     }
 
     #[test]
     fn lines_have_an_end() {
-        let long = format!("1;{}", "x".repeat(LONGEST));
-        assert_eq!(chunks().take(long.as_bytes()), Err(Nonsense));
-        let many = format!("0\r\n{}", "a: b\r\n".repeat(LONGEST));
-        assert_eq!(chunks().take(many.as_bytes()), Err(Nonsense));
+        let long = format!("1;{}", "x".repeat(MAX_LINE_BYTES));
+        assert_eq!(chunks().consume(long.as_bytes()), Err(InvalidChunk));
+        let many = format!("0\r\n{}", "a: b\r\n".repeat(MAX_LINE_BYTES));
+        assert_eq!(chunks().consume(many.as_bytes()), Err(InvalidChunk));
     }
 
     #[test]
     fn a_length_is_counted_and_the_end_of_a_connection_is_not() {
         let mut framing = Framing::Length(3);
-        assert_eq!((framing.take(b"ab"), framing.is_over()), (Ok(2), false));
-        assert_eq!((framing.take(b"cd"), framing.is_over()), (Ok(1), true));
-        assert_eq!((Framing::Close.take(b"abc"), Framing::Close.is_over()), (Ok(3), false));
-        assert!(Framing::Length(0).is_over());
+        assert_eq!((framing.consume(b"ab"), framing.is_complete()), (Ok(2), false));
+        assert_eq!((framing.consume(b"cd"), framing.is_complete()), (Ok(1), true));
+        assert_eq!((Framing::Close.consume(b"abc"), Framing::Close.is_complete()), (Ok(3), false));
+        assert!(Framing::Length(0).is_complete());
     }
 
     #[test]
     fn what_only_the_end_of_a_connection_ends_goes_in_chunks() {
         let (mut out, framing) = (Vec::new(), Framing::Close);
-        framing.write(b"hello, this is long", &mut out);
-        framing.write(b"", &mut out);
-        framing.end(&mut out).unwrap();
+        framing.encode(b"hello, this is long", &mut out);
+        framing.encode(b"", &mut out);
+        framing.finish(&mut out).unwrap();
         assert_eq!(out, b"13\r\nhello, this is long\r\n0\r\n\r\n");
-        assert_eq!((chunks().end(&mut out), Framing::Length(1).end(&mut out)), (Err(Cut), Err(Cut)));
+        assert_eq!(
+            (chunks().finish(&mut out), Framing::Length(1).finish(&mut out)),
+            (Err(TruncatedBody), Err(TruncatedBody))
+        );
     }
 
     proptest! {
         #[test]
         fn any_bytes_in_any_pieces_are_read_alike(text in "[0-3a;\r\n ]{0,40}", step in 1_usize..8) {
             let mut whole = chunks();
-            let at_once = whole.take(text.as_bytes());
+            let at_once = whole.consume(text.as_bytes());
             let (mut framing, mut taken) = (chunks(), Ok(0));
             for piece in text.as_bytes().chunks(step) {
-                taken = taken.and_then(|all| framing.take(piece).map(|it| all + it));
+                taken = taken.and_then(|all| framing.consume(piece).map(|it| all + it));
             }
             prop_assert_eq!(&at_once, &taken);
-            prop_assert_eq!(at_once.is_ok().then(|| whole.is_over()), taken.is_ok().then(|| framing.is_over()));
+            prop_assert_eq!(at_once.is_ok().then(|| whole.is_complete()), taken.is_ok().then(|| framing.is_complete()));
         }
     }
 }

@@ -1,15 +1,15 @@
-//! The short way of plain requests over HTTP/1.1: no body, nothing that is meant for the neighbour alone, and a head that came
-//! in one piece. Most requests are such, and what HTTP needs in general costs them more than everything else.
+//! The fast path for simple HTTP/1.1 requests: no body, no hop-by-hop headers, and a head that arrived in one read.
+//! Most requests qualify, and general HTTP handling would cost them more than everything else.
 //!
-//! Contract: what is not plain goes to [`super::h1`] with every byte of it, and nothing has happened to it here. Who answers is
-//! decided by the same function. A request is sent again, at once and on another connection, if and only if nothing of it
-//! was sent before. A connection that waits, for its caller or for a pod, holds no buffer.
+//! Contract: requests that do not qualify go to [`super::h1`] with all their bytes, unmodified. Routing uses the same
+//! function. A request is retried, immediately and on another connection, if and only if nothing of it was sent. A
+//! connection that waits for its caller or for a pod holds no buffer.
 
 mod buffers;
+mod exchange;
 mod framing;
-mod head;
-mod reply;
-mod visit;
+mod request_head;
+mod response_head;
 
 use std::{
     future::poll_fn,
@@ -25,64 +25,67 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 
-pub(super) use self::buffers::Buffers;
-use self::{buffers::Buffer, head::plan, visit::visit};
-use super::{forward::Caller, h1::QUIET};
+pub(super) use self::buffers::BufferPool;
+use self::{buffers::PooledBuffer, exchange::exchange, request_head::plan_request};
+use super::{forward::Caller, h1::CLOSE_GRACE};
 
-/// How a run of plain requests ends.
-pub(super) enum End {
+/// How a sequence of fast-path requests ends.
+pub(super) enum FastPathEnd {
     Closed,
-    /// The next request has to go the long way. Some bytes of it were read.
-    Other(Bytes, TcpStream),
+    /// The next request needs general HTTP handling. Contains the bytes read so far.
+    Fallback(Bytes, TcpStream),
 }
 
-/// What becomes of a caller's connection after a request.
+/// What to do with the caller's connection after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Then {
-    Next,
+enum NextStep {
+    KeepOpen,
     Close,
 }
 
-/// Serves requests for as long as they are plain.
-pub(super) async fn serve(first: Bytes, mut stream: TcpStream, caller: &Caller) -> End {
+/// Serves requests while they qualify for the fast path.
+pub(super) async fn serve(first: Bytes, mut stream: TcpStream, caller: &Caller) -> FastPathEnd {
     let shared = &caller.worker.shared;
-    if first.len() >= buffers::SIZE {
-        return End::Other(first, stream);
+    if first.len() >= buffers::BUFFER_SIZE {
+        return FastPathEnd::Fallback(first, stream);
     }
     let buffers = &caller.worker.buffers;
     let mut read = buffers.take();
     read.extend_from_slice(&first);
     drop(first);
     let mut used = Instant::now();
-    // These two last as long as the connection: to make them for each request would cost more than the request.
-    let mut leave = pin!(shared.leave.cancelled());
-    let mut idle = pin!(sleep(shared.settings.limits.idle));
+    // Created once per connection: creating them per request would cost more than the request.
+    let mut leave = pin!(shared.drain.cancelled());
+    let mut idle = pin!(sleep(shared.settings.limits.idle_timeout));
     let mut is_leaving = false;
     loop {
         if read.is_empty() {
             drop(read);
-            let calm = Calm { used, idle: idle.as_mut(), is_leaving: &mut is_leaving };
-            match calm.next(&mut stream, buffers, leave.as_mut(), shared.settings.limits.idle).await {
+            let calm = IdleConnection { last_used: used, idle: idle.as_mut(), is_leaving: &mut is_leaving };
+            match calm
+                .wait_for_request(&mut stream, buffers, leave.as_mut(), shared.settings.limits.idle_timeout)
+                .await
+            {
                 Some(next) => read = next,
-                None => return End::Closed,
+                None => return FastPathEnd::Closed,
             }
         }
         let begun = Instant::now();
         let mut out = buffers.take();
-        let Some(plan) = plan(&read, caller, &mut out) else {
-            return End::Other(Bytes::copy_from_slice(&read), stream);
+        let Some(plan) = plan_request(&read, caller, &mut out) else {
+            return FastPathEnd::Fallback(Bytes::copy_from_slice(&read), stream);
         };
-        let rest = behind(read, plan.length);
-        match visit(plan, out, &mut stream, caller, begun).await {
-            Then::Next => read = rest.unwrap_or_else(|| Buffer::none(buffers)),
-            Then::Close => return End::Closed,
+        let rest = pipelined_bytes(read, plan.head_len);
+        match exchange(plan, out, &mut stream, caller, begun).await {
+            NextStep::KeepOpen => read = rest.unwrap_or_else(|| PooledBuffer::empty(buffers)),
+            NextStep::Close => return FastPathEnd::Closed,
         }
         used = Instant::now();
     }
 }
 
-/// What a caller sent behind a request. Mostly that is nothing, and nothing needs no buffer.
-fn behind(mut read: Buffer<'_>, length: usize) -> Option<Buffer<'_>> {
+/// Pipelined bytes after a request. Usually there are none, and no buffer is needed.
+fn pipelined_bytes(mut read: PooledBuffer<'_>, length: usize) -> Option<PooledBuffer<'_>> {
     if read.len() == length {
         return None;
     }
@@ -91,36 +94,37 @@ fn behind(mut read: Buffer<'_>, length: usize) -> Option<Buffer<'_>> {
 }
 
 /// A connection between two requests.
-struct Calm<'a> {
-    used: Instant,
+struct IdleConnection<'a> {
+    last_used: Instant,
     idle: Pin<&'a mut Sleep>,
     is_leaving: &'a mut bool,
 }
 
-impl Calm<'_> {
-    /// The first bytes of the next request. None if there is none, or the connection may be closed.
-    async fn next<'b>(
+impl IdleConnection<'_> {
+    /// Waits for the first bytes of the next request. `None` if the connection is closed or should be closed.
+    async fn wait_for_request<'b>(
         mut self,
         stream: &mut TcpStream,
-        buffers: &'b Buffers,
+        buffers: &'b BufferPool,
         mut leave: Pin<&mut impl Future<Output = ()>>,
         limit: Duration,
-    ) -> Option<Buffer<'b>> {
+    ) -> Option<PooledBuffer<'b>> {
         poll_fn(|cx| {
             if stream.poll_read_ready(cx).is_ready() {
-                // That may be wrong: what filled its buffer to the last byte leaves the runtime in the belief that there is more.
+                // Readiness may be stale: after a read that exactly filled its buffer the runtime still assumes more
+                // data.
                 let mut buffer = buffers.take();
                 if let Poll::Ready(read) = pin!(stream.read_buf(&mut *buffer)).poll(cx) {
                     return Poll::Ready(matches!(read, Ok(1..)).then_some(buffer));
                 }
             }
             if !*self.is_leaving && leave.as_mut().poll(cx).is_ready() {
-                // It may have been used a moment ago, and be used again.
+                // A recently used connection gets a grace period.
                 *self.is_leaving = true;
-                self.idle.as_mut().reset(Instant::now() + QUIET);
+                self.idle.as_mut().reset(Instant::now() + CLOSE_GRACE);
             }
             while self.idle.as_mut().poll(cx).is_ready() {
-                let until = self.used + limit;
+                let until = self.last_used + limit;
                 if *self.is_leaving || until <= Instant::now() {
                     return Poll::Ready(None);
                 }

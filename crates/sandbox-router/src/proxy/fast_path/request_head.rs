@@ -1,4 +1,4 @@
-//! Heads of requests: which are plain, who answers them, and what pods get to read.
+//! Request heads of the fast path: eligibility, routing, and the head sent to the pod.
 
 use std::{mem::MaybeUninit, sync::Arc};
 
@@ -6,32 +6,32 @@ use http::HeaderValue;
 use httparse::{Header, ParserConfig, Request, Status};
 
 use crate::{
-    key::Lines,
+    key::HeaderLines,
     proxy::{
-        decide::{Asked, To, decide},
+        entrypoint::MatchedRoute,
         forward::Caller,
-        origin::Place,
+        routing::{RequestParts, Responder, decide},
     },
-    table::{Backend, Kind, Route, Target},
+    table::{Backend, ResponderKind, Route, Target},
 };
 
-/// Header lines of a plain head.
-const LINES: usize = 64;
+/// Maximum number of header lines on the fast path.
+const MAX_HEADERS: usize = 64;
 
-/// What is to be done with a plain request. Its head is written already.
-pub(super) struct Plan {
+/// A fast-path request whose upstream head is already written.
+pub(super) struct FastPathPlan {
     pub(super) route: Arc<Route>,
     pub(super) backend: Arc<Backend>,
-    /// Bytes of the caller's head.
-    pub(super) length: usize,
-    /// Its answer has no body, whatever its head says.
-    pub(super) is_head: bool,
-    /// The caller should look for the service elsewhere.
-    pub(super) is_leaving: bool,
+    /// Length of the caller's head.
+    pub(super) head_len: usize,
+    /// A HEAD request: the response has no body.
+    pub(super) is_head_request: bool,
+    /// The caller should reconnect.
+    pub(super) is_draining: bool,
 }
 
-impl Plan {
-    pub(super) fn kind(&self) -> Kind {
+impl FastPathPlan {
+    pub(super) fn kind(&self) -> ResponderKind {
         self.backend.kind()
     }
 
@@ -40,48 +40,54 @@ impl Plan {
     }
 }
 
-/// What is to be done with the request at the beginning of these bytes, and its head as pods get it. `None` if it is not plain.
-pub(super) fn plan(bytes: &[u8], caller: &Caller, out: &mut Vec<u8>) -> Option<Plan> {
-    let mut room = [const { MaybeUninit::uninit() }; LINES];
-    let (head, length) = Head::parse(bytes, &mut room)?;
+/// Plans the request at the start of these bytes and writes its upstream head. `None` if it is not eligible for the
+/// fast path.
+pub(super) fn plan_request(bytes: &[u8], caller: &Caller, out: &mut Vec<u8>) -> Option<FastPathPlan> {
+    let mut room = [const { MaybeUninit::uninit() }; MAX_HEADERS];
+    let (head, length) = RequestHead::parse(bytes, &mut room)?;
     let limits = &caller.worker.shared.settings.limits;
-    if length > limits.head_bytes || head.headers.len() > limits.head_lines {
+    if length > limits.max_head_bytes || head.headers.len() > limits.max_headers {
         return None;
     }
     let table = caller.worker.shared.table.load();
-    let asked = Asked { headers: &head, authority: None, query: head.query() };
-    let Place { route, is_leaving } = caller.origin.place(&table, &asked).ok()?;
+    let asked = RequestParts { headers: &head, authority: None, query: head.query() };
+    let MatchedRoute { route, is_draining: is_leaving } =
+        caller.entrypoint.match_route(&table, &asked).ok()?;
     let decision = decide(&asked, &table, &route);
-    let (To::Baseline(backend) | To::Override(Target::Backend(backend))) = decision.to else { return None };
-    if decision.inject.is_some() {
+    let (Responder::Baseline(backend) | Responder::Override(Target::Backend(backend))) = decision.responder
+    else {
+        return None;
+    };
+    if decision.injected_key.is_some() {
         return None;
     }
-    if decision.unknown {
-        route.meter().unknown_key();
+    if decision.is_unknown_key {
+        route.metrics().record_unknown_key();
     }
     head.write(&caller.peer, out);
     let is_head = head.method == "HEAD";
-    Some(Plan { route, backend, length, is_head, is_leaving })
+    Some(FastPathPlan { route, backend, head_len: length, is_head_request: is_head, is_draining: is_leaving })
 }
 
-/// The head of a plain request.
+/// A request head that is eligible for the fast path.
 #[derive(Debug)]
-struct Head<'a> {
+struct RequestHead<'a> {
     method: &'a str,
     target: &'a str,
     headers: &'a [Header<'a>],
 }
 
-impl Lines for Head<'_> {
-    fn lines<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a [u8]> {
+impl HeaderLines for RequestHead<'_> {
+    fn header_values<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a [u8]> {
         let named = self.headers.iter().filter(move |it| it.name.eq_ignore_ascii_case(name));
         named.map(|it| it.value)
     }
 }
 
-impl<'a> Head<'a> {
-    /// The head at the beginning of these bytes, and its length. `None` if it is not whole, or not plain, or none.
-    fn parse(bytes: &'a [u8], room: &'a mut [MaybeUninit<Header<'a>>; LINES]) -> Option<(Self, usize)> {
+impl<'a> RequestHead<'a> {
+    /// Parses the head at the start of these bytes; returns it with its length. `None` if it is incomplete, invalid or
+    /// not eligible.
+    fn parse(bytes: &'a [u8], room: &'a mut [MaybeUninit<Header<'a>>; MAX_HEADERS]) -> Option<(Self, usize)> {
         let mut request = Request::new(&mut []);
         let parsed =
             ParserConfig::default().parse_request_with_uninit_headers(&mut request, bytes, room).ok()?;
@@ -89,13 +95,13 @@ impl<'a> Head<'a> {
         let Request { method: Some(method), path: Some(target), version: Some(1), headers } = request else {
             return None;
         };
-        let is_path = target.starts_with('/') && target.bytes().all(is_of_address);
+        let is_path = target.starts_with('/') && target.bytes().all(is_target_byte);
         let mut hosts = 0;
         for header in headers.iter() {
-            match meaning(header) {
-                Meaning::Special => return None,
-                Meaning::Host => hosts += 1,
-                Meaning::ForwardedFor | Meaning::KeepAlive | Meaning::Plain => {}
+            match classify_header(header) {
+                HeaderClass::NotFastPath => return None,
+                HeaderClass::Host => hosts += 1,
+                HeaderClass::ForwardedFor | HeaderClass::KeepAlive | HeaderClass::Forwarded => {}
             }
         }
         (is_path && method != "CONNECT" && hosts == 1).then_some((Self { method, target, headers }, length))
@@ -105,18 +111,19 @@ impl<'a> Head<'a> {
         self.target.split_once('?').map(|(_, query)| query)
     }
 
-    /// The head that a pod gets.
+    /// Writes the upstream head.
     fn write(&self, peer: &HeaderValue, out: &mut Vec<u8>) {
         for part in [self.method, " ", self.target, " HTTP/1.1\r\n"] {
             out.extend_from_slice(part.as_bytes());
         }
-        let others = |it: &&Header<'_>| matches!(meaning(it), Meaning::Plain | Meaning::Host);
+        let others =
+            |it: &&Header<'_>| matches!(classify_header(it), HeaderClass::Forwarded | HeaderClass::Host);
         for header in self.headers.iter().filter(others) {
-            line(out, header.name, header.value);
+            write_header_line(out, header.name, header.value);
         }
-        // On whose behalf a request is made: all whom the caller named, and the caller.
+        // x-forwarded-for: the values from the caller, and the caller itself.
         out.extend_from_slice(b"x-forwarded-for: ");
-        for before in self.lines("x-forwarded-for") {
+        for before in self.header_values("x-forwarded-for") {
             out.extend_from_slice(before);
             out.extend_from_slice(b", ");
         }
@@ -125,48 +132,48 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Whether a letter may stand in a path or a query as it is.
-fn is_of_address(byte: u8) -> bool {
+/// Whether a byte is valid in a path or query.
+fn is_target_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~:/?[]@!$&'()*+,;=%".contains(&byte)
 }
 
 /// Writes a header line.
-pub(super) fn line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+pub(super) fn write_header_line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     for part in [name.as_bytes(), b": ", value, b"\r\n"] {
         out.extend_from_slice(part);
     }
 }
 
-/// What a header of a request means for its way.
+/// How a request header affects the fast path.
 #[derive(Debug, PartialEq, Eq)]
-enum Meaning {
-    Plain,
+enum HeaderClass {
+    Forwarded,
     Host,
     ForwardedFor,
-    /// What HTTP/1.1 has anyway.
+    /// `Connection: keep-alive`, the default of HTTP/1.1.
     KeepAlive,
-    /// A request with it is not plain.
-    Special,
+    /// Excludes the request from the fast path.
+    NotFastPath,
 }
 
-fn meaning(header: &Header<'_>) -> Meaning {
+fn classify_header(header: &Header<'_>) -> HeaderClass {
     let is = |name: &str| header.name.eq_ignore_ascii_case(name);
-    // Lengths first: nearly all headers are told apart by them.
+    // Length first: it distinguishes nearly all headers.
     match header.name.len() {
-        2 if is("te") => Meaning::Special,
-        4 if is("host") => Meaning::Host,
-        6 if is("expect") => Meaning::Special,
-        7 if is("upgrade") || is("trailer") => Meaning::Special,
-        10 if is("connection") && header.value.eq_ignore_ascii_case(b"keep-alive") => Meaning::KeepAlive,
-        10 if is("connection") || is("keep-alive") => Meaning::Special,
-        // Of gRPC, for one. Callers that send something are not plain anyway.
-        12 if is("content-type") => Meaning::Special,
-        13 if is("x-sandbox-hop") => Meaning::Special,
-        14 if is("content-length") || is("http2-settings") => Meaning::Special,
-        15 if is("x-forwarded-for") => Meaning::ForwardedFor,
-        16 if is("proxy-connection") => Meaning::Special,
-        17 if is("transfer-encoding") => Meaning::Special,
-        _ => Meaning::Plain,
+        2 if is("te") => HeaderClass::NotFastPath,
+        4 if is("host") => HeaderClass::Host,
+        6 if is("expect") => HeaderClass::NotFastPath,
+        7 if is("upgrade") || is("trailer") => HeaderClass::NotFastPath,
+        10 if is("connection") && header.value.eq_ignore_ascii_case(b"keep-alive") => HeaderClass::KeepAlive,
+        10 if is("connection") || is("keep-alive") => HeaderClass::NotFastPath,
+        // For example gRPC. Requests with a body are excluded anyway.
+        12 if is("content-type") => HeaderClass::NotFastPath,
+        13 if is("x-sandbox-hop") => HeaderClass::NotFastPath,
+        14 if is("content-length") || is("http2-settings") => HeaderClass::NotFastPath,
+        15 if is("x-forwarded-for") => HeaderClass::ForwardedFor,
+        16 if is("proxy-connection") => HeaderClass::NotFastPath,
+        17 if is("transfer-encoding") => HeaderClass::NotFastPath,
+        _ => HeaderClass::Forwarded,
     }
 }
 
@@ -177,12 +184,12 @@ mod tests {
 
     use super::*;
 
-    /// Header lines, nearly right more often than wrong.
+    /// Header lines, more often almost valid than not.
     const LINE: &str = "(content-length|Transfer-Encoding|connection|x-a|baggage|te|\\PC{0,3})[ \t]?:[ \t]?(0|chunked|keep-alive|close|.{0,4}|[\r\n\0 ]{0,2})(\r\n|\n|\r|\r\n )";
 
     fn written(text: &str) -> Option<(String, usize)> {
-        let mut room = [const { MaybeUninit::uninit() }; LINES];
-        let (head, length) = Head::parse(text.as_bytes(), &mut room)?;
+        let mut room = [const { MaybeUninit::uninit() }; MAX_HEADERS];
+        let (head, length) = RequestHead::parse(text.as_bytes(), &mut room)?;
         let mut out = Vec::new();
         head.write(&HeaderValue::from_static("10.0.0.9"), &mut out);
         Some((String::from_utf8(out).unwrap(), length))
@@ -247,7 +254,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever callers send: what pods get is one head of a request that has no body.
+        /// For any input, the upstream head is a single head of a request without a body.
         #[test]
         fn what_pods_get_is_one_head(lines in prop::collection::vec(LINE, 0..6), tail in ".{0,8}") {
             let text = format!("GET /a HTTP/1.1\r\nhost: a\r\n{}\r\n\r\n{tail}", lines.concat());
@@ -261,7 +268,7 @@ mod tests {
                 prop_assert!(!line.contains(['\r', '\n', '\0']), "{line:?}");
                 let (name, _) = line.split_once(": ").unwrap();
                 let value = b"";
-                prop_assert!(meaning(&Header { name, value }) != Meaning::Special, "{line:?}");
+                prop_assert!(classify_header(&Header { name, value }) != HeaderClass::NotFastPath, "{line:?}");
                 prop_assert!(name.bytes().all(|it| it.is_ascii_graphic() && it != b':'), "{line:?}");
             }
         }
@@ -269,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_head_of_many_lines_is_not_plain() {
-        let lines = "x: y\r\n".repeat(LINES);
+        let lines = "x: y\r\n".repeat(MAX_HEADERS);
         assert_eq!(written(&format!("GET / HTTP/1.1\r\nhost: a\r\n{lines}\r\n")), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Sessions that another router has. It may be gone without a word, and its agent on the way to the next one.
+//! Sessions held by a peer router. That router may be gone, and its agent on the way to another one.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -10,61 +10,65 @@ use tokio::{
 
 use super::{
     super::{
-        answer::{Answer, Refusal},
-        dial::Dial,
         forward::Caller,
         headers::{HOP, ROUTE},
+        pod_dialer::PodDialer,
+        response::{ErrorResponse, ResponseBody},
         upgrade,
-        upstream::{self, Attempt},
+        upstream::{self, SendAttempt},
     },
-    Away, Visit, waiting,
+    LocalAttempt, LocalSendError, reconnecting_response,
 };
 use crate::{
-    body::Body,
-    table::{Local, Route, Target},
+    request_body::RequestBody,
+    table::{LocalTarget, Route, Target},
 };
 
-/// How many routers a request may be handed on to: the second one is where the session went in that very moment.
-const HOPS: usize = 2;
-/// How soon a router is tried again that took no connection: one whose container starts anew has the same name and address.
-const AGAIN: Duration = Duration::from_millis(200);
+/// How many routers may forward a request: the second covers a session that moves at the same time.
+const MAX_HOPS: usize = 2;
+/// Retry interval for an unreachable router: a restarted container keeps its name and address.
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A request that was handed on names the router that was meant: the address may be another's by now.
-pub(super) fn check(caller: &Caller, to: &Local, request: &Request<Body>) -> Result<(), Refusal> {
+/// A forwarded request names the intended router: its address may belong to another router by now.
+pub(super) fn verify_hop(
+    caller: &Caller,
+    to: &LocalTarget,
+    request: &Request<RequestBody>,
+) -> Result<(), ErrorResponse> {
     let meant = request.headers().get_all(HOP).iter().next_back();
     let is_us = meant.is_none_or(|it| it.as_bytes() == caller.worker.shared.settings.name.as_bytes());
-    if is_us { Ok(()) } else { Err(waiting(to)) }
+    if is_us { Ok(()) } else { Err(reconnecting_response(to)) }
 }
 
-/// Whether another router has the session, by our table.
-pub(super) fn is_other(caller: &Caller, to: &Local) -> bool {
+/// Whether another router holds the session, according to the table.
+pub(super) fn is_on_peer(caller: &Caller, to: &LocalTarget) -> bool {
     to.gateway().is_some_and(|it| it.name != caller.worker.shared.settings.name)
 }
 
-/// Where the router is that has the session, if that is another one. A request that was handed on to us stays here, unless
-/// the session `has_left` from here.
-pub(super) fn address(
+/// The address of the peer router that holds the session, if any. A forwarded request is not forwarded again, unless
+/// the session has just left this router (`has_left`).
+pub(super) fn peer_address(
     caller: &Caller,
     route: &Route,
-    to: &Local,
-    request: &Request<Body>,
+    to: &LocalTarget,
+    request: &Request<RequestBody>,
     has_left: bool,
 ) -> Option<SocketAddr> {
-    let gateway = to.gateway().filter(|_| is_other(caller, to))?;
+    let gateway = to.gateway().filter(|_| is_on_peer(caller, to))?;
     let hops = request.headers().get_all(HOP).iter().count();
-    if hops >= HOPS || (hops > 0 && !has_left) {
+    if hops >= MAX_HOPS || (hops > 0 && !has_left) {
         return None;
     }
     let settings = &caller.worker.shared.settings;
-    let port = route.listener().or_else(|| settings.front.map(|front| front.port()))?;
+    let port = route.listener().or_else(|| settings.host_listener.map(|front| front.port()))?;
     Some(SocketAddr::new(gateway.address, port))
 }
 
-/// The same port of the same workload, as the table in force has it.
-pub(super) fn newest(caller: &Caller, route: &Route, to: &Arc<Local>) -> Arc<Local> {
+/// The same port of the same workload in the current table.
+pub(super) fn latest_target(caller: &Caller, route: &Route, to: &Arc<LocalTarget>) -> Arc<LocalTarget> {
     let table = caller.worker.shared.table.load();
     let at = route.service();
-    let is_it = |it: &&Arc<Local>| {
+    let is_it = |it: &&Arc<LocalTarget>| {
         (it.namespace(), it.workload(), it.port()) == (to.namespace(), to.workload(), to.port())
     };
     let found = table.route(at.namespace(), at.name(), at.port()).and_then(|route| {
@@ -77,72 +81,74 @@ pub(super) fn newest(caller: &Caller, route: &Route, to: &Arc<Local>) -> Arc<Loc
     Arc::clone(found.unwrap_or(to))
 }
 
-/// Waiting for a session to appear, as one waits for an agent that reconnects: not for long, and not too many.
-pub(super) struct Search<'a> {
+/// Waits for a session to appear, bounded in time and in number.
+pub(super) struct SessionWait<'a> {
     caller: &'a Caller,
-    until: Instant,
-    place: Option<SemaphorePermit<'a>>,
+    deadline: Instant,
+    permit: Option<SemaphorePermit<'a>>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> SessionWait<'a> {
     pub(super) fn new(caller: &'a Caller) -> Self {
-        let until = Instant::now() + caller.worker.shared.settings.limits.moving;
-        Self { caller, until, place: None }
+        let deadline = Instant::now() + caller.worker.shared.settings.limits.session_move_timeout;
+        Self { caller, deadline, permit: None }
     }
 
-    /// True when it is time to try the same router again; false when there is another table.
-    pub(super) async fn again(&mut self, to: &Local) -> Result<bool, Refusal> {
+    /// Returns true when the same router should be retried, false when there is a new table.
+    pub(super) async fn wait_for_retry(&mut self, to: &LocalTarget) -> Result<bool, ErrorResponse> {
         let shared = &self.caller.worker.shared;
-        if self.place.is_none() {
-            self.place = Some(shared.seekers.try_acquire().map_err(|_| waiting(to))?);
+        if self.permit.is_none() {
+            self.permit =
+                Some(shared.session_wait_slots.try_acquire().map_err(|_| reconnecting_response(to))?);
         }
         let now = Instant::now();
-        if now >= self.until {
-            return Err(waiting(to));
+        if now >= self.deadline {
+            return Err(reconnecting_response(to));
         }
-        let next = (now + AGAIN).min(self.until);
-        Ok(timeout_at(next, shared.applied.notified()).await.is_err())
+        let next = (now + RETRY_INTERVAL).min(self.deadline);
+        Ok(timeout_at(next, shared.table_changed.notified()).await.is_err())
     }
 }
 
-impl Visit<'_> {
-    /// Lets the router answer that has the session.
-    pub(super) async fn hand_on(
+impl LocalAttempt<'_> {
+    /// Forwards the request to the router that holds the session.
+    pub(super) async fn send_to_peer(
         &self,
         address: SocketAddr,
-        mut request: Request<Body>,
-    ) -> Result<Response<Answer>, Away> {
-        let stream = match Dial::peer(&self.caller.worker.shared.settings).pod(address).await {
-            Ok(stream) => stream,
-            Err(error) => {
-                tracing::debug!(%address, %error, "the router that has a session takes no connection");
-                return Err(Away::Elsewhere(Box::new(request)));
-            }
-        };
-        let name = self.to.gateway().and_then(|it| HeaderValue::try_from(&it.name).ok());
+        mut request: Request<RequestBody>,
+    ) -> Result<Response<ResponseBody>, LocalSendError> {
+        let stream =
+            match PodDialer::for_peer_router(&self.caller.worker.shared.settings).connect(address).await {
+                Ok(stream) => stream,
+                Err(error) => {
+                    tracing::debug!(%address, %error, "peer router with the session is unreachable");
+                    return Err(LocalSendError::OtherRouter(Box::new(request)));
+                }
+            };
+        let name = self.target.gateway().and_then(|it| HeaderValue::try_from(&it.name).ok());
         request.headers_mut().append(HOP, name.unwrap_or_else(|| HeaderValue::from_static("unnamed")));
         if self.upgrades {
-            return Ok(upgrade::ask(self.caller, Box::new(stream), request).await?);
+            return Ok(upgrade::request_upgrade(self.caller, Box::new(stream), request).await?);
         }
-        match upstream::on(&self.caller.worker, (address, stream), &mut request).await {
-            Attempt::Answered(mut response) => {
-                // The other router knows who answered there.
+        match upstream::send_on_stream(&self.caller.worker, (address, stream), &mut request).await {
+            SendAttempt::Responded(mut response) => {
+                // The peer router knows the responder.
                 if let Some(name) = response.headers().get(ROUTE).cloned() {
-                    response.body_mut().given_by(name);
+                    response.body_mut().set_responder(name);
                 }
                 Ok(response)
             }
-            Attempt::Unsent(_) => {
-                drop_last(&mut request);
-                Err(Away::Elsewhere(Box::new(request)))
+            SendAttempt::NotSent(_) => {
+                remove_last_hop(&mut request);
+                Err(LocalSendError::OtherRouter(Box::new(request)))
             }
-            Attempt::Failed(trouble) => Err(Away::Trouble(trouble)),
+            SendAttempt::Failed(trouble) => Err(LocalSendError::Failed(trouble)),
         }
     }
 }
 
-/// It was not handed on after all.
-fn drop_last(request: &mut Request<Body>) {
+/// Undoes the hop header of a request that was not sent.
+fn remove_last_hop(request: &mut Request<RequestBody>) {
     let mut hops: Vec<HeaderValue> = request.headers().get_all(HOP).iter().cloned().collect();
     hops.pop();
     request.headers_mut().remove(HOP);

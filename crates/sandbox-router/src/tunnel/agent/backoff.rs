@@ -1,46 +1,46 @@
-//! How long to wait before the next attempt: any time up to a limit that doubles, so that a thousand agents whose gateway
-//! went away do not come back in the same moment.
+//! Exponential backoff with full jitter, so that a thousand agents of a lost gateway do not reconnect at the same
+//! moment.
 
 use std::time::Duration;
 
-use super::super::Times;
+use super::super::TunnelTimeouts;
 
-/// The next pause.
+/// Backoff state.
 #[derive(Debug)]
 pub(super) struct Backoff {
-    first: Duration,
-    silent: Duration,
-    last: Duration,
+    initial: Duration,
+    max_unreachable: Duration,
+    max_refused: Duration,
     limit: Duration,
 }
 
 impl Backoff {
-    pub(super) fn new(times: &Times) -> Self {
+    pub(super) fn new(times: &TunnelTimeouts) -> Self {
         Self {
-            first: times.retry_first,
-            silent: times.retry_silent,
-            last: times.retry_last,
-            limit: times.retry_first,
+            initial: times.backoff_initial,
+            max_unreachable: times.backoff_max_unreachable,
+            max_refused: times.backoff_max_refused,
+            limit: times.backoff_initial,
         }
     }
 
-    /// The last connection was good.
+    /// After a successful connection.
     pub(super) fn reset(&mut self) {
-        self.limit = self.first;
+        self.limit = self.initial;
     }
 
-    /// Nobody answered. An attempt costs nobody anything, and the path may be back any moment.
-    pub(super) fn silent(&mut self) {
-        self.limit = (self.limit * 2).clamp(self.first, self.silent);
+    /// The gateway is unreachable. Attempts are cheap, and the path may be back any moment, so the limit stays low.
+    pub(super) fn record_unreachable(&mut self) {
+        self.limit = (self.limit * 2).clamp(self.initial, self.max_unreachable);
     }
 
-    /// Somebody answered, and said no.
-    pub(super) fn answered(&mut self) {
-        self.limit = (self.limit * 2).clamp(self.first, self.last);
+    /// The gateway refused the connection.
+    pub(super) fn record_refused(&mut self) {
+        self.limit = (self.limit * 2).clamp(self.initial, self.max_refused);
     }
 
-    /// Any time up to the limit.
-    pub(super) fn pause(&self) -> Duration {
+    /// A random delay up to the limit.
+    pub(super) fn next_delay(&self) -> Duration {
         self.limit.mul_f64(fastrand::f64())
     }
 }
@@ -51,15 +51,15 @@ mod tests {
 
     #[test]
     fn the_limit_doubles_up_to_where_it_may_and_falls_back_after_a_good_connection() {
-        let mut backoff = Backoff::new(&Times::default());
+        let mut backoff = Backoff::new(&TunnelTimeouts::default());
         let limits: Vec<u128> = (0..7)
             .map(|_| {
-                backoff.answered();
+                backoff.record_refused();
                 backoff.limit.as_millis()
             })
             .collect();
         assert_eq!(limits, [400, 800, 1600, 3200, 5000, 5000, 5000]);
-        backoff.silent();
+        backoff.record_unreachable();
         assert_eq!(backoff.limit.as_millis(), 1000);
         backoff.reset();
         assert_eq!(backoff.limit.as_millis(), 200);
@@ -67,9 +67,9 @@ mod tests {
 
     #[test]
     fn pauses_are_spread_over_everything_below_the_limit() {
-        let mut backoff = Backoff::new(&Times::default());
-        (0..9).for_each(|_| backoff.answered());
-        let pauses: Vec<Duration> = (0..1000).map(|_| backoff.pause()).collect();
+        let mut backoff = Backoff::new(&TunnelTimeouts::default());
+        (0..9).for_each(|_| backoff.record_refused());
+        let pauses: Vec<Duration> = (0..1000).map(|_| backoff.next_delay()).collect();
         assert!(pauses.iter().all(|it| *it <= Duration::from_secs(5)));
         let in_first_half = pauses.iter().filter(|it| **it < Duration::from_millis(2500)).count();
         assert!((300..700).contains(&in_first_half), "{in_first_half} of 1000");

@@ -1,4 +1,4 @@
-//! One connection of the agent: it knocks as a client, and then it is the server.
+//! One connection attempt of the agent: handshake as a client, then it acts as the HTTP/2 server.
 
 use std::{sync::Arc, time::Instant};
 
@@ -13,69 +13,70 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
     super::{
-        BoxIo, STREAMS,
-        hello::Hello,
-        line::{FRAME, Line, WINDOW_ALL, WINDOW_FIRST},
+        BoxIo, MAX_CONCURRENT_REQUESTS,
+        connection_health::{CONNECTION_WINDOW, ConnectionHealth, INITIAL_WINDOW, MAX_FRAME_SIZE},
+        hello::AgentHello,
+        metered_io::MeteredIo,
         wire,
-        wiretap::Metered,
     },
-    Agent, State,
-    awake::Awake,
-    dial::{first, is_final},
-    forward::{Forward, Internal, Last, innermost},
+    Agent, AgentState,
+    forward::{ControlHandler, GatewayNotices, RequestForwarder, root_cause},
+    gateway_dialer::{dial_with_retries, is_permanent},
+    suspend_detector::SuspendDetector,
 };
 
 /// How much of a refusal is read.
-const REFUSAL: usize = 4096;
+const MAX_REFUSAL_BYTES: usize = 4096;
 
-/// How an attempt ended.
+/// Outcome of an attempt.
 #[derive(Debug)]
-pub(super) enum Ended {
-    /// Nobody answered.
-    Silent(String),
-    /// The gateway answered, and cannot now.
-    Answered(String),
-    /// The gateway answered no.
+pub(super) enum AttemptOutcome {
+    /// The gateway did not respond.
+    Unreachable(String),
+    /// The gateway responded, but cannot accept now.
+    RefusedForNow(String),
+    /// The gateway refused permanently.
     Refused(String),
-    /// Somebody else has our place.
+    /// Another agent holds the workload.
     Fenced(String),
-    /// It was connected, and is not any longer.
+    /// The connection was established and lost.
     Lost(String),
-    /// It was told to.
-    Left,
+    /// Stopped on request.
+    Stopped,
 }
 
 /// One attempt.
-pub(super) struct Visit<'a> {
+pub(super) struct ConnectionAttempt<'a> {
     pub(super) agent: &'a Agent,
-    pub(super) awake: &'a Awake,
+    pub(super) suspend_detector: &'a SuspendDetector,
     pub(super) stop: &'a CancellationToken,
 }
 
-impl Visit<'_> {
-    /// Knocks, and serves for as long as it can, or until it was told to end and has said so.
-    pub(super) async fn run(self) -> Ended {
+impl ConnectionAttempt<'_> {
+    /// Connects and serves until the connection is lost, or until the agent was stopped and has told the gateway.
+    pub(super) async fn run(self) -> AttemptOutcome {
         tokio::select! {
             ended = self.attempt() => ended,
-            () = self.overdue() => Ended::Left,
+            () = self.stop_deadline() => AttemptOutcome::Stopped,
         }
     }
 
-    /// Who is told to end has this long to tell the gateway.
-    async fn overdue(&self) {
+    /// Limits how long a stopping agent takes to tell the gateway.
+    async fn stop_deadline(&self) {
         self.stop.cancelled().await;
-        tokio::time::sleep(self.agent.config.times.goodbye).await;
+        tokio::time::sleep(self.agent.config.times.goodbye_timeout).await;
     }
 
-    async fn attempt(&self) -> Ended {
+    async fn attempt(&self) -> AttemptOutcome {
         let reached = tokio::select! {
-            reached = self.reach() => reached,
-            // Nobody knows of us, so nobody has to hear that we leave.
-            () = self.stop.cancelled(), if !self.agent.was_connected() => return Ended::Left,
+            reached = self.dial_gateway() => reached,
+            // The gateway does not know this agent yet, so it need not be told.
+            () = self.stop.cancelled(), if !self.agent.was_connected() => return AttemptOutcome::Stopped,
         };
-        // From the hello on the gateway may hold the place for us: who is told to end now goes in, and leaves as always.
+        // From the hello on the gateway may hold the workload for this agent: when stopped now, it completes the
+        // handshake and leaves in the regular way.
         let let_in = match reached {
-            Ok((token, io)) => self.knock(token, io).await,
+            Ok((token, io)) => self.handshake(token, io).await,
             Err(ended) => Err(ended),
         };
         match let_in {
@@ -84,99 +85,117 @@ impl Visit<'_> {
         }
     }
 
-    /// A token, and a connection on which nothing was said yet.
-    async fn reach(&self) -> Result<(String, BoxIo), Ended> {
-        let (times, gateway) = (&self.agent.config.times, self.agent.dial.name());
-        let token = match timeout(times.handshake, self.agent.tokens.token()).await {
+    /// Gets a token and opens a connection.
+    async fn dial_gateway(&self) -> Result<(String, BoxIo), AttemptOutcome> {
+        let (times, gateway) = (&self.agent.config.times, self.agent.dialer.name());
+        let token = match timeout(times.handshake_timeout, self.agent.tokens.token()).await {
             Ok(Ok(token)) => token,
-            Ok(Err(why)) => return Err(Ended::Answered(format!("no token: {why}"))),
-            Err(_) => return Err(Ended::Answered("no token came in time".to_owned())),
+            Ok(Err(why)) => return Err(AttemptOutcome::RefusedForNow(format!("cannot get a token: {why}"))),
+            Err(_) => return Err(AttemptOutcome::RefusedForNow("getting a token timed out".to_owned())),
         };
-        match timeout(times.dial, first(self.agent.dial.as_ref(), times.redial)).await {
+        match timeout(
+            times.dial_timeout,
+            dial_with_retries(self.agent.dialer.as_ref(), times.redial_interval),
+        )
+        .await
+        {
             Ok(Ok(io)) => Ok((token, io)),
-            // Nothing was said to it, the token least of all.
-            Ok(Err(error)) if is_final(&error) => Err(Ended::Refused(error.to_string())),
-            Ok(Err(error)) => Err(Ended::Silent(format!("cannot reach {gateway}: {error}"))),
-            Err(_) => Err(Ended::Silent(format!("{gateway} does not answer"))),
+            // Permanent errors occur before anything is sent, in particular the token.
+            Ok(Err(error)) if is_permanent(&error) => Err(AttemptOutcome::Refused(error.to_string())),
+            Ok(Err(error)) => Err(AttemptOutcome::Unreachable(format!("cannot reach {gateway}: {error}"))),
+            Err(_) => Err(AttemptOutcome::Unreachable(format!("{gateway} does not respond"))),
         }
     }
 
-    async fn knock(&self, token: String, io: BoxIo) -> Result<(TokioIo<Upgraded>, HeaderMap), Ended> {
-        let gateway = self.agent.dial.name();
-        timeout(self.agent.config.times.handshake, knock(&self.hello(token), &gateway, io))
+    async fn handshake(
+        &self,
+        token: String,
+        io: BoxIo,
+    ) -> Result<(TokioIo<Upgraded>, HeaderMap), AttemptOutcome> {
+        let gateway = self.agent.dialer.name();
+        timeout(self.agent.config.times.handshake_timeout, send_hello(&self.hello(token), &gateway, io))
             .await
-            .unwrap_or_else(|_| Err(Ended::Silent(format!("{gateway} says nothing"))))
+            .unwrap_or_else(|_| {
+                Err(AttemptOutcome::Unreachable(format!("{gateway} does not respond to the handshake")))
+            })
     }
 
-    fn hello(&self, token: String) -> Hello {
+    fn hello(&self, token: String) -> AgentHello {
         let config = &self.agent.config;
-        let epoch = self.agent.view.borrow().epoch;
-        Hello {
+        let epoch = self.agent.status.borrow().epoch;
+        AgentHello {
             workload: config.workload.clone(),
             token,
             session: config.session.clone(),
             epoch,
             version: config.version.clone(),
-            // Once is enough: who took it from us afterwards has it.
+            // Only at the first connection: afterwards another takeover wins.
             takeover: config.takeover && epoch == 0,
             mappings: config.mappings.clone(),
         }
     }
 
-    async fn serve(&self, io: TokioIo<Upgraded>, headers: &HeaderMap) -> Ended {
+    async fn serve(&self, io: TokioIo<Upgraded>, headers: &HeaderMap) -> AttemptOutcome {
         let times = &self.agent.config.times;
-        let line = Line::new();
-        let mut connection = match timeout(times.handshake, open(io, &line)).await {
+        let line = ConnectionHealth::new();
+        let mut connection = match timeout(times.handshake_timeout, h2_handshake(io, &line)).await {
             Ok(Ok(connection)) => connection,
-            Ok(Err(error)) => return Ended::Silent(format!("the connection broke at once: {error}")),
-            Err(_) => return Ended::Silent("the router said no more".to_owned()),
+            Ok(Err(error)) => {
+                return AttemptOutcome::Unreachable(format!("the connection failed immediately: {error}"));
+            }
+            Err(_) => {
+                return AttemptOutcome::Unreachable(
+                    "the router did not complete the HTTP/2 handshake".to_owned(),
+                );
+            }
         };
-        self.connected(headers);
+        self.mark_connected(headers);
         let ping = connection.ping_pong();
-        let (forward, Last { fenced, moved }) = self.forward();
+        let (forward, GatewayNotices { fenced, moved }) = self.new_forwarder();
         let mut driver = AbortOnDropHandle::new(tokio::spawn(drive(connection, Arc::clone(&line), forward)));
-        line.measure();
+        line.request_measurement();
         let pulse = async {
             if let Some(ping) = ping {
-                line.pulse(ping, times).await;
+                line.run_pings(ping, times).await;
             }
         };
         tokio::select! {
-            // What the gateway said before it hung up counts, however late it is heard.
+            // A notice that the gateway sent before it closed the connection takes precedence.
             biased;
             Ok(why) = fenced => {
-                // What is under way may be finished; the gateway hangs up when it is.
-                let _hung_up = timeout(times.drain, &mut driver).await;
-                Ended::Fenced(why)
+                // Requests in progress may finish; the gateway closes the connection afterwards.
+                let _hung_up = timeout(times.drain_timeout, &mut driver).await;
+                AttemptOutcome::Fenced(why)
             }
             () = moved.cancelled() => {
-                // Beside the next connection. The gateway hangs up when nothing is under way any more.
-                tokio::spawn(timeout(times.drain, driver));
-                Ended::Lost("the router ends".to_owned())
+                // Drains in the background during the next connection. The gateway closes it when no request is in
+                // progress.
+                tokio::spawn(timeout(times.drain_timeout, driver));
+                AttemptOutcome::Lost("the router is shutting down".to_owned())
             }
-            why = &mut driver => Ended::Lost(why.unwrap_or_else(|error| error.to_string())),
-            () = pulse => Ended::Lost("nothing was heard of the router".to_owned()),
+            why = &mut driver => AttemptOutcome::Lost(why.unwrap_or_else(|error| error.to_string())),
+            () = pulse => AttemptOutcome::Lost("no response from the router".to_owned()),
             () = self.stop.cancelled() => {
-                // The gateway hears it, and hangs up; `overdue` is how long that may take.
+                // The gateway is notified and closes the connection; `stop_deadline` limits that.
                 let _hung_up = (&mut driver).await;
-                Ended::Left
+                AttemptOutcome::Stopped
             }
-            () = self.show(&line) => Ended::Lost("nobody looks any more".to_owned()),
-            () = self.doubt(&line) => Ended::Lost("nobody looks any more".to_owned()),
+            () = self.publish_stats(&line) => AttemptOutcome::Lost("status task ended".to_owned()),
+            () = self.suspect_on_resume(&line) => AttemptOutcome::Lost("suspend detector ended".to_owned()),
         }
     }
 
-    /// Where requests go, and where the last words of the gateway are heard.
-    fn forward(&self) -> (Forward, Last) {
+    /// The request forwarder, and the receiver of the gateway's notices.
+    fn new_forwarder(&self) -> (RequestForwarder, GatewayNotices) {
         let (tokens, stop) = (Arc::clone(&self.agent.tokens), self.stop.clone());
-        let (internal, last) = Internal::new(tokens, &self.agent.locals, stop);
-        (Forward { locals: Arc::clone(&self.agent.locals), internal: Arc::new(internal) }, last)
+        let (internal, last) = ControlHandler::new(tokens, &self.agent.ports, stop);
+        (RequestForwarder { ports: Arc::clone(&self.agent.ports), control: Arc::new(internal) }, last)
     }
 
-    fn connected(&self, headers: &HeaderMap) {
+    fn mark_connected(&self, headers: &HeaderMap) {
         let text = |name| headers.get(name).and_then(|it| it.to_str().ok());
-        self.agent.view.send_modify(|view| {
-            view.state = State::Connected;
+        self.agent.status.send_modify(|view| {
+            view.state = AgentState::Connected;
             view.since = Instant::now();
             view.connections += 1;
             view.epoch = text(wire::EPOCH).and_then(|it| it.parse().ok()).unwrap_or(view.epoch + 1);
@@ -184,12 +203,12 @@ impl Visit<'_> {
         });
     }
 
-    /// Keeps the figures current, without end.
-    async fn show(&self, line: &Line) {
+    /// Publishes statistics, forever.
+    async fn publish_stats(&self, line: &ConnectionHealth) {
         loop {
-            tokio::time::sleep(self.agent.config.times.probe / 2).await;
-            let (rtt, requests) = (line.rtt(), self.agent.locals.requests());
-            self.agent.view.send_if_modified(|view| {
+            tokio::time::sleep(self.agent.config.times.probe_interval / 2).await;
+            let (rtt, requests) = (line.rtt(), self.agent.ports.request_count());
+            self.agent.status.send_if_modified(|view| {
                 let is_news = view.rtt != rtt || view.requests != requests;
                 (view.rtt, view.requests) = (rtt, requests);
                 is_news
@@ -197,64 +216,77 @@ impl Visit<'_> {
         }
     }
 
-    /// After a sleep the connection has to prove that it lives, without end.
-    async fn doubt(&self, line: &Line) {
+    /// After a resume the connection must prove that it is alive, forever.
+    async fn suspect_on_resume(&self, line: &ConnectionHealth) {
         loop {
-            self.awake.woke().await;
-            line.doubt();
+            self.suspend_detector.wait_for_resume().await;
+            line.suspect();
         }
     }
 }
 
-/// Says who we are. The connection and what the gateway says of us, or how it ended.
-async fn knock(hello: &Hello, host: &str, io: BoxIo) -> Result<(TokioIo<Upgraded>, HeaderMap), Ended> {
-    let broke = |error: hyper::Error| Ended::Silent(format!("{host} broke off: {}", innermost(&error)));
+/// Sends the hello. Returns the upgraded connection and the response headers, or the outcome.
+async fn send_hello(
+    hello: &AgentHello,
+    host: &str,
+    io: BoxIo,
+) -> Result<(TokioIo<Upgraded>, HeaderMap), AttemptOutcome> {
+    let broke = |error: hyper::Error| {
+        AttemptOutcome::Unreachable(format!("{host} closed the connection: {}", root_cause(&error)))
+    };
     let (mut send, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(io)).await.map_err(broke)?;
     let _driver = AbortOnDropHandle::new(tokio::spawn(connection.with_upgrades()));
-    let request = hello
-        .request(host)
-        .map_err(|error| Ended::Refused(format!("the token or the name cannot be sent: {error}")))?;
+    let request = hello.to_request(host).map_err(|error| {
+        AttemptOutcome::Refused(format!("the token or a name is not a valid header: {error}"))
+    })?;
     let answer = send.send_request(request).await.map_err(broke)?;
     let (status, headers) = (answer.status(), answer.headers().clone());
     if status == StatusCode::SWITCHING_PROTOCOLS {
         let io = hyper::upgrade::on(answer).await.map_err(broke)?;
         return Ok((TokioIo::new(io), headers));
     }
-    Err(refusal(status, answer).await)
+    Err(outcome_of_refusal(status, answer).await)
 }
 
-async fn refusal(status: StatusCode, answer: Response<hyper::body::Incoming>) -> Ended {
-    let text = Limited::new(answer.into_body(), REFUSAL).collect().await;
+async fn outcome_of_refusal(status: StatusCode, answer: Response<hyper::body::Incoming>) -> AttemptOutcome {
+    let text = Limited::new(answer.into_body(), MAX_REFUSAL_BYTES).collect().await;
     let text = text.map(|it| String::from_utf8_lossy(&it.to_bytes()).into_owned()).unwrap_or_default();
-    let text = if text.is_empty() { format!("the router answers {status}") } else { text };
+    let text = if text.is_empty() { format!("the router responded with {status}") } else { text };
     match status {
-        StatusCode::CONFLICT => Ended::Fenced(text),
+        StatusCode::CONFLICT => AttemptOutcome::Fenced(text),
         StatusCode::UNAUTHORIZED
         | StatusCode::FORBIDDEN
         | StatusCode::NOT_FOUND
-        | StatusCode::BAD_REQUEST => Ended::Refused(text),
-        _ => Ended::Answered(text),
+        | StatusCode::BAD_REQUEST => AttemptOutcome::Refused(text),
+        _ => AttemptOutcome::RefusedForNow(text),
     }
 }
 
-type Served = Connection<Metered<TokioIo<Upgraded>>, Bytes>;
+type ServerConnection = Connection<MeteredIo<TokioIo<Upgraded>>, Bytes>;
 
-async fn open(io: TokioIo<Upgraded>, line: &Arc<Line>) -> Result<Served, h2::Error> {
+async fn h2_handshake(
+    io: TokioIo<Upgraded>,
+    line: &Arc<ConnectionHealth>,
+) -> Result<ServerConnection, h2::Error> {
     h2::server::Builder::new()
-        .initial_window_size(WINDOW_FIRST)
-        .initial_connection_window_size(WINDOW_ALL)
-        .max_frame_size(FRAME)
-        .max_send_buffer_size(WINDOW_FIRST as usize * 4)
-        .max_concurrent_streams(STREAMS)
-        // Callers who go away early are no attack: the gateway is whom we dialled.
-        .max_pending_accept_reset_streams(STREAMS as usize)
-        .handshake(Metered::new(io, Arc::clone(line)))
+        .initial_window_size(INITIAL_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_frame_size(MAX_FRAME_SIZE)
+        .max_send_buffer_size(INITIAL_WINDOW as usize * 4)
+        .max_concurrent_streams(MAX_CONCURRENT_REQUESTS)
+        // Early resets by callers are not an attack: the peer is the gateway that was dialled.
+        .max_pending_accept_reset_streams(MAX_CONCURRENT_REQUESTS as usize)
+        .handshake(MeteredIo::new(io, Arc::clone(line)))
         .await
 }
 
-/// Moves frames and begins every request that comes; says why it ended. Requests end with it.
-async fn drive(mut connection: Served, line: Arc<Line>, forward: Forward) -> String {
+/// Drives the connection and spawns its requests; returns why it ended. Requests end with it.
+async fn drive(
+    mut connection: ServerConnection,
+    line: Arc<ConnectionHealth>,
+    forward: RequestForwarder,
+) -> String {
     let mut tasks = JoinSet::new();
     loop {
         tokio::select! {
@@ -263,11 +295,11 @@ async fn drive(mut connection: Served, line: Arc<Line>, forward: Forward) -> Str
                     let forward = forward.clone();
                     tasks.spawn(async move { forward.serve(request, respond).await });
                 }
-                Some(Err(error)) => return format!("the connection broke: {error}"),
+                Some(Err(error)) => return format!("the connection failed: {error}"),
                 None => return "the connection was closed".to_owned(),
             },
-            window = line.wider() => {
-                // While an earlier change is not acknowledged there is no other; the next measurement asks again.
+            window = line.next_window() => {
+                // Ignored while an earlier change is not acknowledged; the next measurement tries again.
                 let _unacknowledged = connection.set_initial_window_size(window);
             }
             Some(_) = tasks.join_next() => {}

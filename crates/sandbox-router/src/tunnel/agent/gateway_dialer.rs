@@ -1,4 +1,4 @@
-//! How an agent reaches its gateway.
+//! Connections from an agent to its gateway.
 
 use std::{future::Future, io, pin::Pin, sync::Arc, time::Duration};
 
@@ -11,19 +11,18 @@ use tokio_rustls::{
 
 use super::BoxIo;
 
-/// Opens a connection to one gateway.
-pub trait Dial: Send + Sync + 'static {
-    /// A new connection.
+/// Opens connections to one gateway.
+pub trait GatewayDialer: Send + Sync + 'static {
+    /// Opens a connection.
     fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<BoxIo>> + Send + '_>>;
 
-    /// What people call it.
+    /// Name for messages.
     fn name(&self) -> String;
 }
 
-/// A connection, by the first of several attempts that comes to stand. What an attempt sends while the path is away is
-/// lost, and sent again after pauses that become longer and longer; so another attempt begins every now and then. One that
-/// fails is the last, unless others are under way.
-pub(super) async fn first(dial: &dyn Dial, every: Duration) -> io::Result<BoxIo> {
+/// Races several attempts and returns the first connection. Packets sent while the path is down are retransmitted at
+/// growing intervals, so a new attempt starts periodically. An error is final if no other attempt is in progress.
+pub(super) async fn dial_with_retries(dial: &dyn GatewayDialer, every: Duration) -> io::Result<BoxIo> {
     let mut attempts = FuturesUnordered::new();
     loop {
         attempts.push(dial.dial());
@@ -32,7 +31,7 @@ pub(super) async fn first(dial: &dyn Dial, every: Duration) -> io::Result<BoxIo>
         loop {
             tokio::select! {
                 Some(ended) = attempts.next() => match ended {
-                    Err(error) if !attempts.is_empty() && !is_final(&error) => {}
+                    Err(error) if !attempts.is_empty() && !is_permanent(&error) => {}
                     ended => return ended,
                 },
                 () = &mut next => break,
@@ -41,16 +40,16 @@ pub(super) async fn first(dial: &dyn Dial, every: Duration) -> io::Result<BoxIo>
     }
 }
 
-/// Without TLS: for a gateway on this very machine.
+/// Plain TCP, for a gateway on the same machine.
 #[derive(Debug, Clone)]
-pub struct Tcp {
+pub struct TcpDialer {
     /// `host:port`.
     pub address: String,
 }
 
-impl Dial for Tcp {
+impl GatewayDialer for TcpDialer {
     fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<BoxIo>> + Send + '_>> {
-        Box::pin(async move { Ok(Box::new(socket(&self.address).await?) as BoxIo) })
+        Box::pin(async move { Ok(Box::new(connect_tcp(&self.address).await?) as BoxIo) })
     }
 
     fn name(&self) -> String {
@@ -58,59 +57,60 @@ impl Dial for Tcp {
     }
 }
 
-/// With TLS.
+/// TLS.
 #[derive(Clone)]
-pub struct Tls {
+pub struct TlsDialer {
     /// `host:port`.
     pub address: String,
-    /// The name in the certificate.
-    pub server: ServerName<'static>,
-    /// Whom to trust.
+    /// Name in the certificate.
+    pub server_name: ServerName<'static>,
+    /// Trust anchors.
     pub config: Arc<ClientConfig>,
-    /// The same in words: where the authority is from.
+    /// Where the CA comes from, for messages.
     pub authority: String,
 }
 
-/// Whether a connection did not come about because the other side's certificate is not to be trusted.
-pub fn is_distrust(error: &io::Error) -> bool {
-    error.get_ref().and_then(|it| it.downcast_ref::<Distrust>()).is_some()
+/// Whether a connection failed because the certificate is not trusted.
+pub fn is_untrusted_certificate(error: &io::Error) -> bool {
+    error.get_ref().and_then(|it| it.downcast_ref::<UntrustedCertificate>()).is_some()
 }
 
-/// Somebody on the way says no, and trying again does not help. The words tell what does.
+/// A permanent refusal; the message contains the remedy.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Refusal(pub String);
+pub struct PermanentDialError(pub String);
 
-impl From<Refusal> for io::Error {
-    fn from(refusal: Refusal) -> Self {
+impl From<PermanentDialError> for io::Error {
+    fn from(refusal: PermanentDialError) -> Self {
         Self::other(refusal)
     }
 }
 
-/// Whether trying again does not help.
-pub(super) fn is_final(error: &io::Error) -> bool {
-    is_distrust(error) || error.get_ref().and_then(|it| it.downcast_ref::<Refusal>()).is_some()
+/// Whether retrying is pointless.
+pub(super) fn is_permanent(error: &io::Error) -> bool {
+    is_untrusted_certificate(error)
+        || error.get_ref().and_then(|it| it.downcast_ref::<PermanentDialError>()).is_some()
 }
 
-/// The other side is not who it should be.
+/// The certificate is not trusted.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{address} is not to be trusted: its certificate is none for {name} by the authority in {authority} ({why})"
+    "{address} is not trusted: its certificate is not issued for {name} by the authority in {authority} ({why})"
 )]
-struct Distrust {
+struct UntrustedCertificate {
     address: String,
     name: String,
     authority: String,
     why: CertificateError,
 }
 
-impl Dial for Tls {
+impl GatewayDialer for TlsDialer {
     fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<BoxIo>> + Send + '_>> {
         Box::pin(async move {
-            let socket = socket(&self.address).await?;
+            let socket = connect_tcp(&self.address).await?;
             let connector = TlsConnector::from(Arc::clone(&self.config));
-            let opened = connector.connect(self.server.clone(), socket).await;
-            Ok(Box::new(opened.map_err(|error| self.explain(error))?) as BoxIo)
+            let opened = connector.connect(self.server_name.clone(), socket).await;
+            Ok(Box::new(opened.map_err(|error| self.explain_tls_error(error))?) as BoxIo)
         })
     }
 
@@ -119,20 +119,20 @@ impl Dial for Tls {
     }
 }
 
-impl Tls {
-    fn explain(&self, error: io::Error) -> io::Error {
+impl TlsDialer {
+    fn explain_tls_error(&self, error: io::Error) -> io::Error {
         let why = error.get_ref().and_then(|it| it.downcast_ref::<Error>());
         let Some(Error::InvalidCertificate(why)) = why else { return error };
-        io::Error::other(Distrust {
+        io::Error::other(UntrustedCertificate {
             address: self.address.clone(),
-            name: self.server.to_str().into_owned(),
+            name: self.server_name.to_str().into_owned(),
             authority: self.authority.clone(),
             why: why.clone(),
         })
     }
 }
 
-async fn socket(address: &str) -> io::Result<TcpStream> {
+async fn connect_tcp(address: &str) -> io::Result<TcpStream> {
     let socket = TcpStream::connect(address).await?;
     socket.set_nodelay(true)?;
     Ok(socket)
@@ -146,10 +146,10 @@ mod tests {
 
     use super::*;
 
-    /// The first attempts are lost on the way.
+    /// The first attempts hang.
     struct Away(AtomicUsize);
 
-    impl Dial for Away {
+    impl GatewayDialer for Away {
         fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<BoxIo>> + Send + '_>> {
             let lost =
                 self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |it| it.checked_sub(1)).is_ok();
@@ -169,19 +169,19 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_attempt_that_was_lost_holds_up_nobody_after_the_path_is_back() {
         let (since, second) = (Instant::now(), Duration::from_secs(1));
-        assert!(first(&Away(AtomicUsize::new(3)), second).await.is_ok());
+        assert!(dial_with_retries(&Away(AtomicUsize::new(3)), second).await.is_ok());
         assert_eq!(since.elapsed().as_secs(), 3, "one a second");
     }
 
-    /// Refuses everybody; with a word only after a while.
+    /// Refuses every attempt, permanently after a delay if one is given.
     struct Refuses(Option<Duration>);
 
-    impl Dial for Refuses {
+    impl GatewayDialer for Refuses {
         fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<BoxIo>> + Send + '_>> {
             Box::pin(async {
                 let Some(pause) = self.0 else { return Err(io::ErrorKind::ConnectionRefused.into()) };
                 sleep(pause).await;
-                Err(Refusal("ask for more rights".to_owned()).into())
+                Err(PermanentDialError("ask for more rights".to_owned()).into())
             })
         }
 
@@ -193,16 +193,16 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_is_refused_knows_it_at_once() {
         let since = Instant::now();
-        let refused = first(&Refuses(None), Duration::from_secs(1)).await.err().unwrap();
+        let refused = dial_with_retries(&Refuses(None), Duration::from_secs(1)).await.err().unwrap();
         assert_eq!((refused.kind(), since.elapsed()), (io::ErrorKind::ConnectionRefused, Duration::ZERO));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_refusal_is_believed_although_other_attempts_are_under_way() {
         let (since, every) = (Instant::now(), Duration::from_secs(1));
-        let refused = first(&Refuses(Some(every * 3 / 2)), every).await.err().unwrap();
+        let refused = dial_with_retries(&Refuses(Some(every * 3 / 2)), every).await.err().unwrap();
         assert_eq!(since.elapsed(), every * 3 / 2);
-        assert!(is_final(&refused), "{refused}");
+        assert!(is_permanent(&refused), "{refused}");
         assert_eq!(refused.to_string(), "ask for more rights");
     }
 }

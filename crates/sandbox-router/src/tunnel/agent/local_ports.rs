@@ -1,4 +1,4 @@
-//! What the agent may dial: the mappings it was made with, and nothing else, whatever a request says.
+//! Local ports of the agent: it dials its configured mappings and nothing else, whatever a request says.
 
 use std::{
     future::Future,
@@ -22,87 +22,87 @@ use tokio::{
 };
 use tower::Service;
 
-use super::super::{Mapping, PortReport, Protocol, Times, body::Incoming};
+use super::super::{LocalMapping, PortReport, TunnelProtocol, TunnelTimeouts, body::TunnelBody};
 
-/// How long a connection on this machine may be idle: Node closes them after five seconds.
-const IDLE: Duration = Duration::from_secs(3);
-/// What an application with HTTP/2 may send us ahead, on one stream and in all.
-const WINDOWS: (u32, u32) = (1024 * 1024, 64 * 1024 * 1024);
+/// Idle timeout of pooled local connections: Node closes them after five seconds.
+const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(3);
+/// HTTP/2 receive windows per stream and per connection.
+const H2_WINDOWS: (u32, u32) = (1024 * 1024, 64 * 1024 * 1024);
 
-/// All that the agent serves.
-pub(super) struct Locals {
-    pub(super) all: Vec<Local>,
+/// All mappings of the agent.
+pub(super) struct LocalPorts {
+    pub(super) all: Vec<LocalPort>,
     pub(super) reports: watch::Sender<Vec<PortReport>>,
     requests: AtomicU64,
 }
 
-impl Locals {
-    pub(super) fn new(mappings: &[Mapping], times: &Times) -> Self {
-        let unknown = |it: &Mapping| PortReport {
+impl LocalPorts {
+    pub(super) fn new(mappings: &[LocalMapping], times: &TunnelTimeouts) -> Self {
+        let unknown = |it: &LocalMapping| PortReport {
             port: it.port,
             to_local: it.to_local(),
             reachable: false,
-            last_error: Some("not looked at yet".to_owned()),
+            last_error: Some("not probed yet".to_owned()),
         };
         let reports = watch::Sender::new(mappings.iter().map(unknown).collect());
-        let all = mappings.iter().map(|it| Local::new(it.clone(), times.dial)).collect();
+        let all = mappings.iter().map(|it| LocalPort::new(it.clone(), times.dial_timeout)).collect();
         Self { all, reports, requests: AtomicU64::new(0) }
     }
 
-    /// What serves a port; counted as a request.
-    pub(super) fn find(&self, port: u16) -> Option<&Local> {
-        let found = self.all.iter().find(|it| it.dial.mapping.port == port)?;
+    /// The mapping of a port; counts a request.
+    pub(super) fn find(&self, port: u16) -> Option<&LocalPort> {
+        let found = self.all.iter().find(|it| it.dialer.mapping.port == port)?;
         self.requests.fetch_add(1, Ordering::Relaxed);
         Some(found)
     }
 
-    pub(super) fn requests(&self) -> u64 {
+    pub(super) fn request_count(&self) -> u64 {
         self.requests.load(Ordering::Relaxed)
     }
 
-    pub(super) fn reports(&self) -> Vec<PortReport> {
+    pub(super) fn current_reports(&self) -> Vec<PortReport> {
         self.reports.borrow().clone()
     }
 }
 
-/// One mapping, and the connections to what it names.
-pub(super) struct Local {
-    pub(super) dial: Dialer,
-    pub(super) client: Client<Dialer, Incoming>,
+/// One mapping with its HTTP client.
+pub(super) struct LocalPort {
+    pub(super) dialer: Dialer,
+    pub(super) client: Client<Dialer, TunnelBody>,
 }
 
-impl Local {
-    fn new(mapping: Mapping, patience: Duration) -> Self {
-        let is_h2 = mapping.protocol == Protocol::H2c;
-        let dial = Dialer { mapping, patience };
+impl LocalPort {
+    fn new(mapping: LocalMapping, patience: Duration) -> Self {
+        let is_h2 = mapping.protocol == TunnelProtocol::H2c;
+        let dialer = Dialer { mapping, connect_timeout: patience };
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
+            .pool_idle_timeout(POOL_IDLE_TIMEOUT)
             .http2_only(is_h2)
-            .http2_initial_stream_window_size(WINDOWS.0)
-            .http2_initial_connection_window_size(WINDOWS.1)
-            .build(dial.clone());
-        Self { dial, client }
+            .http2_initial_stream_window_size(H2_WINDOWS.0)
+            .http2_initial_connection_window_size(H2_WINDOWS.1)
+            .build(dialer.clone());
+        Self { dialer, client }
     }
 
-    pub(super) fn protocol(&self) -> Protocol {
-        self.dial.mapping.protocol
+    pub(super) fn protocol(&self) -> TunnelProtocol {
+        self.dialer.mapping.protocol
     }
 }
 
-/// Dials one mapping.
+/// Dials the target of one mapping.
 #[derive(Debug, Clone)]
 pub(super) struct Dialer {
-    pub(super) mapping: Mapping,
-    patience: Duration,
+    pub(super) mapping: LocalMapping,
+    connect_timeout: Duration,
 }
 
 impl Dialer {
     pub(super) async fn dial(&self) -> io::Result<TcpStream> {
-        let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
         for address in self.addresses().await? {
-            match timeout(self.patience, TcpStream::connect(address)).await {
+            match timeout(self.connect_timeout, TcpStream::connect(address)).await {
                 Ok(Ok(socket)) => {
                     socket.set_nodelay(true)?;
                     return Ok(socket);
@@ -114,9 +114,9 @@ impl Dialer {
         Err(last)
     }
 
-    /// What is on this machine is not asked of a name server, which could say otherwise.
+    /// Loopback names are not resolved through DNS, which could return another address.
     async fn addresses(&self) -> io::Result<Vec<SocketAddr>> {
-        let Mapping { host, to, .. } = &self.mapping;
+        let LocalMapping { host, to, .. } = &self.mapping;
         if let Ok(address) = host.parse() {
             return Ok(vec![SocketAddr::new(address, *to)]);
         }
@@ -127,7 +127,7 @@ impl Dialer {
     }
 }
 
-/// Whatever a request names, the mapping is dialled.
+/// Dials the mapping, whatever the URI of the request is.
 impl Service<Uri> for Dialer {
     type Response = TokioIo<TcpStream>;
     type Error = io::Error;

@@ -1,15 +1,15 @@
-//! The agent: on the developer's machine, it dials out and stays connected.
+//! The agent on the developer's machine: dials out and stays connected.
 //!
-//! It never gives up on its own: what it is doing is in [`Agent::watch`] for whoever shows it. It dials what it was given
-//! when it was made, and nothing that anybody says later.
+//! It never gives up by itself; [`Agent::watch`] publishes its status. It dials only what it was configured with, never
+//! what a peer requests.
 
-mod awake;
 mod backoff;
 mod connect;
-mod dial;
 mod forward;
-mod local;
-mod probe;
+mod gateway_dialer;
+mod local_ports;
+mod port_probe;
+mod suspend_detector;
 
 use std::{
     future::Future,
@@ -22,71 +22,71 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    awake::Awake,
     backoff::Backoff,
-    connect::{Ended, Visit},
-    local::Locals,
+    connect::{AttemptOutcome, ConnectionAttempt},
+    local_ports::LocalPorts,
+    suspend_detector::SuspendDetector,
 };
 pub use self::{
-    dial::{Dial, Refusal, Tcp, Tls, is_distrust},
-    forward::innermost,
+    forward::root_cause,
+    gateway_dialer::{GatewayDialer, PermanentDialError, TcpDialer, TlsDialer, is_untrusted_certificate},
 };
-use super::{BoxIo, Mapping, PortReport, Times, Workload};
+use super::{BoxIo, LocalMapping, PortReport, TunnelTimeouts, WorkloadName};
 
-/// Where tokens come from. It is asked for every connection: those of clouds live for minutes.
-pub trait Tokens: Send + Sync + 'static {
+/// Source of tokens, asked for every connection: cloud tokens expire within minutes.
+pub trait TokenSource: Send + Sync + 'static {
     /// The newest token.
     fn token(&self) -> Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
 }
 
-/// What an agent is made of.
-pub struct Config {
-    /// Which workload it serves.
-    pub workload: Workload,
-    /// What it says it is.
+/// Configuration of an agent.
+pub struct AgentConfig {
+    /// The workload that it serves.
+    pub workload: WorkloadName,
+    /// Version sent to the gateway.
     pub version: String,
-    /// Names this process; two agents never have the same.
+    /// Unique id of this process.
     pub session: String,
-    /// Whether it takes the workload from another user.
+    /// Whether to take over the workload from another user.
     pub takeover: bool,
-    /// What it dials, and nothing else.
-    pub mappings: Vec<Mapping>,
-    /// How long everything takes.
-    pub times: Times,
+    /// The only targets it dials.
+    pub mappings: Vec<LocalMapping>,
+    /// Timeouts and intervals.
+    pub times: TunnelTimeouts,
 }
 
-/// What an agent is doing.
+/// State of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
-    /// It knocks.
+pub enum AgentState {
+    /// Connecting.
     Connecting,
-    /// It serves requests.
+    /// Serving requests.
     Connected,
-    /// It knocks again soon.
+    /// Waiting before the next attempt.
     Waiting {
         /// Why it is not connected.
         why: String,
-        /// How long it waits.
+        /// The delay.
         pause: Duration,
     },
 }
 
-/// Everything that can be shown of an agent.
+/// Status of an agent.
 #[derive(Debug, Clone)]
-pub struct View {
-    /// What it is doing.
-    pub state: State,
-    /// Since when.
+pub struct AgentStatus {
+    /// Its state.
+    pub state: AgentState,
+    /// Time of the last state change.
     pub since: Instant,
-    /// Who it is, by the gateway.
+    /// User name, as determined by the gateway.
     pub user: Option<String>,
-    /// Its epoch.
+    /// Epoch of the session.
     pub epoch: u64,
-    /// How often it has been connected.
+    /// Number of connections so far.
     pub connections: u64,
-    /// Requests it has served.
+    /// Number of served requests.
     pub requests: u64,
-    /// How long the last PING took.
+    /// Round-trip time of the last PING.
     pub rtt: Option<Duration>,
     /// Its ports.
     pub ports: Vec<PortReport>,
@@ -94,102 +94,108 @@ pub struct View {
 
 /// Why an agent ended by itself.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum End {
-    /// It was never let in, and trying again will not help.
+pub enum AgentError {
+    /// The first connection was refused permanently.
     #[error("{0}")]
     Refused(String),
-    /// Somebody else has its place, or the workload is gone.
+    /// Another agent holds the workload, or the workload was deleted.
     #[error("{0}")]
     Fenced(String),
 }
 
-/// One tunnel, from this machine to one gateway.
+/// A tunnel from this machine to one gateway.
 pub struct Agent {
-    config: Config,
-    dial: Arc<dyn Dial>,
-    tokens: Arc<dyn Tokens>,
-    locals: Arc<Locals>,
-    view: watch::Sender<View>,
+    config: AgentConfig,
+    dialer: Arc<dyn GatewayDialer>,
+    tokens: Arc<dyn TokenSource>,
+    ports: Arc<LocalPorts>,
+    status: watch::Sender<AgentStatus>,
 }
 
 impl Agent {
-    /// An agent that has done nothing yet.
-    pub fn new(config: Config, dial: Arc<dyn Dial>, tokens: Arc<dyn Tokens>) -> Self {
-        let locals = Arc::new(Locals::new(&config.mappings, &config.times));
-        let view = watch::Sender::new(View {
-            state: State::Connecting,
+    /// An agent that is not running yet.
+    pub fn new(config: AgentConfig, dialer: Arc<dyn GatewayDialer>, tokens: Arc<dyn TokenSource>) -> Self {
+        let ports = Arc::new(LocalPorts::new(&config.mappings, &config.times));
+        let status = watch::Sender::new(AgentStatus {
+            state: AgentState::Connecting,
             since: Instant::now(),
             user: None,
             epoch: 0,
             connections: 0,
             requests: 0,
             rtt: None,
-            ports: locals.reports(),
+            ports: ports.current_reports(),
         });
-        Self { config, dial, tokens, locals, view }
+        Self { config, dialer, tokens, ports, status }
     }
 
-    /// What it does, now and later.
-    pub fn watch(&self) -> watch::Receiver<View> {
-        self.view.subscribe()
+    /// Status updates.
+    pub fn watch(&self) -> watch::Receiver<AgentStatus> {
+        self.status.subscribe()
     }
 
-    /// Serves until `stop`, or until there is no sense in going on.
-    pub async fn run(&self, stop: CancellationToken) -> Result<(), End> {
-        let awake = Awake::new();
+    /// Runs until `stop`, or until a permanent error.
+    pub async fn run(&self, stop: CancellationToken) -> Result<(), AgentError> {
+        let awake = SuspendDetector::new();
         tokio::select! {
-            end = self.stay(&awake, &stop) => end,
-            () = self.locals.probe(&self.view, self.config.times.probe) => Ok(()),
-            () = awake.watch() => Ok(()),
+            end = self.run_connections(&awake, &stop) => end,
+            () = self.ports.run_probes(&self.status, self.config.times.probe_interval) => Ok(()),
+            () = awake.run() => Ok(()),
         }
     }
 
-    /// Connects, serves, and connects again.
-    async fn stay(&self, awake: &Awake, stop: &CancellationToken) -> Result<(), End> {
+    /// Connects, serves and reconnects.
+    async fn run_connections(
+        &self,
+        awake: &SuspendDetector,
+        stop: &CancellationToken,
+    ) -> Result<(), AgentError> {
         let times = &self.config.times;
         let mut backoff = Backoff::new(times);
         loop {
-            self.enter(State::Connecting);
-            let visit = Visit { agent: self, awake, stop };
+            self.set_state(AgentState::Connecting);
+            let visit = ConnectionAttempt { agent: self, suspend_detector: awake, stop };
             let ended = Box::pin(visit.run()).await;
             if stop.is_cancelled() {
                 return Ok(());
             }
             let why = match ended {
-                Ended::Left => return Ok(()),
-                Ended::Fenced(why) => return Err(End::Fenced(why)),
-                Ended::Refused(why) if !self.was_connected() => return Err(End::Refused(why)),
-                Ended::Refused(why) | Ended::Answered(why) => {
-                    backoff.answered();
+                AttemptOutcome::Stopped => return Ok(()),
+                AttemptOutcome::Fenced(why) => return Err(AgentError::Fenced(why)),
+                AttemptOutcome::Refused(why) if !self.was_connected() => {
+                    return Err(AgentError::Refused(why));
+                }
+                AttemptOutcome::Refused(why) | AttemptOutcome::RefusedForNow(why) => {
+                    backoff.record_refused();
                     why
                 }
-                Ended::Silent(why) => {
-                    backoff.silent();
+                AttemptOutcome::Unreachable(why) => {
+                    backoff.record_unreachable();
                     why
                 }
-                Ended::Lost(why) => {
+                AttemptOutcome::Lost(why) => {
                     backoff.reset();
                     why
                 }
             };
-            let pause = backoff.pause();
-            self.enter(State::Waiting { why, pause });
+            let pause = backoff.next_delay();
+            self.set_state(AgentState::Waiting { why, pause });
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = awake.woke() => backoff.reset(),
-                // The gateway expects us back: one more visit tells it not to.
+                () = awake.wait_for_resume() => backoff.reset(),
+                // The gateway expects a reconnect: one more attempt tells it that the agent stops.
                 () = stop.cancelled() => if !self.was_connected() { return Ok(()) },
             }
         }
     }
 
-    /// Whether a gateway ever let it in.
+    /// Whether a gateway ever accepted it.
     fn was_connected(&self) -> bool {
-        self.view.borrow().epoch > 0
+        self.status.borrow().epoch > 0
     }
 
-    fn enter(&self, state: State) {
-        self.view.send_modify(|view| {
+    fn set_state(&self, state: AgentState) {
+        self.status.send_modify(|view| {
             view.state = state;
             view.since = Instant::now();
             view.rtt = None;

@@ -1,4 +1,4 @@
-//! Looks whether something listens where the mappings point, so that a silent tunnel is never taken for a working one.
+//! Probes whether something listens at the mapped targets, so that a misconfigured mapping is visible.
 
 use std::{io, time::Duration};
 
@@ -7,15 +7,15 @@ use tokio::{sync::watch, time::sleep};
 
 use super::{
     super::PortReport,
-    View,
-    local::{Local, Locals},
+    AgentStatus,
+    local_ports::{LocalPort, LocalPorts},
 };
 
-impl Locals {
-    /// Looks, without end.
-    pub(super) async fn probe(&self, view: &watch::Sender<View>, every: Duration) {
+impl LocalPorts {
+    /// Probes forever.
+    pub(super) async fn run_probes(&self, view: &watch::Sender<AgentStatus>, every: Duration) {
         loop {
-            let ports = join_all(self.all.iter().map(look)).await;
+            let ports = join_all(self.all.iter().map(probe_port)).await;
             let is_news = self.reports.send_if_modified(|known| {
                 let is_news = *known != ports;
                 known.clone_from(&ports);
@@ -29,21 +29,21 @@ impl Locals {
     }
 }
 
-async fn look(local: &Local) -> PortReport {
-    let failed = local.dial.dial().await.err();
+async fn probe_port(local: &LocalPort) -> PortReport {
+    let failed = local.dialer.dial().await.err();
     PortReport {
-        port: local.dial.mapping.port,
-        to_local: local.dial.mapping.to_local(),
+        port: local.dialer.mapping.port,
+        to_local: local.dialer.mapping.to_local(),
         reachable: failed.is_none(),
-        last_error: failed.map(|error| words(&error)),
+        last_error: failed.map(|error| describe_io_error(&error)),
     }
 }
 
-/// An error as people say it.
-pub(super) fn words(error: &io::Error) -> String {
+/// Short message for common I/O errors.
+pub(super) fn describe_io_error(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
-        io::ErrorKind::TimedOut => "no answer in time".to_owned(),
+        io::ErrorKind::TimedOut => "timed out".to_owned(),
         _ => error.to_string(),
     }
 }

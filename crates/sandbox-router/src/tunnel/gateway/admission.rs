@@ -1,32 +1,35 @@
-//! Who may have a workload, and with which epoch. Pure.
+//! Admission: which agent may hold a workload, and with which epoch. Pure.
 
-use super::{super::hello::Hello, Grant};
+use super::{super::hello::AgentHello, SessionGrant};
 
-/// How far an agent's epoch can be ahead of what its gateways have told: each of them tells at once, or soon after.
-const AHEAD: u64 = 100;
+/// How far an agent's epoch may be ahead of the published one: gateways publish immediately or shortly after.
+const MAX_EPOCH_LEAD: u64 = 100;
 
-/// Who has a workload now, or had it and is expected back.
+/// The agent that holds a workload, or that is expected to reconnect.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holder {
-    /// The process of the agent.
+pub struct SessionHolder {
+    /// Session id of the agent process.
     pub session: String,
-    /// Whose it is.
+    /// Its user.
     pub user: String,
 }
 
-/// What this gateway knows of a workload.
+/// What this gateway knows about a workload.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Known<'a> {
-    /// Who had it here last.
-    pub(super) holder: &'a Holder,
+pub(super) struct KnownSession<'a> {
+    /// The last holder at this gateway.
+    pub(super) holder: &'a SessionHolder,
     pub(super) epoch: u64,
-    /// Whether they have it still, or are expected back.
+    /// Whether the session is connected or expected to reconnect.
     pub(super) is_live: bool,
 }
 
-/// Who has a workload, of whom this gateway knows and whom the others have told of. The newer one does; of two with the
-/// same epoch the one that was told, because everybody knows of that one.
-pub(super) fn holder<'a>(known: Known<'a>, grant: &'a Grant) -> Option<&'a Holder> {
+/// The current holder according to this gateway and to the published grant. The higher epoch wins; at equal epochs the
+/// published one, because all gateways know it.
+pub(super) fn current_holder<'a>(
+    known: KnownSession<'a>,
+    grant: &'a SessionGrant,
+) -> Option<&'a SessionHolder> {
     let is_same = grant.holder.as_ref().is_some_and(|it| it.session == known.holder.session);
     if known.epoch > grant.epoch || (known.epoch == grant.epoch && (is_same || grant.holder.is_none())) {
         return known.is_live.then_some(known.holder);
@@ -34,16 +37,20 @@ pub(super) fn holder<'a>(known: Known<'a>, grant: &'a Grant) -> Option<&'a Holde
     grant.holder.as_ref()
 }
 
-/// Somebody knocks for a workload that is held. The epoch they get, or why they do not.
-pub(super) fn admit(holder: Option<&Holder>, epoch: u64, user: &str, hello: &Hello) -> Result<u64, String> {
-    // A gateway that was started anew has to go on from where the agent is. It has not been far ahead of what was told, and
-    // what it says itself is not to be trusted with more.
-    let next = epoch.max(hello.epoch.min(epoch.saturating_add(AHEAD))).saturating_add(1);
+/// Decides whether an agent gets a workload. Returns its epoch, or the reason for the refusal.
+pub(super) fn admit(
+    holder: Option<&SessionHolder>,
+    epoch: u64,
+    user: &str,
+    hello: &AgentHello,
+) -> Result<u64, String> {
+    // A restarted gateway continues from the agent's epoch. The agent's claim is limited, because it cannot be trusted.
+    let next = epoch.max(hello.epoch.min(epoch.saturating_add(MAX_EPOCH_LEAD))).saturating_add(1);
     let Some(holder) = holder else { return Ok(next) };
     if holder.session == hello.session {
         return Ok(next);
     }
-    // It was connected, was away, and finds somebody else in its place: to throw them out again would never end.
+    // The agent was connected before and finds another holder: replacing it would cause an endless takeover loop.
     if hello.epoch > 0 {
         return Err(format!("{} took it over with another `capt connect`", holder.user));
     }
@@ -58,10 +65,10 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::tunnel::Workload;
+    use crate::tunnel::WorkloadName;
 
-    fn person(session: &str, user: &str) -> Holder {
-        Holder { session: session.to_owned(), user: user.to_owned() }
+    fn person(session: &str, user: &str) -> SessionHolder {
+        SessionHolder { session: session.to_owned(), user: user.to_owned() }
     }
 
     #[rstest]
@@ -79,19 +86,19 @@ mod tests {
         #[case] who: Option<&str>,
     ) {
         let here = person("here", "ann");
-        let grant = Grant {
+        let grant = SessionGrant {
             user: "bob".to_owned(),
             grace: std::time::Duration::ZERO,
             epoch: told,
             holder: by.map(|it| person(it, "zoe")),
         };
-        let found = holder(Known { holder: &here, epoch, is_live }, &grant);
+        let found = current_holder(KnownSession { holder: &here, epoch, is_live }, &grant);
         assert_eq!(found.map(|it| it.session.as_str()), who);
     }
 
-    fn hello(session: &str, epoch: u64, takeover: bool) -> Hello {
-        Hello {
-            workload: Workload::new("shop", "cart"),
+    fn hello(session: &str, epoch: u64, takeover: bool) -> AgentHello {
+        AgentHello {
+            workload: WorkloadName::new("shop", "cart"),
             token: String::new(),
             session: session.to_owned(),
             epoch,
@@ -111,10 +118,10 @@ mod tests {
     fn a_held_workload_goes_to(
         #[case] holder: &str,
         #[case] user: &str,
-        #[case] hello: Hello,
+        #[case] hello: AgentHello,
         #[case] got: Result<u64, ()>,
     ) {
-        let holder = Holder { session: "held".to_owned(), user: holder.to_owned() };
+        let holder = SessionHolder { session: "held".to_owned(), user: holder.to_owned() };
         assert_eq!(admit(Some(&holder), 4, user, &hello).map_err(drop), got);
     }
 
@@ -126,13 +133,13 @@ mod tests {
 
     #[test]
     fn nobody_counts_epochs_to_their_end() {
-        assert_eq!(admit(None, 4, "ann", &hello("x", u64::MAX, false)), Ok(4 + AHEAD + 1));
+        assert_eq!(admit(None, 4, "ann", &hello("x", u64::MAX, false)), Ok(4 + MAX_EPOCH_LEAD + 1));
         assert_eq!(admit(None, u64::MAX, "ann", &hello("x", u64::MAX, false)), Ok(u64::MAX));
     }
 
     #[test]
     fn a_refusal_names_who_is_connected() {
-        let holder = Holder { session: "held".to_owned(), user: "ann".to_owned() };
+        let holder = SessionHolder { session: "held".to_owned(), user: "ann".to_owned() };
         let why = admit(Some(&holder), 4, "bob", &hello("new", 0, false)).unwrap_err();
         assert!(why.contains("ann") && why.contains("--takeover"), "{why}");
     }

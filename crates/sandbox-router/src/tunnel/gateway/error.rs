@@ -1,37 +1,37 @@
-//! Why a request did not get an answer from a local workload.
+//! Errors of requests to a local workload.
 
 use std::time::Duration;
 
 use http::StatusCode;
 
-/// No answer came, for this reason.
+/// A request to a local workload failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
-    /// Nobody is connected, and nobody is expected back: the workload's policy decides.
-    #[error("nobody is connected for this workload")]
+pub enum TunnelError {
+    /// No agent is connected or expected: the workload's policy decides.
+    #[error("no agent is connected for this workload")]
     Disconnected,
-    /// Another gateway has the session by now.
-    #[error("another router has the connection of this workload")]
+    /// Another gateway holds the session.
+    #[error("another router holds the session of this workload")]
     Moved,
-    /// The agent has as many requests as it takes at once, and none ended in time.
-    #[error("the agent of this workload has too many requests at once")]
+    /// The agent is at its request limit, and no slot became free in time.
+    #[error("the agent of this workload has too many concurrent requests")]
     Busy,
-    /// The agent is gone and may come back; the request has waited as long as it may, or too many wait.
+    /// The agent is reconnecting; the request has waited as long as it may, or too many wait.
     #[error("the agent of this workload is reconnecting")]
     Reconnecting,
     /// The agent does not serve this port.
-    #[error("the agent did not confirm a mapping of port {0}; start `capt connect` again")]
+    #[error("the agent has no mapping for port {0}; run `capt connect` again")]
     NotMapped(u16),
-    /// Nothing answers on the developer's machine.
-    #[error("the application on the developer's machine does not answer: {0}")]
+    /// The application on the developer's machine does not respond.
+    #[error("the application on the developer's machine does not respond: {0}")]
     Unreachable(String),
-    /// The connection broke before an answer came. The application may have seen the request.
-    #[error("the connection to the agent broke before an answer came")]
+    /// The connection failed before a response. The application may have received the request.
+    #[error("the connection to the agent failed before a response")]
     Lost,
 }
 
-impl Failure {
-    /// The status of the answer that a caller gets.
+impl TunnelError {
+    /// HTTP status for the caller.
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Disconnected | Self::Moved | Self::Busy | Self::Reconnecting | Self::Lost => {
@@ -41,7 +41,7 @@ impl Failure {
         }
     }
 
-    /// When it is worth trying again.
+    /// When a retry is useful.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Moved | Self::Busy | Self::Reconnecting | Self::Lost => Some(Duration::from_secs(1)),
@@ -49,7 +49,7 @@ impl Failure {
         }
     }
 
-    /// One word, for `x-sandbox-error` and counters.
+    /// Category for `x-sandbox-error` and counters.
     pub fn category(&self) -> &'static str {
         match self {
             Self::Disconnected => "local-disconnected",

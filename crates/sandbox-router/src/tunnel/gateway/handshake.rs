@@ -1,4 +1,4 @@
-//! An agent knocks: who it is, whether it may, and whether the place is free.
+//! Handshake with an agent: authentication, authorization and admission.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -12,20 +12,20 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use super::{
-    super::{Io, hello::Hello, wire},
-    Gateway, Grant, Refused,
-    session::Visit,
+    super::{TunnelIo, hello::AgentHello, wire},
+    AuthorizeError, Gateway, SessionGrant,
+    session::SessionTask,
 };
 
-type Answer = Response<Full<Bytes>>;
+type HandshakeResponse = Response<Full<Bytes>>;
 
 impl Gateway {
-    /// Serves one connection of an agent, from its first word to its last.
-    pub async fn accept<T: Io>(self: Arc<Self>, io: T, stop: CancellationToken) {
-        let patience = self.times.handshake;
+    /// Serves one connection of an agent from its handshake to its end.
+    pub async fn accept<T: TunnelIo>(self: Arc<Self>, io: T, stop: CancellationToken) {
+        let patience = self.timeouts.handshake_timeout;
         let answer = service_fn(|request| {
             let (gateway, stop) = (Arc::clone(&self), stop.clone());
-            async move { Ok::<_, Infallible>(gateway.knock(request, stop).await) }
+            async move { Ok::<_, Infallible>(gateway.handshake(request, stop).await) }
         });
         let served = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
@@ -34,76 +34,85 @@ impl Gateway {
             .serve_connection(TokioIo::new(io), answer)
             .with_upgrades();
         if let Err(error) = served.await {
-            tracing::debug!(%error, "somebody knocked and was not understood");
+            tracing::debug!(%error, "tunnel handshake failed");
         }
     }
 
-    async fn knock(self: Arc<Self>, mut request: Request<Incoming>, stop: CancellationToken) -> Answer {
+    async fn handshake(
+        self: Arc<Self>,
+        mut request: Request<Incoming>,
+        stop: CancellationToken,
+    ) -> HandshakeResponse {
         if self.retired.is_cancelled() {
-            return say(StatusCode::SERVICE_UNAVAILABLE, "this router ends; knock at another one");
+            return text_response(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "this router is shutting down; connect to another one",
+            );
         }
         let upgrade = hyper::upgrade::on(&mut request);
         let (parts, _) = request.into_parts();
-        let hello = match Hello::read(&parts) {
+        let hello = match AgentHello::parse(&parts) {
             Ok(hello) => hello,
-            Err(why) => return say(StatusCode::BAD_REQUEST, &why),
+            Err(why) => return text_response(StatusCode::BAD_REQUEST, &why),
         };
-        let grant = match self.check(&hello).await {
+        let grant = match self.authorize(&hello).await {
             Ok(grant) => grant,
             Err(refused) => {
-                info!(workload = %hello.workload, %refused, "an agent was refused");
-                return say(status(&refused), &refused.to_string());
+                info!(workload = %hello.workload, %refused, "agent refused");
+                return text_response(status_code(&refused), &refused.to_string());
             }
         };
         let (slot, epoch) = match self.registry.claim(&hello, &grant) {
             Ok(claimed) => claimed,
-            Err(why) => return say(StatusCode::CONFLICT, &why),
+            Err(why) => return text_response(StatusCode::CONFLICT, &why),
         };
-        info!(workload = %hello.workload, user = %grant.user, epoch, "an agent connects");
-        let welcome = welcome(epoch, &grant.user);
-        let visit = Visit { gateway: Arc::clone(&self), slot, epoch, user: grant.user, hello, stop };
+        info!(workload = %hello.workload, user = %grant.user, epoch, "agent connecting");
+        let welcome = upgrade_response(epoch, &grant.user);
+        let visit = SessionTask { gateway: Arc::clone(&self), slot, epoch, user: grant.user, hello, stop };
         self.tasks.spawn(async move {
-            match timeout(visit.gateway.times.handshake, upgrade).await {
+            match timeout(visit.gateway.timeouts.handshake_timeout, upgrade).await {
                 Ok(Ok(io)) => Box::pin(visit.run(TokioIo::new(io))).await,
-                Ok(Err(_)) | Err(_) => visit.slot.lost(visit.epoch, "it was gone before it was let in"),
+                Ok(Err(_)) | Err(_) => {
+                    visit.slot.connection_lost(visit.epoch, "the agent disconnected during the handshake");
+                }
             }
         });
         welcome
     }
 
-    async fn check(&self, hello: &Hello) -> Result<Grant, Refused> {
+    async fn authorize(&self, hello: &AgentHello) -> Result<SessionGrant, AuthorizeError> {
         if hello.token.is_empty() {
-            return Err(Refused::Unauthenticated("there is none".to_owned()));
+            return Err(AuthorizeError::Unauthenticated("missing".to_owned()));
         }
-        let asked = self.authority.check(hello.token.clone(), hello.workload.clone());
-        timeout(self.times.handshake, asked)
-            .await
-            .unwrap_or_else(|_| Err(Refused::Unknown("the API server does not answer".to_owned())))
+        let asked = self.authorizer.authorize(hello.token.clone(), hello.workload.clone());
+        timeout(self.timeouts.handshake_timeout, asked).await.unwrap_or_else(|_| {
+            Err(AuthorizeError::Unavailable("the API server does not respond".to_owned()))
+        })
     }
 }
 
-fn status(refused: &Refused) -> StatusCode {
+fn status_code(refused: &AuthorizeError) -> StatusCode {
     match refused {
-        Refused::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
-        Refused::Forbidden(_) => StatusCode::FORBIDDEN,
-        Refused::Absent => StatusCode::NOT_FOUND,
-        Refused::Unknown(_) => StatusCode::SERVICE_UNAVAILABLE,
+        AuthorizeError::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
+        AuthorizeError::Forbidden(_) => StatusCode::FORBIDDEN,
+        AuthorizeError::NotFound => StatusCode::NOT_FOUND,
+        AuthorizeError::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 
-fn say(status: StatusCode, text: &str) -> Answer {
+fn text_response(status: StatusCode, text: &str) -> HandshakeResponse {
     let mut answer = Response::new(Full::new(Bytes::from(text.to_owned())));
     *answer.status_mut() = status;
     answer
 }
 
-fn welcome(epoch: u64, user: &str) -> Answer {
-    let mut answer = say(StatusCode::SWITCHING_PROTOCOLS, "");
+fn upgrade_response(epoch: u64, user: &str) -> HandshakeResponse {
+    let mut answer = text_response(StatusCode::SWITCHING_PROTOCOLS, "");
     let headers = answer.headers_mut();
     headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(header::UPGRADE, HeaderValue::from_static(wire::UPGRADE));
     headers.insert(wire::EPOCH, epoch.into());
-    // A name that cannot be in a header is told by the status of the workload.
+    // A user name that is not a valid header value is only in the status of the workload.
     if let Ok(user) = HeaderValue::from_str(user) {
         headers.insert(wire::USER, user);
     }

@@ -1,4 +1,4 @@
-//! The gateway as the proxy knows it.
+//! The gateway as transport of the proxy.
 
 use std::{io, sync::Arc};
 
@@ -6,25 +6,27 @@ use futures::future::BoxFuture;
 use http::Request;
 use http_body_util::BodyExt as _;
 
-use super::{super::Workload, Failure, Gateway, Phase};
+use super::{super::WorkloadName, Gateway, SessionPhase, TunnelError};
 use crate::{
-    body::Body,
-    locals::{Duplex, Figures, LocalAnswer, LocalError, Locals},
-    table::Local,
+    local_transport::{Duplex, LocalError, LocalResponse, LocalTransport, TunnelStats},
+    request_body::RequestBody,
+    table::LocalTarget,
 };
 
-impl Locals for Arc<Gateway> {
+impl LocalTransport for Arc<Gateway> {
     fn send(
         &self,
-        to: &Local,
-        request: Request<Body>,
-    ) -> BoxFuture<'static, Result<LocalAnswer, LocalError>> {
-        let (gateway, workload, port) = (Self::clone(self), workload(to), to.port());
+        to: &LocalTarget,
+        request: Request<RequestBody>,
+    ) -> BoxFuture<'static, Result<LocalResponse, LocalError>> {
+        let (gateway, workload, port) = (Self::clone(self), workload_name(to), to.port());
         Box::pin(async move {
-            let opened = match gateway.open(&workload).await {
+            let opened = match gateway.reserve_stream(&workload).await {
                 Ok(opened) => opened,
-                Err(Failure::Disconnected) => return Err(LocalError::Disconnected(Some(Box::new(request)))),
-                Err(Failure::Moved) => return Err(LocalError::Moved(Some(Box::new(request)))),
+                Err(TunnelError::Disconnected) => {
+                    return Err(LocalError::Disconnected(Some(Box::new(request))));
+                }
+                Err(TunnelError::Moved) => return Err(LocalError::Moved(Some(Box::new(request)))),
                 Err(failure) => return Err(failure.into()),
             };
             let answer = opened.request(port, request).await?;
@@ -32,35 +34,37 @@ impl Locals for Arc<Gateway> {
         })
     }
 
-    fn connect(&self, to: &Local) -> BoxFuture<'static, Result<Box<dyn Duplex>, LocalError>> {
-        let (gateway, workload, port) = (Self::clone(self), workload(to), to.port());
+    fn connect(&self, to: &LocalTarget) -> BoxFuture<'static, Result<Box<dyn Duplex>, LocalError>> {
+        let (gateway, workload, port) = (Self::clone(self), workload_name(to), to.port());
         Box::pin(async move {
             Ok(Box::new(Gateway::connect(&gateway, &workload, port).await?) as Box<dyn Duplex>)
         })
     }
 
-    fn figures(&self) -> Option<Figures> {
+    fn stats(&self) -> Option<TunnelStats> {
         let mut views = self.sessions();
-        views.retain(|it| it.phase == Phase::Connected);
+        views.retain(|it| it.phase == SessionPhase::Connected);
         views.sort_by(|one, other| one.workload.cmp(&other.workload));
         let connected = views.into_iter().map(|it| (it.workload.to_string(), it.rtt)).collect();
-        Some(Figures { connected, reconnects: self.reconnects() })
+        Some(TunnelStats { connected, reconnects: self.reconnects() })
     }
 }
 
-fn workload(to: &Local) -> Workload {
-    Workload::new(to.namespace(), to.workload())
+fn workload_name(to: &LocalTarget) -> WorkloadName {
+    WorkloadName::new(to.namespace(), to.workload())
 }
 
-impl From<Failure> for LocalError {
-    fn from(failure: Failure) -> Self {
+impl From<TunnelError> for LocalError {
+    fn from(failure: TunnelError) -> Self {
         match failure {
-            Failure::Disconnected => Self::Disconnected(None),
-            Failure::Moved => Self::Moved(None),
-            Failure::Busy => Self::Busy,
-            Failure::Reconnecting => Self::Waiting,
-            Failure::NotMapped(_) | Failure::Unreachable(_) => Self::Unreachable(io::Error::other(failure)),
-            Failure::Lost => Self::Broken(failure.into()),
+            TunnelError::Disconnected => Self::Disconnected(None),
+            TunnelError::Moved => Self::Moved(None),
+            TunnelError::Busy => Self::Busy,
+            TunnelError::Reconnecting => Self::Reconnecting,
+            TunnelError::NotMapped(_) | TunnelError::Unreachable(_) => {
+                Self::Unreachable(io::Error::other(failure))
+            }
+            TunnelError::Lost => Self::Interrupted(failure.into()),
         }
     }
 }

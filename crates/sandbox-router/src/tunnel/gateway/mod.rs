@@ -1,36 +1,36 @@
-//! The gateway: where agents knock, and from where requests go to them.
+//! The gateway: accepts agents and forwards requests to them.
 //!
-//! The one entry point of a router is [`Gateway`]:
+//! [`Gateway`] is the entry point for a router:
 //!
 //! ```no_run
 //! # use std::{future::Future, pin::Pin, sync::Arc};
-//! # use sandbox_router::tunnel::{Times, Workload, gateway::{Authority, Gateway, Grant, Refused}};
+//! # use sandbox_router::tunnel::{TunnelTimeouts, WorkloadName, gateway::{Authorizer, Gateway, SessionGrant, AuthorizeError}};
 //! # struct Anybody;
-//! # impl Authority for Anybody {
-//! #     fn check(&self, _: String, _: Workload) -> Pin<Box<dyn Future<Output = Result<Grant, Refused>> + Send>> {
-//! #         Box::pin(async { Err(Refused::Absent) })
+//! # impl Authorizer for Anybody {
+//! #     fn authorize(&self, _: String, _: WorkloadName) -> Pin<Box<dyn Future<Output = Result<SessionGrant, AuthorizeError>> + Send>> {
+//! #         Box::pin(async { Err(AuthorizeError::NotFound) })
 //! #     }
 //! # }
 //! # async fn example() -> std::io::Result<()> {
-//! let gateway = Gateway::new(Arc::new(Anybody), Times::default());
+//! let gateway = Gateway::new(Arc::new(Anybody), TunnelTimeouts::default());
 //! let listener = tokio::net::TcpListener::bind("0.0.0.0:8443").await?;
 //! let stop = tokio_util::sync::CancellationToken::new();
-//! // Agents knock here: with TLS, or without it from this very host (that is how a port-forward arrives).
+//! // Agents connect with TLS, or without it from the same host (as a port-forward does).
 //! tokio::spawn(gateway.clone().serve(listener, None, stop));
-//! // A request for a workload goes like this; see also `connect` for bytes.
+//! // Sends a request to a workload; `connect` opens a byte stream.
 //! let request = http::Request::get("http://cart/").body(http_body_util::Empty::new()).unwrap();
-//! let answer = gateway.request(&Workload::new("shop", "cart-local"), 8080, request).await;
+//! let answer = gateway.request(&WorkloadName::new("shop", "cart-local"), 8080, request).await;
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! [`Gateway::sessions`] tells who is connected and [`Gateway::changes`] when that changes: the router writes the status of
-//! the workloads from it.
+//! [`Gateway::sessions`] returns all sessions and [`Gateway::changes`] signals changes: the router writes the status of
+//! the workloads from them.
 
-mod admit;
-mod failure;
-mod knock;
-mod locals;
+mod admission;
+mod error;
+mod handshake;
+mod local_transport;
 mod registry;
 mod send;
 mod serve;
@@ -47,146 +47,150 @@ use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::registry::Registry;
-pub use self::{admit::Holder, failure::Failure};
-use super::{PortReport, Times, Workload};
+pub use self::{admission::SessionHolder, error::TunnelError};
+use super::{PortReport, TunnelTimeouts, WorkloadName};
 
-/// How many requests wait for one agent that is coming back.
-const QUEUE: usize = 64;
+/// Maximum number of requests that wait for one reconnecting agent.
+const MAX_WAITING_REQUESTS: usize = 64;
 
-/// Why everybody has to leave.
-const ENDS: &str = "the router ends, and its agents go to another one";
+/// Reason for closing all sessions at shutdown.
+const SHUTDOWN_MESSAGE: &str = "the router is shutting down, and its agents connect to another one";
 
-/// Who decides whether somebody may connect: in a cluster, the API server.
-pub trait Authority: Send + Sync + 'static {
-    /// Whom a token belongs to, and whether they may serve this workload.
-    fn check(
+/// Authenticates and authorizes agents: in a cluster, through the API server.
+pub trait Authorizer: Send + Sync + 'static {
+    /// Returns the user of a token if it may serve this workload.
+    fn authorize(
         &self,
         token: String,
-        workload: Workload,
-    ) -> Pin<Box<dyn Future<Output = Result<Grant, Refused>> + Send>>;
+        workload: WorkloadName,
+    ) -> Pin<Box<dyn Future<Output = Result<SessionGrant, AuthorizeError>> + Send>>;
 }
 
-/// Somebody may.
+/// The authorization of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Grant {
-    /// Who it is.
+pub struct SessionGrant {
+    /// User name.
     pub user: String,
-    /// How long the workload waits for them after they are gone.
+    /// How long the workload waits for a reconnect.
     pub grace: Duration,
-    /// The greatest epoch that was ever seen of this workload, by any gateway.
+    /// The highest epoch of this workload over all gateways.
     pub epoch: u64,
-    /// Who had it with that epoch, at whichever gateway, and has it still or is expected back.
-    pub holder: Option<Holder>,
+    /// The holder with that epoch at any gateway, if connected or expected to reconnect.
+    pub holder: Option<SessionHolder>,
 }
 
-/// Somebody who was connected before a gateway was started anew.
+/// A session from before a restart of the gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Expected {
-    /// For which workload.
-    pub workload: Workload,
-    /// Who.
-    pub holder: Holder,
-    /// The version of their agent.
+pub struct ExpectedSession {
+    /// The workload.
+    pub workload: WorkloadName,
+    /// The holder.
+    pub holder: SessionHolder,
+    /// Version of its agent.
     pub agent_version: String,
-    /// The epoch they had.
+    /// Its epoch.
     pub epoch: u64,
-    /// Since when they were connected.
+    /// When it connected.
     pub since: SystemTime,
-    /// How long they are waited for.
+    /// How long to wait for its reconnect.
     pub grace: Duration,
 }
 
-/// Somebody may not.
+/// An agent is not authorized.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// The token is nobody's, or no longer.
+pub enum AuthorizeError {
+    /// The token is invalid or expired.
     #[error("the token is not valid: {0}")]
     Unauthenticated(String),
-    /// They may not.
+    /// The user is not allowed.
     #[error("{0}")]
     Forbidden(String),
     /// There is no such workload.
     #[error("there is no such LocalWorkload")]
-    Absent,
-    /// Nobody can say now.
-    #[error("cannot be checked now: {0}")]
-    Unknown(String),
+    NotFound,
+    /// The check is not possible at the moment.
+    #[error("the token cannot be checked: {0}")]
+    Unavailable(String),
 }
 
-/// Where a workload is.
+/// Phase of a workload's session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// An agent serves it.
+pub enum SessionPhase {
+    /// An agent is connected.
     Connected,
-    /// Its agent is gone, and may come back.
+    /// The agent is expected to reconnect.
     Reconnecting,
-    /// Its agent did not come back.
+    /// The agent did not reconnect.
     Disconnected,
 }
 
-/// One workload, as a router sees it.
+/// Status of a workload's session.
 #[derive(Debug, Clone)]
-pub struct View {
-    /// Which one.
-    pub workload: Workload,
-    /// Where it is.
-    pub phase: Phase,
+pub struct SessionStatus {
+    /// The workload.
+    pub workload: WorkloadName,
+    /// The phase.
+    pub phase: SessionPhase,
     /// Why it is not connected.
     pub why: Option<String>,
-    /// The process of the agent.
+    /// Session id of the agent process.
     pub session: String,
     /// Its user.
     pub user: String,
-    /// Its version.
+    /// Version of the agent.
     pub agent_version: String,
-    /// Counts the connections of the workload; the greatest one is the only one that gets requests.
+    /// Connection counter of the workload; only the highest epoch gets requests.
     pub epoch: u64,
-    /// Since when it is connected.
+    /// When it connected.
     pub since: SystemTime,
-    /// How long ago something was heard of it.
+    /// Time since data was last received.
     pub silent_for: Duration,
-    /// How long the last PING took.
+    /// Round-trip time of the last PING.
     pub rtt: Option<Duration>,
-    /// Bytes from the agent, and to it.
+    /// Bytes received and sent.
     pub bytes: (u64, u64),
-    /// What it says of its ports.
+    /// Reported ports.
     pub ports: Vec<PortReport>,
 }
 
-/// Accepts agents, and sends requests to them.
+/// Accepts agents and forwards requests to them.
 pub struct Gateway {
-    authority: Arc<dyn Authority>,
-    times: Times,
+    authorizer: Arc<dyn Authorizer>,
+    timeouts: TunnelTimeouts,
     registry: Registry,
-    plain_from_anywhere: bool,
+    allow_remote_plaintext: bool,
     retired: CancellationToken,
     tasks: TaskTracker,
 }
 
 impl Gateway {
-    /// A gateway that nobody is connected to yet.
-    pub fn new(authority: Arc<dyn Authority>, times: Times) -> Arc<Self> {
+    /// A gateway without sessions.
+    pub fn new(authority: Arc<dyn Authorizer>, times: TunnelTimeouts) -> Arc<Self> {
         Arc::new(Self::build(authority, times, false))
     }
 
-    /// The same, which takes connections without TLS from everywhere: tokens then travel in the clear.
-    pub fn without_tls(authority: Arc<dyn Authority>, times: Times) -> Arc<Self> {
+    /// The same, but accepts connections without TLS from any host: tokens then travel in the clear.
+    pub fn without_tls(authority: Arc<dyn Authorizer>, times: TunnelTimeouts) -> Arc<Self> {
         Arc::new(Self::build(authority, times, true))
     }
 
-    fn build(authority: Arc<dyn Authority>, times: Times, plain_from_anywhere: bool) -> Self {
+    fn build(
+        authorizer: Arc<dyn Authorizer>,
+        timeouts: TunnelTimeouts,
+        allow_remote_plaintext: bool,
+    ) -> Self {
         let (registry, retired) = (Registry::new(), CancellationToken::new());
-        Self { authority, times, registry, plain_from_anywhere, retired, tasks: TaskTracker::new() }
+        Self { authorizer, timeouts, registry, allow_remote_plaintext, retired, tasks: TaskTracker::new() }
     }
 
     /// Every workload that an agent was ever connected for.
-    pub fn sessions(&self) -> Vec<View> {
-        self.registry.views()
+    pub fn sessions(&self) -> Vec<SessionStatus> {
+        self.registry.statuses()
     }
 
-    /// One of them.
-    pub fn session(&self, workload: &Workload) -> Option<View> {
-        self.registry.slot(workload).map(|slot| slot.view())
+    /// The session of a workload.
+    pub fn session(&self, workload: &WorkloadName) -> Option<SessionStatus> {
+        self.registry.slot(workload).map(|slot| slot.status())
     }
 
     /// Counts changes of phase, user, epoch or ports.
@@ -194,31 +198,31 @@ impl Gateway {
         self.registry.changes()
     }
 
-    /// How often an agent that had been connected, here or elsewhere, came back.
+    /// Number of reconnects, including agents that were connected elsewhere before.
     pub fn reconnects(&self) -> u64 {
         self.registry.reconnects()
     }
 
-    /// The workload is gone, or its sandbox: ends its session. The agent is told why, and ends too.
-    pub fn forget(&self, workload: &Workload, why: &str) {
-        self.registry.forget(workload, why);
+    /// The workload or its sandbox was deleted: ends its session. The agent is notified and ends too.
+    pub fn remove_workload(&self, workload: &WorkloadName, why: &str) {
+        self.registry.remove(workload, why);
     }
 
-    /// Another gateway has a newer session than the one with this epoch: ends it. The agent is told why, and ends too.
-    pub fn give_up(&self, workload: &Workload, epoch: u64, why: &str) {
-        self.registry.give_up(workload, epoch, why);
+    /// Another gateway holds a newer session than the one with this epoch: ends it. The agent is notified and ends too.
+    pub fn fence_session(&self, workload: &WorkloadName, epoch: u64, why: &str) {
+        self.registry.fence_session(workload, epoch, why);
     }
 
-    /// Somebody was connected to this gateway before it was started anew: they are waited for as after any loss. Has no
-    /// effect if an agent has been there already.
-    pub fn expect(&self, expected: &Expected) {
-        self.registry.expect(expected);
+    /// Expects the reconnect of a session from before a restart, as after any connection loss. No effect if an agent is
+    /// already connected.
+    pub fn expect_session(&self, expected: &ExpectedSession) {
+        self.registry.expect_session(expected);
     }
 
-    /// It will end: nobody else is let in, and every agent is told to go to another gateway at once. Requests that are under
-    /// way may finish, and those that come wait until it is known where the agent went.
+    /// Prepares for shutdown: refuses new agents, and tells every agent to connect to another gateway. Requests in
+    /// progress may finish; new ones wait until the agent's new gateway is known.
     pub fn retire(&self) {
         self.retired.cancel();
-        self.registry.send_away(ENDS);
+        self.registry.move_all(SHUTDOWN_MESSAGE);
     }
 }

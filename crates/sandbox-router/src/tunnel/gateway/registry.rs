@@ -1,4 +1,5 @@
-//! Who holds which workload. The rules are in `admit`; here is the memory, and who waits for whom.
+//! Registry of workload sessions. `admit` contains the admission rules; this module keeps the state and the waiting
+//! requests.
 
 use std::{
     collections::HashMap,
@@ -16,16 +17,16 @@ use tokio::{
 };
 
 use super::{
-    super::{PortReport, Workload, hello::Hello},
-    Expected, Failure, Grant, Phase, QUEUE, View,
-    admit::{Holder, Known, admit, holder},
-    session::{Farewell, Session},
+    super::{PortReport, WorkloadName, hello::AgentHello},
+    ExpectedSession, MAX_WAITING_REQUESTS, SessionGrant, SessionPhase, SessionStatus, TunnelError,
+    admission::{KnownSession, SessionHolder, admit, current_holder},
+    session::{CloseNotice, Session},
 };
 use crate::tunnel::clock;
 
 /// All workloads that were ever connected here.
 pub(super) struct Registry {
-    slots: RwLock<HashMap<Workload, Arc<Slot>>>,
+    slots: RwLock<HashMap<WorkloadName, Arc<WorkloadSlot>>>,
     changed: watch::Sender<u64>,
     reconnects: AtomicU64,
 }
@@ -35,8 +36,8 @@ impl Registry {
         Self { slots: RwLock::default(), changed: watch::Sender::new(0), reconnects: AtomicU64::new(0) }
     }
 
-    /// An agent that had been connected is again.
-    pub(super) fn reconnected(&self) {
+    /// Counts a reconnect.
+    pub(super) fn count_reconnect(&self) {
         self.reconnects.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -44,55 +45,59 @@ impl Registry {
         self.reconnects.load(Ordering::Relaxed)
     }
 
-    pub(super) fn slot(&self, workload: &Workload) -> Option<Arc<Slot>> {
+    pub(super) fn slot(&self, workload: &WorkloadName) -> Option<Arc<WorkloadSlot>> {
         self.slots.read().get(workload).cloned()
     }
 
-    /// Gives a workload to somebody who knocks, or says why not. Whoever had it gets no request from now on.
-    pub(super) fn claim(&self, hello: &Hello, grant: &Grant) -> Result<(Arc<Slot>, u64), String> {
+    /// Assigns a workload to an agent, or returns why not. The previous holder gets no more requests.
+    pub(super) fn claim(
+        &self,
+        hello: &AgentHello,
+        grant: &SessionGrant,
+    ) -> Result<(Arc<WorkloadSlot>, u64), String> {
         let mut slots = self.slots.write();
         let slot = slots
             .entry(hello.workload.clone())
-            .or_insert_with(|| Arc::new(Slot::new(hello.workload.clone(), self.changed.clone())));
+            .or_insert_with(|| Arc::new(WorkloadSlot::new(hello.workload.clone(), self.changed.clone())));
         let epoch = slot.claim(hello, grant)?;
         Ok((Arc::clone(slot), epoch))
     }
 
-    pub(super) fn forget(&self, workload: &Workload, why: &str) {
+    pub(super) fn remove(&self, workload: &WorkloadName, why: &str) {
         let gone = self.slots.write().remove(workload);
         if let Some(slot) = gone {
-            slot.end(None, why, Ending::Forgotten);
+            slot.end(None, why, EndReason::Forgotten);
         }
     }
 
-    /// Another gateway has a newer session than this one of ours. It is remembered that there was one: requests that come
-    /// before everybody knows where it is now have to be sent there.
-    pub(super) fn give_up(&self, workload: &Workload, epoch: u64, why: &str) {
+    /// Ends a session that another gateway has superseded. The slot remembers this: requests that arrive before the
+    /// table is updated must be sent to that gateway.
+    pub(super) fn fence_session(&self, workload: &WorkloadName, epoch: u64, why: &str) {
         if let Some(slot) = self.slot(workload) {
-            slot.end(Some(epoch), why, Ending::Moved);
+            slot.end(Some(epoch), why, EndReason::Moved);
         }
     }
 
-    /// The agents of all sessions are told to go to another gateway, and expected there.
-    pub(super) fn send_away(&self, why: &str) {
-        let all: Vec<Arc<Slot>> = self.slots.read().values().cloned().collect();
+    /// Tells the agents of all sessions to connect to another gateway.
+    pub(super) fn move_all(&self, why: &str) {
+        let all: Vec<Arc<WorkloadSlot>> = self.slots.read().values().cloned().collect();
         for slot in all {
-            slot.send_away(why);
+            slot.move_to_other_gateway(why);
         }
     }
 
-    /// Somebody was connected before this gateway was started, and is expected back.
-    pub(super) fn expect(&self, expected: &Expected) {
+    /// Registers a session from before a restart as reconnecting.
+    pub(super) fn expect_session(&self, expected: &ExpectedSession) {
         let mut slots = self.slots.write();
         if !slots.contains_key(&expected.workload) {
-            let slot = Arc::new(Slot::new(expected.workload.clone(), self.changed.clone()));
+            let slot = Arc::new(WorkloadSlot::new(expected.workload.clone(), self.changed.clone()));
             slots.insert(expected.workload.clone(), Arc::clone(&slot));
-            slot.expect(expected);
+            slot.expect_session(expected);
         }
     }
 
-    pub(super) fn views(&self) -> Vec<View> {
-        self.slots.read().values().map(|slot| slot.view()).collect()
+    pub(super) fn statuses(&self) -> Vec<SessionStatus> {
+        self.slots.read().values().map(|slot| slot.status()).collect()
     }
 
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
@@ -101,139 +106,139 @@ impl Registry {
 }
 
 /// One workload.
-pub(super) struct Slot {
-    workload: Workload,
-    inner: Mutex<Inner>,
-    moved: Notify,
+pub(super) struct WorkloadSlot {
+    workload: WorkloadName,
+    inner: Mutex<SlotState>,
+    state_changed: Notify,
     changed: watch::Sender<u64>,
 }
 
-struct Inner {
-    holder: Holder,
+struct SlotState {
+    holder: SessionHolder,
     version: String,
     epoch: u64,
-    state: State,
+    state: SessionState,
     why: Option<String>,
     grace: Duration,
-    /// Whether its agent comes back if the connection breaks: one that never said a word may have ended as well.
-    is_expected: bool,
+    /// Whether a lost agent is expected to reconnect: one that never sent a report may have ended.
+    expects_reconnect: bool,
     since: SystemTime,
     waiting: usize,
     ports: Vec<PortReport>,
 }
 
-enum State {
+enum SessionState {
     Connected(Arc<Session>),
     Reconnecting { since: Instant },
     Disconnected { since: Instant, has_moved: bool },
 }
 
-/// Why a session ends that nobody waits for.
+/// Why a session ends without waiting for a reconnect.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ending {
-    /// Its user left, or may not any longer.
+enum EndReason {
+    /// The user stopped the agent, or is no longer authorized.
     Left,
-    /// The workload is gone. The agent is told.
+    /// The workload was deleted. The agent is notified.
     Forgotten,
-    /// Another gateway has a newer one. The agent is told.
+    /// Another gateway holds a newer session. The agent is notified.
     Moved,
 }
 
-impl Slot {
-    fn new(workload: Workload, changed: watch::Sender<u64>) -> Self {
-        let inner = Inner {
-            holder: Holder { session: String::new(), user: String::new() },
+impl WorkloadSlot {
+    fn new(workload: WorkloadName, changed: watch::Sender<u64>) -> Self {
+        let inner = SlotState {
+            holder: SessionHolder { session: String::new(), user: String::new() },
             version: String::new(),
             epoch: 0,
-            state: State::Disconnected { since: Instant::now(), has_moved: false },
+            state: SessionState::Disconnected { since: Instant::now(), has_moved: false },
             why: None,
             grace: Duration::ZERO,
-            is_expected: false,
+            expects_reconnect: false,
             since: clock::now(),
             waiting: 0,
             ports: Vec::new(),
         };
-        Self { workload, inner: Mutex::new(inner), moved: Notify::new(), changed }
+        Self { workload, inner: Mutex::new(inner), state_changed: Notify::new(), changed }
     }
 
-    fn claim(&self, hello: &Hello, grant: &Grant) -> Result<u64, String> {
+    fn claim(&self, hello: &AgentHello, grant: &SessionGrant) -> Result<u64, String> {
         let mut inner = self.inner.lock();
-        let is_live = !matches!(inner.state, State::Disconnected { .. });
-        let known = Known { holder: &inner.holder, epoch: inner.epoch, is_live };
-        let epoch = admit(holder(known, grant), inner.epoch.max(grant.epoch), &grant.user, hello)?;
+        let is_live = !matches!(inner.state, SessionState::Disconnected { .. });
+        let known = KnownSession { holder: &inner.holder, epoch: inner.epoch, is_live };
+        let epoch = admit(current_holder(known, grant), inner.epoch.max(grant.epoch), &grant.user, hello)?;
         let is_other = inner.holder.session != hello.session;
-        if let State::Connected(old) = &inner.state {
-            // A process that comes back knows that its old connection is dead; anybody else has to be told.
+        if let SessionState::Connected(old) = &inner.state {
+            // A reconnecting process knows that its old connection is dead; any other agent must be told.
             let why = || format!("{} took it over with another `capt connect`", grant.user);
-            old.retire(is_other.then(|| Farewell::Fenced(why())));
+            old.retire(is_other.then(|| CloseNotice::Fenced(why())));
         }
         if is_other {
             inner.ports.clear();
         }
-        inner.holder = Holder { session: hello.session.clone(), user: grant.user.clone() };
+        inner.holder = SessionHolder { session: hello.session.clone(), user: grant.user.clone() };
         inner.version.clone_from(&hello.version);
         inner.grace = grant.grace;
-        inner.is_expected = hello.epoch > 0;
+        inner.expects_reconnect = hello.epoch > 0;
         inner.epoch = epoch;
-        inner.state = State::Reconnecting { since: Instant::now() };
+        inner.state = SessionState::Reconnecting { since: Instant::now() };
         Ok(epoch)
     }
 
-    /// The connection stands. Whether it is still wanted.
+    /// Installs an established session. Returns false if it was superseded.
     pub(super) fn install(self: &Arc<Self>, epoch: u64, session: Arc<Session>) -> bool {
         let mut inner = self.inner.lock();
         if inner.epoch != epoch {
             return false;
         }
-        inner.state = State::Connected(session);
+        inner.state = SessionState::Connected(session);
         inner.since = clock::now();
         inner.why = None;
         drop(inner);
-        self.tell();
+        self.notify();
         true
     }
 
-    /// The connection is gone. Its agent has the time of grace to come back, if it was ever heard of.
-    pub(super) fn lost(self: &Arc<Self>, epoch: u64, why: &str) {
+    /// The connection was lost. The agent has the grace period to reconnect, if it ever sent a report.
+    pub(super) fn connection_lost(self: &Arc<Self>, epoch: u64, why: &str) {
         let mut inner = self.inner.lock();
-        if inner.epoch != epoch || matches!(inner.state, State::Disconnected { .. }) {
+        if inner.epoch != epoch || matches!(inner.state, SessionState::Disconnected { .. }) {
             return;
         }
-        let (since, grace) = (Instant::now(), inner.is_expected.then_some(inner.grace));
+        let (since, grace) = (Instant::now(), inner.expects_reconnect.then_some(inner.grace));
         inner.state = if grace.is_some() {
-            State::Reconnecting { since }
+            SessionState::Reconnecting { since }
         } else {
-            State::Disconnected { since, has_moved: false }
+            SessionState::Disconnected { since, has_moved: false }
         };
         inner.why = Some(why.to_owned());
         drop(inner);
-        self.tell();
+        self.notify();
         if let Some(grace) = grace {
             self.expire_after(grace, epoch);
         }
     }
 
-    /// Its agent is told to go to another gateway, and nobody knows yet to which.
-    pub(super) fn send_away(self: &Arc<Self>, why: &str) {
+    /// Tells the agent to connect to another gateway, which is not known yet.
+    pub(super) fn move_to_other_gateway(self: &Arc<Self>, why: &str) {
         let mut inner = self.inner.lock();
-        let State::Connected(session) = &inner.state else { return };
-        session.retire(Some(Farewell::Move));
-        inner.is_expected = true;
+        let SessionState::Connected(session) = &inner.state else { return };
+        session.retire(Some(CloseNotice::Move));
+        inner.expects_reconnect = true;
         let epoch = inner.epoch;
         drop(inner);
-        self.lost(epoch, why);
+        self.connection_lost(epoch, why);
     }
 
-    fn expect(self: &Arc<Self>, expected: &Expected) {
+    fn expect_session(self: &Arc<Self>, expected: &ExpectedSession) {
         let mut inner = self.inner.lock();
         inner.holder = expected.holder.clone();
         inner.version.clone_from(&expected.agent_version);
         (inner.epoch, inner.grace, inner.since) = (expected.epoch, expected.grace, expected.since);
-        inner.is_expected = true;
-        inner.state = State::Reconnecting { since: Instant::now() };
-        inner.why = Some("the router was started anew".to_owned());
+        inner.expects_reconnect = true;
+        inner.state = SessionState::Reconnecting { since: Instant::now() };
+        inner.why = Some("the router was restarted".to_owned());
         drop(inner);
-        self.tell();
+        self.notify();
         self.expire_after(expected.grace, expected.epoch);
     }
 
@@ -247,32 +252,34 @@ impl Slot {
 
     fn expire(&self, epoch: u64) {
         let mut inner = self.inner.lock();
-        let is_over = matches!(inner.state, State::Reconnecting { since } if since.elapsed() >= inner.grace);
+        let is_over =
+            matches!(inner.state, SessionState::Reconnecting { since } if since.elapsed() >= inner.grace);
         if inner.epoch == epoch && is_over {
-            inner.state = State::Disconnected { since: Instant::now(), has_moved: false };
+            inner.state = SessionState::Disconnected { since: Instant::now(), has_moved: false };
             drop(inner);
-            self.tell();
+            self.notify();
         }
     }
 
-    /// The user may not any longer, or does not want to: there is no grace.
+    /// Ends the session without a grace period: the user is no longer authorized, or stopped the agent.
     pub(super) fn revoke(&self, epoch: u64, why: &str) {
-        self.end(Some(epoch), why, Ending::Left);
+        self.end(Some(epoch), why, EndReason::Left);
     }
 
-    /// Ends it; with an epoch, only if it has that one still.
-    fn end(&self, epoch: Option<u64>, why: &str, ending: Ending) {
+    /// Ends the session; with an epoch, only if it is still the current one.
+    fn end(&self, epoch: Option<u64>, why: &str, ending: EndReason) {
         let mut inner = self.inner.lock();
         if epoch.is_some_and(|it| it != inner.epoch) {
             return;
         }
-        if let State::Connected(session) = &inner.state {
-            session.retire((ending != Ending::Left).then(|| Farewell::Fenced(why.to_owned())));
+        if let SessionState::Connected(session) = &inner.state {
+            session.retire((ending != EndReason::Left).then(|| CloseNotice::Fenced(why.to_owned())));
         }
-        inner.state = State::Disconnected { since: Instant::now(), has_moved: ending == Ending::Moved };
+        inner.state =
+            SessionState::Disconnected { since: Instant::now(), has_moved: ending == EndReason::Moved };
         inner.why = Some(why.to_owned());
         drop(inner);
-        self.tell();
+        self.notify();
     }
 
     pub(super) fn set_grace(&self, epoch: u64, grace: Duration) {
@@ -282,70 +289,70 @@ impl Slot {
         }
     }
 
-    /// What the agent says of its ports, and that it is there.
+    /// Records the reported ports, which also proves that the agent is alive.
     pub(super) fn set_ports(&self, epoch: u64, ports: Vec<PortReport>) {
         let mut inner = self.inner.lock();
         if inner.epoch != epoch {
             return;
         }
-        inner.is_expected = true;
+        inner.expects_reconnect = true;
         if inner.ports != ports {
             inner.ports = ports;
             drop(inner);
-            self.tell();
+            self.notify();
         }
     }
 
-    /// The session that gets requests now. One that is coming back is waited for; `spent` is one that was found broken.
-    pub(super) async fn ready(
+    /// The current session. Waits for a reconnecting one; `spent` is a session that was found broken.
+    pub(super) async fn wait_for_session(
         &self,
         wait: Duration,
         spent: Option<&Arc<Session>>,
-    ) -> Result<Arc<Session>, Failure> {
-        if let Some(found) = self.look(spent)? {
+    ) -> Result<Arc<Session>, TunnelError> {
+        if let Some(found) = self.current_session(spent)? {
             return Ok(found);
         }
-        let _place = self.queue()?;
+        let _place = self.enter_queue()?;
         let until = Instant::now() + wait;
         loop {
-            let mut moved = std::pin::pin!(self.moved.notified());
+            let mut moved = std::pin::pin!(self.state_changed.notified());
             moved.as_mut().enable();
-            if let Some(found) = self.look(spent)? {
+            if let Some(found) = self.current_session(spent)? {
                 return Ok(found);
             }
-            timeout_at(until, moved).await.map_err(|_| Failure::Reconnecting)?;
+            timeout_at(until, moved).await.map_err(|_| TunnelError::Reconnecting)?;
         }
     }
 
-    fn look(&self, spent: Option<&Arc<Session>>) -> Result<Option<Arc<Session>>, Failure> {
+    fn current_session(&self, spent: Option<&Arc<Session>>) -> Result<Option<Arc<Session>>, TunnelError> {
         match &self.inner.lock().state {
-            State::Connected(session) if spent.is_some_and(|it| Arc::ptr_eq(it, session)) => Ok(None),
-            State::Connected(session) => Ok(Some(Arc::clone(session))),
-            State::Reconnecting { .. } => Ok(None),
-            State::Disconnected { has_moved: true, .. } => Err(Failure::Moved),
-            State::Disconnected { .. } => Err(Failure::Disconnected),
+            SessionState::Connected(session) if spent.is_some_and(|it| Arc::ptr_eq(it, session)) => Ok(None),
+            SessionState::Connected(session) => Ok(Some(Arc::clone(session))),
+            SessionState::Reconnecting { .. } => Ok(None),
+            SessionState::Disconnected { has_moved: true, .. } => Err(TunnelError::Moved),
+            SessionState::Disconnected { .. } => Err(TunnelError::Disconnected),
         }
     }
 
-    fn queue(&self) -> Result<Place<'_>, Failure> {
+    fn enter_queue(&self) -> Result<QueuePermit<'_>, TunnelError> {
         let mut inner = self.inner.lock();
-        if inner.waiting >= QUEUE {
-            return Err(Failure::Reconnecting);
+        if inner.waiting >= MAX_WAITING_REQUESTS {
+            return Err(TunnelError::Reconnecting);
         }
         inner.waiting += 1;
-        Ok(Place(self))
+        Ok(QueuePermit(self))
     }
 
-    pub(super) fn view(&self) -> View {
+    pub(super) fn status(&self) -> SessionStatus {
         let inner = self.inner.lock();
         let (phase, silent_for, line) = match &inner.state {
-            State::Connected(session) => {
-                (Phase::Connected, session.line.silent_for(), Some(Arc::clone(&session.line)))
+            SessionState::Connected(session) => {
+                (SessionPhase::Connected, session.health.silent_for(), Some(Arc::clone(&session.health)))
             }
-            State::Reconnecting { since } => (Phase::Reconnecting, since.elapsed(), None),
-            State::Disconnected { since, .. } => (Phase::Disconnected, since.elapsed(), None),
+            SessionState::Reconnecting { since } => (SessionPhase::Reconnecting, since.elapsed(), None),
+            SessionState::Disconnected { since, .. } => (SessionPhase::Disconnected, since.elapsed(), None),
         };
-        View {
+        SessionStatus {
             workload: self.workload.clone(),
             phase,
             why: inner.why.clone(),
@@ -361,16 +368,16 @@ impl Slot {
         }
     }
 
-    fn tell(&self) {
-        self.moved.notify_waiters();
+    fn notify(&self) {
+        self.state_changed.notify_waiters();
         self.changed.send_modify(|count| *count += 1);
     }
 }
 
-/// A place in the queue of one workload.
-struct Place<'a>(&'a Slot);
+/// A slot in the queue of one workload.
+struct QueuePermit<'a>(&'a WorkloadSlot);
 
-impl Drop for Place<'_> {
+impl Drop for QueuePermit<'_> {
     fn drop(&mut self) {
         self.0.inner.lock().waiting -= 1;
     }

@@ -1,4 +1,4 @@
-//! Where agents knock.
+//! Listener for agents.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -13,16 +13,16 @@ use tracing::{debug, warn};
 
 use super::Gateway;
 
-/// How many may be in the doorway at once: connected, and not yet known to anybody.
-const DOORWAY: usize = 512;
-/// The first byte of TLS.
+/// Maximum number of connections that are not authenticated yet.
+const MAX_PENDING_HANDSHAKES: usize = 512;
+/// First byte of a TLS record.
 const TLS: u8 = 0x16;
 
 impl Gateway {
     /// Accepts agents until `stop`, and returns when all of them are gone.
     ///
-    /// TLS and its absence are told apart by the first byte. Without TLS only connections from this very host are taken:
-    /// so arrives a port-forward, which has been through the TLS of the API server.
+    /// TLS is detected by the first byte. Connections without TLS are accepted from this host only: a port-forward
+    /// arrives that way, after the TLS of the API server.
     pub async fn serve(
         self: Arc<Self>,
         listener: TcpListener,
@@ -30,7 +30,7 @@ impl Gateway {
         stop: CancellationToken,
     ) {
         let tls = tls.map(TlsAcceptor::from);
-        let doorway = Arc::new(Semaphore::new(DOORWAY));
+        let doorway = Arc::new(Semaphore::new(MAX_PENDING_HANDSHAKES));
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
@@ -39,18 +39,18 @@ impl Gateway {
             match accepted {
                 Ok((socket, peer)) => {
                     let Ok(place) = Arc::clone(&doorway).try_acquire_owned() else {
-                        warn!(%peer, "too many are in the doorway of the tunnel; one was sent away");
+                        warn!(%peer, "too many pending tunnel handshakes; connection dropped");
                         continue;
                     };
                     let (gateway, tls, stop) = (Arc::clone(&self), tls.clone(), stop.clone());
                     self.tasks.spawn(async move {
-                        Box::pin(gateway.greet(socket, peer, tls, stop)).await;
+                        Box::pin(gateway.accept_socket(socket, peer, tls, stop)).await;
                         drop(place);
                     });
                 }
                 Err(error) => {
-                    // Too many open files, mostly: the next moment may be better.
-                    warn!(%error, "the tunnel cannot accept a connection");
+                    // Usually out of file descriptors: the next attempt may succeed.
+                    warn!(%error, "accepting a tunnel connection failed");
                     sleep(Duration::from_millis(50)).await;
                 }
             }
@@ -59,7 +59,7 @@ impl Gateway {
         self.tasks.wait().await;
     }
 
-    async fn greet(
+    async fn accept_socket(
         self: Arc<Self>,
         socket: TcpStream,
         peer: SocketAddr,
@@ -67,24 +67,24 @@ impl Gateway {
         stop: CancellationToken,
     ) {
         if let Err(error) = socket.set_nodelay(true) {
-            debug!(%peer, %error, "a connection to the tunnel was gone at once");
+            debug!(%peer, %error, "tunnel connection closed immediately");
             return;
         }
         let mut first = [0];
-        match timeout(self.times.handshake, socket.peek(&mut first)).await {
+        match timeout(self.timeouts.handshake_timeout, socket.peek(&mut first)).await {
             Ok(Ok(1)) => {}
-            // It said nothing.
+            // Nothing was received.
             Ok(_) | Err(_) => return,
         }
         match (first[0], tls) {
-            (TLS, Some(tls)) => match timeout(self.times.handshake, tls.accept(socket)).await {
+            (TLS, Some(tls)) => match timeout(self.timeouts.handshake_timeout, tls.accept(socket)).await {
                 Ok(Ok(io)) => self.accept(io, stop).await,
-                Ok(Err(error)) => debug!(%peer, %error, "no TLS came about"),
-                Err(_) => debug!(%peer, "TLS took too long"),
+                Ok(Err(error)) => debug!(%peer, %error, "TLS handshake failed"),
+                Err(_) => debug!(%peer, "TLS handshake timed out"),
             },
-            (TLS, None) => debug!(%peer, "somebody speaks TLS, and there is no certificate"),
-            _ if self.plain_from_anywhere || peer.ip().is_loopback() => self.accept(socket, stop).await,
-            _ => warn!(%peer, "a connection without TLS from elsewhere was refused"),
+            (TLS, None) => debug!(%peer, "TLS connection rejected: no certificate is configured"),
+            _ if self.allow_remote_plaintext || peer.ip().is_loopback() => self.accept(socket, stop).await,
+            _ => warn!(%peer, "plaintext connection from another host rejected"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One connection to an agent, from the first frame to the last.
+//! One session with an agent, from its first frame to its last.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,106 +14,115 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
     super::{
-        Io, STREAMS,
-        body::{Held, Incoming},
-        hello::Hello,
-        line::{FRAME, Line, WINDOW_ALL, WINDOW_FIRST},
-        wire::{self, Report},
-        wiretap::Metered,
+        MAX_CONCURRENT_REQUESTS, TunnelIo,
+        body::{StreamGuard, TunnelBody},
+        connection_health::{CONNECTION_WINDOW, ConnectionHealth, INITIAL_WINDOW, MAX_FRAME_SIZE},
+        hello::AgentHello,
+        metered_io::MeteredIo,
+        wire::{self, AgentReport},
     },
-    ENDS, Gateway, Refused,
-    registry::Slot,
+    AuthorizeError, Gateway, SHUTDOWN_MESSAGE,
+    registry::WorkloadSlot,
 };
 
-/// How many requests an agent has at once: some less than it takes, so that what it is asked itself never has to wait.
-const ROOM: usize = STREAMS as usize - 6;
+/// Maximum number of requests: fewer than the agent accepts, so that control requests never wait.
+const MAX_REQUESTS: usize = MAX_CONCURRENT_REQUESTS as usize - 6;
 
-/// The longest answer of an agent about itself.
-const ANSWER: usize = 64 * 1024;
+/// Size limit of control responses.
+const MAX_CONTROL_BYTES: usize = 64 * 1024;
 
-/// A connection that requests can be sent on.
+/// A connection for requests to an agent.
 pub(super) struct Session {
     pub(super) send: SendRequest<Bytes>,
-    pub(super) line: Arc<Line>,
-    /// Its clones are the requests under way.
-    pub(super) ticket: Arc<()>,
-    /// For requests; what the gateway asks the agent itself has room beside them.
-    pub(super) room: Arc<Semaphore>,
+    pub(super) health: Arc<ConnectionHealth>,
+    /// Its clones count the requests in progress.
+    pub(super) request_counter: Arc<()>,
+    /// Permits for requests; control requests do not need one.
+    pub(super) request_slots: Arc<Semaphore>,
     retired: CancellationToken,
-    farewell: OnceLock<Farewell>,
+    close_notice: OnceLock<CloseNotice>,
 }
 
-/// What an agent is told at the end.
+/// Notice to an agent at the end of its session.
 #[derive(Debug)]
-pub(super) enum Farewell {
-    /// Somebody else has its place, or there is none any more: this is why.
+pub(super) enum CloseNotice {
+    /// Another agent holds the workload, or it was deleted; with the reason.
     Fenced(String),
-    /// It shall go to another gateway.
+    /// The agent should connect to another gateway.
     Move,
 }
 
 impl Session {
-    fn new(send: SendRequest<Bytes>, line: Arc<Line>) -> Self {
+    fn new(send: SendRequest<Bytes>, health: Arc<ConnectionHealth>) -> Self {
         Self {
             send,
-            line,
-            ticket: Arc::default(),
-            room: Arc::new(Semaphore::new(ROOM)),
+            health,
+            request_counter: Arc::default(),
+            request_slots: Arc::new(Semaphore::new(MAX_REQUESTS)),
             retired: CancellationToken::new(),
-            farewell: OnceLock::new(),
+            close_notice: OnceLock::new(),
         }
     }
 
-    /// It gets no more requests. Those under way have a while to finish; the agent is told why, if it has to know.
-    pub(super) fn retire(&self, farewell: Option<Farewell>) {
+    /// Stops sending requests. Those in progress may finish; the agent is notified if necessary.
+    pub(super) fn retire(&self, farewell: Option<CloseNotice>) {
         if let Some(farewell) = farewell {
-            self.farewell.get_or_init(|| farewell);
+            self.close_notice.get_or_init(|| farewell);
         }
         self.retired.cancel();
     }
 
-    /// Asks the agent itself.
-    async fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Incoming, h2::Error> {
+    /// Sends a control request to the agent itself.
+    async fn control_request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<TunnelBody, h2::Error> {
         let mut request = Request::new(());
         *request.method_mut() = method;
         *request.version_mut() = http::Version::HTTP_2;
-        // The parts are constants of ours.
+        // Built from constants.
         *request.uri_mut() = format!("http://agent{path}").parse().unwrap_or_default();
         let (answer, mut send) = self.send.clone().ready().await?.send_request(request, body.is_empty())?;
         if !body.is_empty() {
             send.send_data(body, true)?;
         }
-        Ok(Incoming::new(answer.await?.into_body(), Held::default()))
+        Ok(TunnelBody::new(answer.await?.into_body(), StreamGuard::default()))
     }
 }
 
-/// Everything one connection needs.
-pub(super) struct Visit {
+/// Everything that a session task needs.
+pub(super) struct SessionTask {
     pub(super) gateway: Arc<Gateway>,
-    pub(super) slot: Arc<Slot>,
+    pub(super) slot: Arc<WorkloadSlot>,
     pub(super) epoch: u64,
     pub(super) user: String,
-    pub(super) hello: Hello,
+    pub(super) hello: AgentHello,
     pub(super) stop: CancellationToken,
 }
 
-/// How a connection ended.
-enum End {
+/// How a session ended.
+enum SessionEnd {
     Lost(String),
-    Refused(Refused),
+    Refused(AuthorizeError),
     Retired,
     Left,
 }
 
-impl Visit {
-    /// Serves an agent until it is gone, may not any longer, or another one has its place.
-    pub(super) async fn run<T: Io>(self, io: T) {
-        let line = Line::new();
-        let opened = timeout(self.gateway.times.handshake, open(io, &line)).await;
+impl SessionTask {
+    /// Serves an agent until it is lost, no longer authorized or superseded.
+    pub(super) async fn run<T: TunnelIo>(self, io: T) {
+        let line = ConnectionHealth::new();
+        let opened = timeout(self.gateway.timeouts.handshake_timeout, h2_handshake(io, &line)).await;
         let (send, mut connection) = match opened {
             Ok(Ok(opened)) => opened,
-            Ok(Err(error)) => return self.slot.lost(self.epoch, &format!("it broke at once: {error}")),
-            Err(_) => return self.slot.lost(self.epoch, "it said nothing"),
+            Ok(Err(error)) => {
+                return self
+                    .slot
+                    .connection_lost(self.epoch, &format!("the connection failed immediately: {error}"));
+            }
+            Err(_) => return self.slot.connection_lost(self.epoch, "the HTTP/2 handshake timed out"),
         };
         let ping = connection.ping_pong();
         let mut driver = AbortOnDropHandle::new(tokio::spawn(drive(connection, Arc::clone(&line))));
@@ -121,73 +130,74 @@ impl Visit {
         if !self.slot.install(self.epoch, Arc::clone(&session)) {
             return;
         }
-        // It was let in before the gateway was told to end.
+        // It was admitted before the gateway started to shut down.
         if self.gateway.retired.is_cancelled() {
-            self.slot.send_away(ENDS);
+            self.slot.move_to_other_gateway(SHUTDOWN_MESSAGE);
         }
         if self.hello.epoch > 0 {
-            self.gateway.registry.reconnected();
+            self.gateway.registry.count_reconnect();
         }
-        line.measure();
+        line.request_measurement();
         let pulse = async {
             if let Some(ping) = ping {
-                line.pulse(ping, &self.gateway.times).await;
+                line.run_pings(ping, &self.gateway.timeouts).await;
             }
         };
         let end = tokio::select! {
-            why = &mut driver => End::Lost(why.unwrap_or_else(|error| error.to_string())),
-            () = pulse => End::Lost("nothing was heard of it".to_owned()),
-            refused = self.recheck(&session) => End::Refused(refused),
-            end = self.follow(&session) => end,
+            why = &mut driver => SessionEnd::Lost(why.unwrap_or_else(|error| error.to_string())),
+            () = pulse => SessionEnd::Lost("no response from the agent".to_owned()),
+            refused = self.reauthorize(&session) => SessionEnd::Refused(refused),
+            end = self.follow_reports(&session) => end,
             () = session.retired.cancelled() => {
-                self.farewell(&session).await;
-                End::Retired
+                self.send_close_notice(&session).await;
+                SessionEnd::Retired
             }
-            () = self.stop.cancelled() => End::Lost("the gateway ends".to_owned()),
+            () = self.stop.cancelled() => SessionEnd::Lost("the gateway is shutting down".to_owned()),
         };
-        self.ended(end);
+        self.finish(end);
     }
 
-    fn ended(&self, end: End) {
+    fn finish(&self, end: SessionEnd) {
         match end {
-            End::Lost(why) => self.slot.lost(self.epoch, &why),
-            // It may knock again, with a better token.
-            End::Refused(why) => self.slot.revoke(self.epoch, &why.to_string()),
-            End::Left => self.slot.revoke(self.epoch, &format!("{} left", self.user)),
-            End::Retired => {}
+            SessionEnd::Lost(why) => self.slot.connection_lost(self.epoch, &why),
+            // The agent may reconnect with a valid token.
+            SessionEnd::Refused(why) => self.slot.revoke(self.epoch, &why.to_string()),
+            SessionEnd::Left => self.slot.revoke(self.epoch, &format!("{} left", self.user)),
+            SessionEnd::Retired => {}
         }
     }
 
-    /// Asks again and again whether the user may, with the newest token the agent has.
-    async fn recheck(&self, session: &Session) -> Refused {
-        let (every, patience) = (self.gateway.times.recheck, self.gateway.times.handshake);
+    /// Rechecks the authorization periodically, with the newest token of the agent.
+    async fn reauthorize(&self, session: &Session) -> AuthorizeError {
+        let (every, patience) =
+            (self.gateway.timeouts.reauthorize_interval, self.gateway.timeouts.handshake_timeout);
         let mut token = self.hello.token.clone();
         let mut pause = every;
         loop {
             sleep(pause).await;
-            if let Ok(Some(newer)) = timeout(patience, newest_token(session)).await {
+            if let Ok(Some(newer)) = timeout(patience, fetch_token(session)).await {
                 token = newer;
             }
-            let asked = self.gateway.authority.check(token.clone(), self.hello.workload.clone());
+            let asked = self.gateway.authorizer.authorize(token.clone(), self.hello.workload.clone());
             pause = match timeout(patience, asked).await {
                 Ok(Ok(grant)) if grant.user == self.user => {
                     self.slot.set_grace(self.epoch, grant.grace);
                     every
                 }
                 Ok(Ok(grant)) => {
-                    return Refused::Forbidden(format!("the token is now that of {}", grant.user));
+                    return AuthorizeError::Forbidden(format!("the token now belongs to {}", grant.user));
                 }
-                // Who was right ten minutes ago is not thrown out because nobody can be asked.
-                Ok(Err(Refused::Unknown(_))) | Err(_) => every / 10,
+                // An authorized session is not ended because the check is temporarily impossible.
+                Ok(Err(AuthorizeError::Unavailable(_))) | Err(_) => every / 10,
                 Ok(Err(refused)) => return refused,
             };
         }
     }
 
-    /// Follows what the agent says of its ports, until it says no more.
-    async fn follow(&self, session: &Session) -> End {
-        let silent = || End::Lost("it no longer tells of its ports".to_owned());
-        let Ok(mut reports) = session.ask(Method::GET, wire::REPORTS, Bytes::new()).await else {
+    /// Follows the port reports of the agent until they end.
+    async fn follow_reports(&self, session: &Session) -> SessionEnd {
+        let silent = || SessionEnd::Lost("the agent stopped reporting its ports".to_owned());
+        let Ok(mut reports) = session.control_request(Method::GET, wire::REPORTS, Bytes::new()).await else {
             return silent();
         };
         let mut rest = BytesMut::new();
@@ -196,68 +206,71 @@ impl Visit {
             rest.extend_from_slice(&data);
             while let Some(end) = rest.iter().position(|it| *it == b'\n') {
                 let line = rest.split_to(end + 1);
-                let Ok(report) = serde_json::from_slice::<Report>(&line) else { return silent() };
+                let Ok(report) = serde_json::from_slice::<AgentReport>(&line) else { return silent() };
                 if report.leaves {
-                    return End::Left;
+                    return SessionEnd::Left;
                 }
                 self.slot.set_ports(self.epoch, report.ports);
             }
-            if rest.len() > ANSWER {
+            if rest.len() > MAX_CONTROL_BYTES {
                 return silent();
             }
         }
         silent()
     }
 
-    /// Tells an agent that its place is taken, or is elsewhere now, and lets its requests finish.
-    async fn farewell(&self, session: &Session) {
-        let until = Instant::now() + self.gateway.times.drain;
-        if let Some(farewell) = session.farewell.get() {
+    /// Notifies an agent that its session is superseded or moves, and drains its requests.
+    async fn send_close_notice(&self, session: &Session) {
+        let until = Instant::now() + self.gateway.timeouts.drain_timeout;
+        if let Some(farewell) = session.close_notice.get() {
             let (path, why) = match farewell {
-                Farewell::Fenced(why) => (wire::FENCED, why.as_str()),
-                Farewell::Move => (wire::MOVE, ENDS),
+                CloseNotice::Fenced(why) => (wire::FENCED, why.as_str()),
+                CloseNotice::Move => (wire::MOVE, SHUTDOWN_MESSAGE),
             };
-            let told = session.ask(Method::POST, path, Bytes::from(why.to_owned()));
-            // One that does not hear it will be told when it knocks again.
-            let _heard = timeout(self.gateway.times.drain, told).await;
+            let told = session.control_request(Method::POST, path, Bytes::from(why.to_owned()));
+            // An agent that misses the notice gets the reason at its next handshake.
+            let _heard = timeout(self.gateway.timeouts.drain_timeout, told).await;
         }
-        while Arc::strong_count(&session.ticket) > 1 && Instant::now() < until {
+        while Arc::strong_count(&session.request_counter) > 1 && Instant::now() < until {
             sleep(std::time::Duration::from_millis(20)).await;
         }
     }
 }
 
-async fn newest_token(session: &Session) -> Option<String> {
-    let answer = session.ask(Method::GET, wire::TOKEN, Bytes::new()).await.ok()?;
-    let text = Limited::new(answer, ANSWER).collect().await.ok()?.to_bytes();
+async fn fetch_token(session: &Session) -> Option<String> {
+    let answer = session.control_request(Method::GET, wire::TOKEN, Bytes::new()).await.ok()?;
+    let text = Limited::new(answer, MAX_CONTROL_BYTES).collect().await.ok()?.to_bytes();
     String::from_utf8(text.to_vec()).ok().filter(|it| !it.is_empty())
 }
 
-type Opened<T> = (SendRequest<Bytes>, Connection<Metered<T>, Bytes>);
+type H2Client<T> = (SendRequest<Bytes>, Connection<MeteredIo<T>, Bytes>);
 
-async fn open<T: Io>(io: T, line: &Arc<Line>) -> Result<Opened<T>, h2::Error> {
+async fn h2_handshake<T: TunnelIo>(io: T, line: &Arc<ConnectionHealth>) -> Result<H2Client<T>, h2::Error> {
     h2::client::Builder::new()
-        // Until the agent has said so itself: what is more than it serves at once would be refused.
-        .initial_max_send_streams(STREAMS as usize)
-        .initial_window_size(WINDOW_FIRST)
-        .initial_connection_window_size(WINDOW_ALL)
-        .max_frame_size(FRAME)
-        .max_send_buffer_size(WINDOW_FIRST as usize * 4)
+        // Until the agent announces its limit: streams above it would be refused.
+        .initial_max_send_streams(MAX_CONCURRENT_REQUESTS as usize)
+        .initial_window_size(INITIAL_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_frame_size(MAX_FRAME_SIZE)
+        .max_send_buffer_size(INITIAL_WINDOW as usize * 4)
         .enable_push(false)
-        .handshake(Metered::new(io, Arc::clone(line)))
+        .handshake(MeteredIo::new(io, Arc::clone(line)))
         .await
 }
 
-/// Moves the frames of a connection; says why it ended.
-async fn drive<T: Io>(mut connection: Connection<Metered<T>, Bytes>, line: Arc<Line>) -> String {
+/// Drives a connection; returns why it ended.
+async fn drive<T: TunnelIo>(
+    mut connection: Connection<MeteredIo<T>, Bytes>,
+    line: Arc<ConnectionHealth>,
+) -> String {
     loop {
         tokio::select! {
             end = &mut connection => return match end {
-                Ok(()) => "the agent closed it".to_owned(),
-                Err(error) => format!("it broke: {error}"),
+                Ok(()) => "the agent closed the connection".to_owned(),
+                Err(error) => format!("the connection failed: {error}"),
             },
-            window = line.wider() => {
-                // While an earlier change is not acknowledged there is no other; the next measurement asks again.
+            window = line.next_window() => {
+                // Ignored while an earlier change is not acknowledged; the next measurement tries again.
                 let _unacknowledged = connection.set_initial_window_size(window);
             }
         }

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::{
     api::{ForkStatus, LocalWorkload, RouteGroup, Sandbox, names},
-    routes::{Objects, Routes, routes},
-    service::{Original, original},
+    routes::{RouteObjects, Routes, build_routes},
+    service::{OriginalService, original_service},
 };
 
 #[derive(Default)]
@@ -115,7 +115,7 @@ impl Shop {
     /// As the controller does it: the selector is kept by another Service, and the endpoints become the routers.
     pub(super) fn take_over(&mut self, name: &str, listen: i32) {
         let at = self.services.iter().position(|it| it.metadata.name.as_deref() == Some(name)).unwrap();
-        let before: Original = original(&self.services[at]);
+        let before: OriginalService = original_service(&self.services[at]);
         let service = &mut self.services[at];
         let kept = serde_json::to_string(&before).unwrap();
         service.metadata.annotations = Some([(names::ORIGINAL_ANNOTATION.to_owned(), kept)].into());
@@ -134,8 +134,8 @@ impl Shop {
         self.slices.iter().position(is).unwrap()
     }
 
-    pub(super) fn objects(&self) -> Objects<'_> {
-        Objects {
+    pub(super) fn objects(&self) -> RouteObjects<'_> {
+        RouteObjects {
             sandboxes: self.sandboxes.iter().collect(),
             groups: self.groups.iter().collect(),
             locals: self.locals.iter().collect(),
@@ -148,7 +148,7 @@ impl Shop {
     }
 
     pub(super) fn routes(&self) -> Routes {
-        routes(&self.objects())
+        build_routes(&self.objects())
     }
 }
 

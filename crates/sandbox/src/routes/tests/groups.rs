@@ -25,7 +25,7 @@ fn a_groups_key_leads_to_the_forks_of_all_its_sandboxes() {
         let target = routes.table.route("shop", service, 80).unwrap().target("group-key").unwrap();
         assert_eq!(target.name().to_str().unwrap(), format!("fork/shop/{sandbox}"));
     }
-    let own = &routes.owners[&owner(Kind::RouteGroup, "g")];
+    let own = &routes.owners[&owner(OwnerKind::RouteGroup, "g")];
     assert_eq!((own.members.join(" "), own.routes), ("shop/a shop/b".to_owned(), 2));
 }
 
@@ -42,7 +42,7 @@ fn f9_a_conflict_harms_only_the_baseline_in_conflict_under_the_groups_key() {
         assert_eq!(error(&routes, "cart", key), None, "{key} is untouched");
         assert!(routes.table.route("shop", "cart", 80).unwrap().target(key).is_some());
     }
-    let own = &routes.owners[&owner(Kind::RouteGroup, "g")];
+    let own = &routes.owners[&owner(OwnerKind::RouteGroup, "g")];
     let expected =
         Conflict { baseline: "shop/cart".into(), sandboxes: vec!["shop/a".into(), "shop/b".into()] };
     assert_eq!(own.conflicts, [expected]);
@@ -70,7 +70,7 @@ fn a_group_may_leave_unready_forks_to_the_baseline() {
     let cart = routes.table.route("shop", "cart", 80).unwrap();
     assert!(cart.target("group-key").is_none());
     assert_eq!(error(&routes, "cart", "a-key").as_deref(), Some("unready"), "the sandbox's own key fails");
-    assert_eq!(routes.owners[&owner(Kind::RouteGroup, "g")].unready, ["shop/cart:80"]);
+    assert_eq!(routes.owners[&owner(OwnerKind::RouteGroup, "g")].unready_ports, ["shop/cart:80"]);
 }
 
 #[rstest]
@@ -89,7 +89,7 @@ fn a_match_says_who_belongs(#[case] matches: Value, #[case] expected: bool) {
     let mut shop = Shop::new(&["cart"]);
     shop.sandbox("a", &["cart"], true);
     shop.group("g", &json!({"match": matches}));
-    let found = !shop.routes().owners[&owner(Kind::RouteGroup, "g")].members.is_empty();
+    let found = !shop.routes().owners[&owner(OwnerKind::RouteGroup, "g")].members.is_empty();
     assert_eq!(found, expected);
 }
 
@@ -111,7 +111,7 @@ fn namespaces_are_the_groups_own_all_or_those_with_labels(#[case] namespaces: Va
     let mut spec = by_feature();
     spec["namespaces"] = namespaces;
     shop.group("g", &spec);
-    assert_eq!(shop.routes().owners[&owner(Kind::RouteGroup, "g")].members.join(" "), expected);
+    assert_eq!(shop.routes().owners[&owner(OwnerKind::RouteGroup, "g")].members.join(" "), expected);
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_groups_headers_and_parameter_are_looked_at_where_it_has_routes() {
     shop.group("g", &spec);
     let routes = shop.routes();
     let places = |service: &str| {
-        let places = routes.table.route("shop", service, 80).unwrap().places();
+        let places = routes.table.route("shop", service, 80).unwrap().extra_key_sources();
         (places.headers.len(), places.queries.len())
     };
     assert_eq!((places("cart"), places("web")), ((1, 1), (0, 0)));
@@ -136,7 +136,7 @@ fn a_group_without_sandboxes_has_no_routes_and_no_trouble() {
     let mut shop = Shop::new(&["cart"]);
     shop.group("g", &by_feature());
     let routes = shop.routes();
-    let own = &routes.owners[&owner(Kind::RouteGroup, "g")];
+    let own = &routes.owners[&owner(OwnerKind::RouteGroup, "g")];
     assert_eq!((own.routes, own.members.len(), own.conflicts.len()), (0, 0, 0));
 }
 
@@ -150,5 +150,5 @@ fn forks_behind_one_service_are_in_conflict_too() {
     shop.group("g", &by_feature());
     let routes = shop.routes();
     assert_eq!(error(&routes, "cart", "group-key").as_deref(), Some("conflict"));
-    assert_eq!(routes.owners[&owner(Kind::RouteGroup, "g")].conflicts.len(), 2);
+    assert_eq!(routes.owners[&owner(OwnerKind::RouteGroup, "g")].conflicts.len(), 2);
 }

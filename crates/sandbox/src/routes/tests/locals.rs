@@ -1,10 +1,10 @@
 use rstest::rstest;
-use sandbox_router::table::{Before, Local, When};
+use sandbox_router::table::{FallThrough, LocalTarget, ResponseCondition};
 use serde_json::Value;
 
 use super::*;
 
-fn local_of(routes: &Routes) -> std::sync::Arc<Local> {
+fn local_of(routes: &Routes) -> std::sync::Arc<LocalTarget> {
     match routes.table.route("shop", "cart", 80).unwrap().target("pr-1-key").unwrap() {
         Target::Local(local) => local.clone(),
         other => panic!("{other:?}"),
@@ -20,35 +20,37 @@ fn a_local_workload_answers_under_its_sandboxes_key() {
     assert_eq!((local.namespace(), local.workload(), local.port()), ("shop", "cart-local", 8080));
     let gateway = local.gateway().unwrap();
     assert_eq!((gateway.name.as_str(), gateway.address), ("router-0", "10.9.0.1".parse().unwrap()));
-    let When::Header(name, value) = local.counts_when() else { panic!("{:?}", local.counts_when()) };
+    let ResponseCondition::Header(name, value) = local.response_condition() else {
+        panic!("{:?}", local.response_condition())
+    };
     assert_eq!((name.as_str(), value.to_str().unwrap()), ("sd-override", "true"));
 }
 
 #[rstest]
-#[case(json!({}), "none", Otherwise::Fail, "baseline")]
-#[case(json!({"disconnectPolicy": "Baseline"}), "none", Otherwise::Baseline, "baseline")]
-#[case(json!({"disconnectPolicy": "Fork"}), "ready", Otherwise::Before, "fork")]
-#[case(json!({"disconnectPolicy": "Fork"}), "unready", Otherwise::Before, "unready")]
-#[case::a_fork_that_does_not_exist(json!({"disconnectPolicy": "Fork"}), "none", Otherwise::Fail, "baseline")]
-#[case(json!({"override": {"exceptStatus": [404]}}), "none", Otherwise::Fail, "baseline")]
-#[case::what_falls_through_is_no_policy(json!({"override": {"exceptStatus": [404]}}), "ready", Otherwise::Fail, "fork")]
-#[case(json!({"override": {"exceptStatus": [404]}, "disconnectPolicy": "Baseline"}), "ready", Otherwise::Baseline, "fork")]
-#[case(json!({"override": {"exceptStatus": [404]}}), "unready", Otherwise::Fail, "unready")]
+#[case(json!({}), "none", DisconnectedPolicy::Fail, "baseline")]
+#[case(json!({"disconnectPolicy": "Baseline"}), "none", DisconnectedPolicy::Baseline, "baseline")]
+#[case(json!({"disconnectPolicy": "Fork"}), "ready", DisconnectedPolicy::Before, "fork")]
+#[case(json!({"disconnectPolicy": "Fork"}), "unready", DisconnectedPolicy::Before, "unready")]
+#[case::a_fork_that_does_not_exist(json!({"disconnectPolicy": "Fork"}), "none", DisconnectedPolicy::Fail, "baseline")]
+#[case(json!({"override": {"exceptStatus": [404]}}), "none", DisconnectedPolicy::Fail, "baseline")]
+#[case::what_falls_through_is_no_policy(json!({"override": {"exceptStatus": [404]}}), "ready", DisconnectedPolicy::Fail, "fork")]
+#[case(json!({"override": {"exceptStatus": [404]}, "disconnectPolicy": "Baseline"}), "ready", DisconnectedPolicy::Baseline, "fork")]
+#[case(json!({"override": {"exceptStatus": [404]}}), "unready", DisconnectedPolicy::Fail, "unready")]
 fn what_answers_otherwise_is_what_the_policy_says(
     #[case] spec: Value,
     #[case] fork: &str,
-    #[case] otherwise: Otherwise,
+    #[case] otherwise: DisconnectedPolicy,
     #[case] before: &str,
 ) {
     let mut shop = Shop::new(&["cart"]);
     shop.sandbox("pr-1", if fork == "none" { &[] } else { &["cart"] }, fork == "ready");
     shop.local("pr-1", "cart", &spec);
     let local = local_of(&shop.routes());
-    assert_eq!(local.fallback(), otherwise);
-    let found = match local.stands_before() {
-        Before::Baseline => "baseline",
-        Before::Unavailable(why) => why.error().to_str().unwrap(),
-        Before::Fork(backend) => {
+    assert_eq!(local.disconnected_policy(), otherwise);
+    let found = match local.fall_through() {
+        FallThrough::Baseline => "baseline",
+        FallThrough::Unavailable(why) => why.error().to_str().unwrap(),
+        FallThrough::Fork(backend) => {
             assert_eq!(backend.addresses(), ["10.1.0.1:8080".parse().unwrap()]);
             "fork"
         }
@@ -67,8 +69,8 @@ fn a_group_that_prefers_the_baseline_to_an_unready_fork_does_so_behind_a_local_p
     let routes = shop.routes();
     let route = routes.table.route("shop", "cart", 80).unwrap();
     let Some(Target::Local(local)) = route.target("all-key") else { panic!("{:?}", route.target("all-key")) };
-    assert!(matches!(local.stands_before(), Before::Baseline), "{local:?}");
-    assert!(matches!(local_of(&routes).stands_before(), Before::Unavailable(_)));
+    assert!(matches!(local.fall_through(), FallThrough::Baseline), "{local:?}");
+    assert!(matches!(local_of(&routes).fall_through(), FallThrough::Unavailable(_)));
 }
 
 #[test]

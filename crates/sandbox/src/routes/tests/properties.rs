@@ -65,7 +65,7 @@ proptest! {
         objects.locals.reverse();
         let by = turn(objects.locals.len());
         objects.locals.rotate_left(by);
-        let turned = routes(&objects);
+        let turned = build_routes(&objects);
         prop_assert_eq!(straight.table.revision(), turned.table.revision());
         prop_assert_eq!(straight.revisions, turned.revisions);
         prop_assert_eq!(straight.owners, turned.owners);
@@ -76,10 +76,10 @@ proptest! {
     fn f1_no_key_leads_to_a_wrong_fork(plan in plan()) {
         let shop = shop(&plan);
         let routes = shop.routes();
-        for (owner, own) in routes.owners.iter().filter(|(_, own)| own.older.is_none()) {
+        for (owner, own) in routes.owners.iter().filter(|(_, own)| own.key_holder.is_none()) {
             let sandboxes = match owner.kind {
-                Kind::Sandbox => vec![owner.name.clone()],
-                Kind::RouteGroup => own.members.iter().map(|it| it.replace("shop/", "")).collect(),
+                OwnerKind::Sandbox => vec![owner.name.clone()],
+                OwnerKind::RouteGroup => own.members.iter().map(|it| it.replace("shop/", "")).collect(),
             };
             for route in routes.table.routes() {
                 let Some(Target::Backend(backend)) = route.target(&own.key) else { continue };
@@ -104,12 +104,12 @@ proptest! {
         let routes = shop.routes();
         let mut holders = BTreeMap::new();
         for (owner, own) in &routes.owners {
-            if own.older.is_none() {
+            if own.key_holder.is_none() {
                 prop_assert_eq!(holders.insert(own.key.clone(), owner.clone()), None);
             }
         }
         for own in routes.owners.values() {
-            if let Some(older) = &own.older {
+            if let Some(older) = &own.key_holder {
                 prop_assert_eq!(holders.get(&own.key), Some(older));
             }
         }

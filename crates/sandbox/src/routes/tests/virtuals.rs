@@ -1,5 +1,5 @@
 use super::*;
-use crate::mesh::{Plan, Seen};
+use crate::mesh::{HttpRouteListing, MeshPlan};
 
 fn by_feature() -> serde_json::Value {
     json!({"match": {"label": {"key": "feature", "value": "cart-*"}}, "routingKey": "group-key"})
@@ -30,7 +30,7 @@ fn a_virtual_workload_makes_its_key_known_and_leads_to_the_baseline() {
         assert_eq!(name(&routes, key).as_deref(), Some("virtual/shop/b"));
     }
     assert_eq!(name(&routes, "a-key"), None);
-    assert_eq!(routes.owners[&owner(Kind::Sandbox, "b")].routes, 1);
+    assert_eq!(routes.owners[&owner(OwnerKind::Sandbox, "b")].routes, 1);
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_fork_of_the_same_group_wins_and_is_no_conflict() {
     let routes = two(&["cart"], true).routes();
     assert_eq!(name(&routes, "group-key").as_deref(), Some("fork/shop/a"));
     assert_eq!(name(&routes, "b-key").as_deref(), Some("virtual/shop/b"), "its own key is its own");
-    assert!(routes.owners[&owner(Kind::RouteGroup, "g")].conflicts.is_empty());
+    assert!(routes.owners[&owner(OwnerKind::RouteGroup, "g")].conflicts.is_empty());
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_local_workload_of_the_same_group_wins_too() {
     shop.local("a", "cart", &json!({}));
     let routes = shop.routes();
     assert_eq!(name(&routes, "group-key").as_deref(), Some("local/shop/cart-local"));
-    assert!(routes.owners[&owner(Kind::RouteGroup, "g")].conflicts.is_empty());
+    assert!(routes.owners[&owner(OwnerKind::RouteGroup, "g")].conflicts.is_empty());
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn two_virtual_workloads_are_no_conflict_and_the_first_by_name_is_told() {
     let routes = shop.routes();
     assert_eq!(name(&routes, "group-key").as_deref(), Some("virtual/shop/a"));
     assert_eq!(name(&routes, "b-key").as_deref(), Some("virtual/shop/b"));
-    assert!(routes.owners[&owner(Kind::RouteGroup, "g")].conflicts.is_empty());
+    assert!(routes.owners[&owner(OwnerKind::RouteGroup, "g")].conflicts.is_empty());
 }
 
 #[test]
@@ -66,7 +66,10 @@ fn two_forks_are_in_conflict_and_a_virtual_workload_has_no_part_in_it() {
     shop.sandbox("c", &["cart"], true);
     let routes = shop.routes();
     assert_eq!(name(&routes, "group-key").as_deref(), Some("conflict"));
-    assert_eq!(routes.owners[&owner(Kind::RouteGroup, "g")].conflicts[0].sandboxes, ["shop/a", "shop/c"]);
+    assert_eq!(
+        routes.owners[&owner(OwnerKind::RouteGroup, "g")].conflicts[0].sandboxes,
+        ["shop/a", "shop/c"]
+    );
 }
 
 #[test]
@@ -95,10 +98,10 @@ fn consumers_of_queues_keep_the_messages_of_a_virtual_workload() {
 fn a_mesh_needs_no_route_for_it() {
     let mut shop = two(&[], true);
     shop.groups[0].spec.routing.mode = crate::api::RoutingMode::GatewayApi;
-    let seen = Seen::All(std::sync::Arc::default());
-    let plan = Plan::new(&shop.routes(), &[&shop.groups[0]], &[], seen, None);
-    assert_eq!(plan.wanted().count(), 0);
-    assert!(plan.has(&owner(Kind::RouteGroup, "g")));
+    let seen = HttpRouteListing::Listed(std::sync::Arc::default());
+    let plan = MeshPlan::new(&shop.routes(), &[&shop.groups[0]], &[], seen, None);
+    assert_eq!(plan.desired().count(), 0);
+    assert!(plan.routes_owner(&owner(OwnerKind::RouteGroup, "g")));
 }
 
 #[test]

@@ -39,13 +39,13 @@ fn a_module_of_ours_is_copied_with_exactly_the_variables_given() {
 fn values_are_in_files_that_only_we_can_read() {
     let mut request = module(&[("main.tf", AWS)]);
     request.variables = map(&json!({"a": 1}));
-    request.upstream = map(&json!({"vpc_id": "vpc-1"}));
+    request.upstream_outputs = map(&json!({"vpc_id": "vpc-1"}));
     request.varmap = map(&json!({"b": 2}));
     request.var_files =
         vec![VarFile { origin: "o".to_owned(), format: InlineFormat::Hcl, text: "c = 3\n".to_owned() }];
     let rendered = render(&request).unwrap();
     for (path, contents) in &rendered.files {
-        let expected = if path.contains("tfvars") { Mode::Secret } else { Mode::Plain };
+        let expected = if path.contains("tfvars") { FileMode::Secret } else { FileMode::Plain };
         assert_eq!(contents.mode, expected, "{path}");
     }
     assert_eq!(text(&rendered, "upstream.auto.tfvars.json"), "{\n  \"vpc_id\": \"vpc-1\"\n}\n");
@@ -56,7 +56,7 @@ fn values_are_in_files_that_only_we_can_read() {
 #[test]
 fn var_files_keep_their_order_and_the_varmap_comes_last() {
     let mut request = module(&[("main.tf", AWS)]);
-    request.upstream = map(&json!({"z": 1}));
+    request.upstream_outputs = map(&json!({"z": 1}));
     request.varmap = map(&json!({"z": 1}));
     let file = |i: usize| VarFile {
         origin: i.to_string(),
@@ -77,8 +77,8 @@ fn var_files_keep_their_order_and_the_varmap_comes_last() {
 #[test]
 fn inline_hcl_and_json_have_their_file_names() {
     assert!(names(&render(&inline(AWS)).unwrap()).contains(&"main.tf"));
-    let source = Source::Inline { format: InlineFormat::Json, text: "{\"locals\":{\"a\":1}}".to_owned() };
-    let rendered = render(&Request { source, ..inline("") }).unwrap();
+    let source = RootSource::Inline { format: InlineFormat::Json, text: "{\"locals\":{\"a\":1}}".to_owned() };
+    let rendered = render(&RenderRequest { source, ..inline("") }).unwrap();
     assert_eq!(text(&rendered, "main.tf.json"), "{\"locals\":{\"a\":1}}");
 }
 
@@ -124,14 +124,14 @@ fn a_fetched_remote_root_is_looked_at() {
 #[case("....//etc", "etc")]
 #[case("./a//b/", "a/b")]
 fn an_entrypoint_cannot_leave_the_source(#[case] given: &str, #[case] root: &str) {
-    let request = Request { entrypoint: given.to_owned(), ..remote("x", None) };
+    let request = RenderRequest { entrypoint: given.to_owned(), ..remote("x", None) };
     assert_eq!(render(&request).unwrap().root, root);
 }
 
 #[test]
 fn an_entrypoint_that_still_points_upwards_is_refused() {
     for given in ["..", "a/.."] {
-        let request = Request { entrypoint: given.to_owned(), ..remote("x", None) };
+        let request = RenderRequest { entrypoint: given.to_owned(), ..remote("x", None) };
         assert!(matches!(render(&request), Err(RenderError::BadPath { .. })), "{given}");
     }
 }
@@ -158,13 +158,13 @@ fn a_file_with_the_name_of_ours_is_refused(#[case] path: &str) {
 #[test]
 fn extra_files_count_as_configuration() {
     let mut request = inline(AWS);
-    request.extra = [
-        ("aws-creds.ini".to_owned(), Contents::secret(b"[default]".to_vec())),
-        ("config.tf".to_owned(), Contents::plain(b"provider \"aws\" {}\n".to_vec())),
+    request.extra_files = [
+        ("aws-creds.ini".to_owned(), FileContents::secret(b"[default]".to_vec())),
+        ("config.tf".to_owned(), FileContents::plain(b"provider \"aws\" {}\n".to_vec())),
     ]
     .into();
     let rendered = render(&request).unwrap();
-    assert_eq!(rendered.files["aws-creds.ini"].mode, Mode::Secret);
+    assert_eq!(rendered.files["aws-creds.ini"].mode, FileMode::Secret);
     assert!(!rendered.files.contains_key("capt_provider.tf.json"));
 }
 
@@ -175,7 +175,7 @@ fn the_digest_covers_everything_and_the_init_digest_only_what_init_reads() {
         request.variables = map(&json!({"a": 1}));
         request
     };
-    let digests = |change: &dyn Fn(&mut Request)| {
+    let digests = |change: &dyn Fn(&mut RenderRequest)| {
         let mut request = base.clone();
         change(&mut request);
         let rendered = render(&request).unwrap();
@@ -191,7 +191,9 @@ fn the_digest_covers_everything_and_the_init_digest_only_what_init_reads() {
         digests(&|request| request.lock_file = Some(b"x".to_vec())),
         digests(&|request| request.backend = Backend::Local { path: "other.tfstate".to_owned() }),
         digests(&|request| request.provider = None),
-        digests(&|request| request.source = Source::Module([("main.tf".to_owned(), b"# x".to_vec())].into())),
+        digests(&|request| {
+            request.source = RootSource::Module([("main.tf".to_owned(), b"# x".to_vec())].into());
+        }),
     ] {
         assert_ne!(other.0, all);
         assert_ne!(other.1, init);

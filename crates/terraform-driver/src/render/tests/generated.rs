@@ -56,10 +56,10 @@ fn roles_are_chained_in_their_order_with_nothing_that_was_not_asked_for() {
 
 #[test]
 fn the_provider_block_is_the_same_for_all_workspaces_of_an_identity() {
-    let with = |source: Request, name: &str| {
+    let with = |source: RenderRequest, name: &str| {
         let role = AssumeRole { role_arn: "r".to_owned(), ..AssumeRole::default() };
         let provider = Some(ProviderBlock { assume_roles: vec![role], ..provider() });
-        let request = Request { provider, name: name.to_owned(), ..source };
+        let request = RenderRequest { provider, name: name.to_owned(), ..source };
         json_of(&render(&request).unwrap(), "capt_provider.tf.json").to_string()
     };
     let one = with(inline(AWS), "demo-vpc");
@@ -130,8 +130,10 @@ fn a_root_that_does_not_use_aws_gets_no_provider() {
         "nobody has looked inside of the module"
     );
     let json = json!({"data": {"aws_region": {"here": {}}}}).to_string();
-    let source = Source::Inline { format: InlineFormat::Json, text: json };
-    assert!(render(&Request { source, ..inline("") }).unwrap().files.contains_key("capt_provider.tf.json"));
+    let source = RootSource::Inline { format: InlineFormat::Json, text: json };
+    assert!(
+        render(&RenderRequest { source, ..inline("") }).unwrap().files.contains_key("capt_provider.tf.json")
+    );
 }
 
 #[rstest]
@@ -142,8 +144,8 @@ fn a_backend_of_the_template_is_left_alone(#[case] hcl: &str, #[case] kind: &str
     assert!(!rendered.files.contains_key("capt_backend.tf.json"));
     assert_eq!(rendered.backend, EffectiveBackend::Other { kind: kind.to_owned() });
     let json = json!({"terraform": {"backend": {"kubernetes": {"secret_suffix": "x"}}}}).to_string();
-    let source = Source::Inline { format: InlineFormat::Json, text: json };
-    let rendered = render(&Request { source, ..inline("") }).unwrap();
+    let source = RootSource::Inline { format: InlineFormat::Json, text: json };
+    let rendered = render(&RenderRequest { source, ..inline("") }).unwrap();
     assert_eq!(rendered.backend, EffectiveBackend::Other { kind: "kubernetes".to_owned() });
 }
 
@@ -159,7 +161,7 @@ fn a_configured_backend_is_passed_through_and_kept_private() {
         json_of(&rendered, "capt_backend.tf.json"),
         json!({"terraform": {"backend": {"s3": {"bucket": "b", "use_lockfile": true}}}})
     );
-    assert_eq!(rendered.files["capt_backend.tf.json"].mode, Mode::Secret);
+    assert_eq!(rendered.files["capt_backend.tf.json"].mode, FileMode::Secret);
     request.backend = Backend::Other { kind: "s3".to_owned(), settings: map(&json!({"key": "a/${b}"})) };
     assert_eq!(render(&request), Err(RenderError::BackendTemplate { name: "key".to_owned() }));
 }

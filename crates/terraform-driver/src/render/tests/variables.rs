@@ -33,8 +33,8 @@ fn vars_have_the_meaning_of_the_command_line() {
 fn a_template_in_json_declares_types_too() {
     let text =
         json!({"variable": [{"azs": {"type": "list(string)"}}, {"name": {"type": "string"}, "free": {}}]});
-    let source = Source::Inline { format: InlineFormat::Json, text: text.to_string() };
-    let mut request = Request { source, ..inline("") };
+    let source = RootSource::Inline { format: InlineFormat::Json, text: text.to_string() };
+    let mut request = RenderRequest { source, ..inline("") };
     request.vars = vec![var("azs", "[\"a\"]"), var("name", "[]"), var("free", "{}")];
     let values = json_of(&render(&request).unwrap(), "terraform.tfvars.json");
     assert_eq!(values, json!({"azs": ["a"], "name": "[]", "free": "{}"}));
@@ -80,7 +80,7 @@ fn variables_of_the_controller_are_offered_and_undeclared_ones_dropped() {
         json_of(&rendered, "terraform.tfvars.json"),
         json!({"azs": ["a"], "name": "from-vars", "on": true, "plain": "p"})
     );
-    assert_eq!(rendered.dropped, ["environment", "region"]);
+    assert_eq!(rendered.undeclared, ["environment", "region"]);
 }
 
 #[test]
@@ -100,8 +100,8 @@ fn a_template_that_does_not_parse_is_named_with_its_line(#[case] hcl: &str, #[ca
 #[test]
 fn json_that_does_not_parse_is_named_with_its_line() {
     for bad in ["{\n\"a\": }", "[1]", ""] {
-        let source = Source::Inline { format: InlineFormat::Json, text: bad.to_owned() };
-        let error = render(&Request { source, ..inline("") }).unwrap_err();
+        let source = RootSource::Inline { format: InlineFormat::Json, text: bad.to_owned() };
+        let error = render(&RenderRequest { source, ..inline("") }).unwrap_err();
         assert!(matches!(&error, RenderError::Parse { file, .. } if file == "main.tf.json"), "{error}");
     }
 }
