@@ -185,11 +185,14 @@ impl WorkloadSlot {
     }
 
     /// Installs an established session. Returns false if it was superseded.
-    pub(super) fn install(self: &Arc<Self>, epoch: u64, session: Arc<Session>) -> bool {
+    ///
+    /// `count` runs before the status can be read, so that metrics never lag behind it.
+    pub(super) fn install(self: &Arc<Self>, epoch: u64, session: Arc<Session>, count: impl FnOnce()) -> bool {
         let mut inner = self.inner.lock();
         if inner.epoch != epoch {
             return false;
         }
+        count();
         inner.state = SessionState::Connected(session);
         inner.since = clock::now();
         inner.why = None;

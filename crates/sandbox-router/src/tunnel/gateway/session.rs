@@ -127,15 +127,17 @@ impl SessionTask {
         let ping = connection.ping_pong();
         let mut driver = AbortOnDropHandle::new(tokio::spawn(drive(connection, Arc::clone(&line))));
         let session = Arc::new(Session::new(send, Arc::clone(&line)));
-        if !self.slot.install(self.epoch, Arc::clone(&session)) {
+        let count_reconnect = || {
+            if self.hello.epoch > 0 {
+                self.gateway.registry.count_reconnect();
+            }
+        };
+        if !self.slot.install(self.epoch, Arc::clone(&session), count_reconnect) {
             return;
         }
         // It was admitted before the gateway started to shut down.
         if self.gateway.retired.is_cancelled() {
             self.slot.move_to_other_gateway(SHUTDOWN_MESSAGE);
-        }
-        if self.hello.epoch > 0 {
-            self.gateway.registry.count_reconnect();
         }
         line.request_measurement();
         let pulse = async {
