@@ -19,8 +19,8 @@ use tokio::{
 };
 
 use super::harness::{
-    PATIENCE, Pod, Reserved, ShopFixture, cart, eventually, fork, get, http2, key, proxy, settings, table,
-    unless_idle, whole,
+    PATIENCE, Pod, Reserved, SERVER_FIRST_DELAY, ShopFixture, cart, eventually, fork, get, http2, key, proxy,
+    server_first_proxy, settings, table, unless_idle, whole,
 };
 
 /// Sends SETTINGS and then waits for requests, like every HTTP/2 server. Counts its connections.
@@ -45,7 +45,7 @@ async fn grpc_server(name: &'static str, came: &Arc<AtomicUsize>) -> SocketAddr 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f1_a_caller_that_hesitates_before_a_server_of_http2_still_reaches_the_fork() {
-    let (proxy, port) = (proxy(), Reserved::new());
+    let (proxy, port) = (server_first_proxy(), Reserved::new());
     let asked = Arc::<AtomicUsize>::default();
     let mut route = cart(port.port, &[grpc_server("baseline", &asked).await]);
     route.set_override(key("k1"), fork("pr-1", grpc_server("fork", &asked).await));
@@ -54,7 +54,7 @@ async fn f1_a_caller_that_hesitates_before_a_server_of_http2_still_reaches_the_f
     let is_asked = || async { asked.load(Ordering::SeqCst) > 0 };
     eventually("the router asks the service whether it speaks first", is_asked).await;
     // Nothing tells that the router has heard the answer; on a slow machine it may not have.
-    tokio::time::sleep(settings().limits.server_first_delay).await;
+    tokio::time::sleep(SERVER_FIRST_DELAY).await;
     let (sender, connection) = h2::client::handshake(stream).await.unwrap();
     tokio::spawn(connection);
     let mut sender = sender.ready().await.unwrap();

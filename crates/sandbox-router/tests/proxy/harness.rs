@@ -174,6 +174,11 @@ pub(crate) fn loopback() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, 0).into()
 }
 
+/// Silence of a caller after which a router of [`server_first_settings`] connects to a pod.
+pub(crate) const SERVER_FIRST_DELAY: Duration = Duration::from_millis(100);
+
+/// Settings under which a slow caller is never taken for one of a server-first protocol: on a busy machine any caller is
+/// slow, and the pod would see an additional connection.
 pub(crate) fn settings() -> ProxySettings {
     ProxySettings {
         address: IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -181,9 +186,19 @@ pub(crate) fn settings() -> ProxySettings {
         admin: Some(loopback()),
         workers: 2,
         drain: PATIENCE,
-        limits: ProxyLimits { server_first_delay: Duration::from_millis(100), ..ProxyLimits::default() },
+        limits: ProxyLimits { server_first_delay: PATIENCE, ..ProxyLimits::default() },
         ..ProxySettings::default()
     }
+}
+
+/// Settings for tests of server-first protocols.
+pub(crate) fn server_first_settings() -> ProxySettings {
+    let limits = ProxyLimits { server_first_delay: SERVER_FIRST_DELAY, ..settings().limits };
+    ProxySettings { limits, ..settings() }
+}
+
+pub(crate) fn server_first_proxy() -> Proxy {
+    Proxy::start(server_first_settings(), Arc::new(NoLocalTransport)).unwrap()
 }
 
 pub(crate) fn proxy() -> Proxy {

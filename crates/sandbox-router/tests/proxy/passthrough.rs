@@ -8,7 +8,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-use super::harness::{Reserved, ShopFixture, cart, proxy, run, table};
+use super::harness::{Reserved, ShopFixture, cart, proxy, run, server_first_proxy, table};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f11_tls_reaches_the_baseline_unopened() {
@@ -92,7 +92,7 @@ async fn talk(mut stream: TcpStream) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f11_a_service_that_speaks_first_is_heard() {
-    let (proxy, port) = (proxy(), Reserved::new());
+    let (proxy, port) = (server_first_proxy(), Reserved::new());
     proxy.apply(table([cart(port.port, &[greeter().await])])).await;
     assert_eq!(talk(TcpStream::connect(port.address()).await.unwrap()).await, "EHLO me\r\n");
 }
@@ -127,7 +127,7 @@ async fn a_protocol_that_nobody_knows_reaches_the_baseline() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_of_http_that_hesitates_is_still_served_by_its_key() {
-    let shop = ShopFixture::open().await;
+    let shop = ShopFixture::with(server_first_proxy()).await;
     let mut stream = TcpStream::connect(shop.port.address()).await.unwrap();
     super::harness::eventually("the pod is asked whether it speaks first", || async {
         shop.baseline.connections.load(Ordering::SeqCst) > 0
