@@ -9,7 +9,8 @@
 //! | `act` | carries out the decision through `runs` and `k8s` |
 //! | `status` | computes the new status and conditions; pure |
 //!
-//! `reconcile` in a kind's `mod.rs` is the table of contents. A reconcile never waits for a Terraform run.
+//! `reconcile` in a kind's `mod.rs` is the table of contents. A reconcile never waits for a Terraform run. `common::runner::run`
+//! runs every controller: it records outcomes, applies the error policy and shuts down gracefully.
 
 #![allow(unreachable_pub, reason = "the modules are private; `pub` in them marks what sibling files may use")]
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use futures::{FutureExt as _, StreamExt as _};
 use kube::{
     core::{DeserializeGuard, ObjectMeta, PartialObjectMeta},
     runtime::{
@@ -36,10 +35,8 @@ pub fn run(
         runner::scoped_api::<GuardedCluster>(&ctx),
         runner::own_watch_config(&ctx),
     );
-    let (seen, stop) = (controller.store(), stop.shared());
-    let log = runner::event_logger(KIND, &ctx);
     let (of_network, of_control_plane) = (controller.store(), controller.store());
-    let work = controller
+    let controller = controller
         .with_config(Config::default().concurrency(ctx.settings.concurrency))
         .watches(
             runner::scoped_api::<PartialObjectMeta<CaptCluster>>(&ctx),
@@ -58,15 +55,8 @@ pub fn run(
                     spec.control_plane_ref.as_ref().map(|it| it.name.as_str())
                 })
             }),
-        )
-        .graceful_shutdown_on(stop.clone())
-        .run(
-            |object, ctx| runner::run_reconcile(KIND, object, ctx, reconcile),
-            |object, error, ctx| runner::error_policy(KIND, &object, error, &ctx),
-            ctx,
-        )
-        .for_each(log);
-    runner::run_until_stopped(work, seen, stop)
+        );
+    runner::run(KIND, controller, ctx, stop, reconcile)
 }
 
 /// The Clusters that reference or own an object.

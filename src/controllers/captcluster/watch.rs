@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use futures::{FutureExt as _, StreamExt as _};
 use kube::{
     Api,
     core::{DeserializeGuard, DynamicObject, ObjectMeta, PartialObjectMeta},
@@ -37,13 +36,11 @@ pub fn run(
         runner::scoped_api::<GuardedCaptCluster>(&ctx),
         runner::own_watch_config(&ctx),
     );
-    let (seen, stop) = (controller.store(), stop.shared());
-    let log = runner::event_logger(KIND, &ctx);
     let (of_cluster, of_workspace, of_control_plane) =
         (controller.store(), controller.store(), controller.store());
     let others = watcher::Config::default;
     let clusters = cluster::cluster_resource(&ctx.cluster_version);
-    let work = controller
+    let controller = controller
         .with_config(Config::default().concurrency(ctx.settings.concurrency))
         .watches_with(
             cluster_api(&ctx),
@@ -70,15 +67,8 @@ pub fn run(
                     family.is_some_and(|family| family.owns(&it.metadata))
                 })
             }),
-        )
-        .graceful_shutdown_on(stop.clone())
-        .run(
-            |object, ctx| runner::run_reconcile(KIND, object, ctx, reconcile),
-            |object, error, ctx| runner::error_policy(KIND, &object, error, &ctx),
-            ctx,
-        )
-        .for_each(log);
-    runner::run_until_stopped(work, seen, stop)
+        );
+    runner::run(KIND, controller, ctx, stop, reconcile)
 }
 
 fn cluster_api(ctx: &Context) -> Api<PartialObjectMeta<DynamicObject>> {

@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt::Debug, future::Ready, sync::Arc};
 
-use futures::{FutureExt as _, TryStreamExt as _};
+use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use kube::{
     Api, Resource,
     core::{DeserializeGuard, NamespaceResourceScope},
@@ -56,9 +56,69 @@ where
     )
 }
 
+/// The context of a controller, which includes the dependencies of every controller.
+pub trait ControllerContext: Send + Sync + 'static {
+    /// The dependencies of every controller.
+    fn common(&self) -> &Context;
+}
+
+impl ControllerContext for Context {
+    fn common(&self) -> &Context {
+        self
+    }
+}
+
+/// Runs a controller until `stop`, then until its running reconciles have finished: each object that a watch enqueues is
+/// reconciled, its outcome is recorded, and the error policy decides when a failed one is retried.
+pub fn run<K, C, E, F>(
+    kind: &'static str,
+    controller: Controller<DeserializeGuard<K>>,
+    ctx: Arc<C>,
+    stop: impl Future<Output = ()> + Send + Sync + 'static,
+    reconcile: impl Fn(Arc<K>, Arc<C>) -> F + Clone + Send + 'static,
+) -> impl Future<Output = ()> + Send
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    C: ControllerContext,
+    E: ClassifiedError + From<K8sError> + Send + 'static,
+    F: Future<Output = Result<Action, E>> + Send + 'static,
+{
+    run_guarded(kind, controller, ctx, stop, move |object, ctx: Arc<C>| {
+        let reconcile = reconcile.clone();
+        async move { run_reconcile(kind, &object, &ctx, reconcile).await }
+    })
+}
+
+/// Like [`run`], for a controller that handles objects that cannot be decoded itself.
+pub fn run_guarded<K, C, E, F>(
+    kind: &'static str,
+    controller: Controller<DeserializeGuard<K>>,
+    ctx: Arc<C>,
+    stop: impl Future<Output = ()> + Send + Sync + 'static,
+    reconcile: impl FnMut(Arc<DeserializeGuard<K>>, Arc<C>) -> F + Send + 'static,
+) -> impl Future<Output = ()> + Send
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    C: ControllerContext,
+    E: ClassifiedError + Send + 'static,
+    F: Future<Output = Result<Action, E>> + Send + 'static,
+{
+    let (objects, stop) = (controller.store(), stop.shared());
+    let log = event_logger(kind, ctx.common());
+    let work = controller
+        .graceful_shutdown_on(stop.clone())
+        .run(
+            reconcile,
+            move |object, error, ctx: Arc<C>| error_policy(kind, &object, error, ctx.common()),
+            ctx,
+        )
+        .for_each(log);
+    run_until_stopped(work, objects, stop)
+}
+
 /// Runs a controller until it has shut down after `stop`. A controller whose initial list has not completed would wait for it
 /// forever and keep the leader lease; it has started no reconcile, so it is dropped instead.
-pub async fn run_until_stopped<K>(
+async fn run_until_stopped<K>(
     work: impl Future<Output = ()>,
     objects: Store<K>,
     stop: impl Future<Output = ()>,
@@ -97,28 +157,30 @@ where
 }
 
 /// Runs one reconcile and records its outcome. An object that cannot be decoded is reported in its status instead.
-pub async fn run_reconcile<K, E, F>(
+pub async fn run_reconcile<K, C, E, F>(
     kind: &'static str,
-    object: Arc<DeserializeGuard<K>>,
-    ctx: Arc<Context>,
-    reconcile: impl FnOnce(Arc<K>, Arc<Context>) -> F,
+    object: &DeserializeGuard<K>,
+    ctx: &Arc<C>,
+    reconcile: impl FnOnce(Arc<K>, Arc<C>) -> F,
 ) -> Result<Action, E>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned + Clone,
+    C: ControllerContext,
     E: ClassifiedError + From<K8sError>,
     F: Future<Output = Result<Action, E>>,
 {
-    let finish = ctx.metrics.reconcile_started(kind, &namespaced_name(object.meta()));
+    let common = ctx.common();
+    let finish = common.metrics.reconcile_started(kind, &namespaced_name(object.meta()));
     let outcome = match &object.0 {
-        Ok(readable) => reconcile(Arc::new(readable.clone()), ctx.clone()).await,
-        Err(invalid) => match invalid_object::report_invalid::<K>(invalid, &ctx).await {
+        Ok(readable) => reconcile(Arc::new(readable.clone()), Arc::clone(ctx)).await,
+        Err(invalid) => match invalid_object::report_invalid::<K>(invalid, common).await {
             Ok(()) => Ok(Action::await_change()),
             Err(error) => Err(error.into()),
         },
     };
     match &outcome {
         Ok(_) => {
-            ctx.backoff.reset(&backoff_key(kind, object.meta()));
+            common.backoff.reset(&backoff_key(kind, object.meta()));
             finish(ReconcileOutcome::Succeeded);
         }
         Err(error) => finish(ReconcileOutcome::Failed(error.class())),
@@ -127,12 +189,7 @@ where
 }
 
 /// The error policy: logs the error by its class and returns the requeue delay.
-pub fn error_policy<K, E>(
-    kind: &'static str,
-    object: &DeserializeGuard<K>,
-    error: &E,
-    ctx: &Context,
-) -> Action
+fn error_policy<K, E>(kind: &'static str, object: &DeserializeGuard<K>, error: &E, ctx: &Context) -> Action
 where
     K: Resource<DynamicType = ()>,
     E: ClassifiedError,
@@ -158,7 +215,7 @@ where
 type ControllerResult<K, E, W> = Result<(ObjectRef<K>, Action), ControllerError<E, W>>;
 
 /// Logs watch and queue errors of a controller; the outcome of each reconcile is logged by the error policy.
-pub fn event_logger<K, E, W>(
+fn event_logger<K, E, W>(
     kind: &'static str,
     ctx: &Context,
 ) -> impl FnMut(ControllerResult<K, E, W>) -> Ready<()> + use<K, E, W>

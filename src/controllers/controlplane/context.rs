@@ -42,6 +42,12 @@ impl std::fmt::Debug for Context {
     }
 }
 
+impl common::runner::ControllerContext for Context {
+    fn common(&self) -> &common::Context {
+        &self.common
+    }
+}
+
 impl Context {
     /// Uses the default AWS quotas and polls EKS every two minutes.
     pub fn new(common: Arc<common::Context>, backend: Arc<dyn EksBackend>) -> Self {

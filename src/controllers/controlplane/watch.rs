@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api,
@@ -39,14 +38,12 @@ pub fn run(
         runner::scoped_api::<ControlPlaneGuard>(&common),
         runner::own_watch_config(&common),
     );
-    let (seen, stop) = (controller.store(), stop.shared());
-    let log = runner::event_logger(KIND, &common);
     let (of_cluster, of_network) = (controller.store(), controller.store());
     let others = watcher::Config::default;
     let clusters = cluster::cluster_resource(&common.cluster_version);
     // All our Secrets have the cluster name label.
     let secrets = others().labels(names::CLUSTER_NAME_LABEL);
-    let work = controller
+    let controller = controller
         .with_config(Config::default().concurrency(common.settings.concurrency))
         .owns(runner::scoped_api::<PartialObjectMeta<WorkspaceTemplateApply>>(&common), others())
         .owns(runner::scoped_api::<PartialObjectMeta<Secret>>(&common), secrets)
@@ -65,18 +62,8 @@ pub fn run(
                 matching_refs(&of_network, |family| family.owns(&it.metadata))
             }),
         )
-        .reconcile_on(ctx.take_trigger_stream())
-        .graceful_shutdown_on(stop.clone())
-        .run(
-            move |object, common| {
-                let ctx = Arc::clone(&ctx);
-                runner::run_reconcile(KIND, object, common, move |object, _| reconcile(object, ctx))
-            },
-            |object, error, common| runner::error_policy(KIND, &object, error, &common),
-            common,
-        )
-        .for_each(log);
-    runner::run_until_stopped(work, seen, stop)
+        .reconcile_on(ctx.take_trigger_stream());
+    runner::run(KIND, controller, ctx, stop, reconcile)
 }
 
 fn clusters_api(ctx: &common::Context) -> Api<PartialObjectMeta<DynamicObject>> {

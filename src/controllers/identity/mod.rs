@@ -3,7 +3,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api, Resource, ResourceExt,
@@ -47,15 +46,19 @@ pub struct IdentityContext {
     pub region: String,
 }
 
+impl runner::ControllerContext for IdentityContext {
+    fn common(&self) -> &common::Context {
+        &self.common
+    }
+}
+
 const KIND: &str = "CAPTIdentity";
 
 /// Runs the controller until `stop`.
 pub async fn run(ctx: Arc<IdentityContext>, stop: CancellationToken) {
     let client = ctx.common.kube.client().clone();
-    let log = runner::event_logger(KIND, &ctx.common);
     let objects = Api::<DeserializeGuard<CaptIdentity>>::all(client.clone());
     let controller = runner::build_controller(KIND, &ctx.common, objects, watcher::Config::default());
-    let (seen, stop) = (controller.store(), stop.cancelled_owned().shared());
     let users: Api<PartialObjectMeta<WorkspaceTemplateApply>> = match &ctx.common.settings.namespace {
         Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),
@@ -67,22 +70,12 @@ pub async fn run(ctx: Arc<IdentityContext>, stop: CancellationToken) {
         let waiting = all.state().into_iter().filter(|it| it.meta().deletion_timestamp.is_some());
         waiting.map(|it| ObjectRef::from_obj(it.as_ref())).collect::<Vec<_>>()
     };
-    let work = controller
+    let controller = controller
         .with_config(Config::default().concurrency(4))
-        .watches_stream(users, runner::counted_mapper(KIND, &ctx.common, of_user))
-        .graceful_shutdown_on(stop.clone())
-        .run(
-            |object, ctx: Arc<IdentityContext>| {
-                let common = Arc::clone(&ctx.common);
-                runner::run_reconcile(KIND, object, common, move |object, _| async move {
-                    reconcile(&object, &ctx).await
-                })
-            },
-            |object, error, ctx| runner::error_policy(KIND, &object, error, &ctx.common),
-            ctx,
-        )
-        .for_each(log);
-    runner::run_until_stopped(work, seen, stop).await;
+        .watches_stream(users, runner::counted_mapper(KIND, &ctx.common, of_user));
+    let reconcile =
+        |object: Arc<CaptIdentity>, ctx: Arc<IdentityContext>| async move { reconcile(&object, &ctx).await };
+    runner::run(KIND, controller, ctx, stop.cancelled_owned(), reconcile).await;
 }
 
 /// Reconciles one identity.

@@ -9,7 +9,6 @@ mod watch;
 
 use std::sync::Arc;
 
-use futures::{FutureExt as _, StreamExt as _};
 use kube::{
     core::DeserializeGuard,
     runtime::{
@@ -30,35 +29,24 @@ const KIND: &str = "LocalWorkload";
 
 /// Runs until `stop`.
 pub async fn run(ctx: Arc<Context>, stop: WaitForCancellationFutureOwned) {
-    let log = runner::event_logger(KIND, &ctx);
     let objects = runner::scoped_api::<DeserializeGuard<LocalWorkload>>(&ctx);
     let controller = runner::build_controller(KIND, &ctx, objects, runner::own_watch_config(&ctx));
-    let (seen, stop) = (controller.store(), stop.shared());
     let (rivals, writer) = reflector::store();
     let concerns = runner::counted_mapper(KIND, &ctx, watch::locals_of_sandbox(controller.store()));
     let of_baseline = runner::counted_mapper(KIND, &ctx, watch::locals_of_baseline(controller.store()));
     let of_service = runner::counted_mapper(KIND, &ctx, watch::locals_of_service(controller.store()));
     let of_rival = runner::counted_mapper(KIND, &ctx, watch::locals_of_competitor(controller.store()));
-    let work = controller
+    let controller = controller
         .with_config(Config::default().concurrency(ctx.settings.concurrency))
         .watches_stream(watch::watch_sandboxes(&ctx), concerns)
         .watches_stream(watch::watch_baselines(&ctx), of_baseline)
         .watches_stream(watch::watch_services(&ctx), of_service)
-        .watches_stream(watch::watch_local_workloads(&ctx, writer), of_rival)
-        .graceful_shutdown_on(stop.clone())
-        .run(
-            move |object, ctx| {
-                let rivals = rivals.clone();
-                let look = |object: Arc<LocalWorkload>, ctx: Arc<Context>| async move {
-                    reconcile(&object, &rivals, &ctx).await
-                };
-                runner::run_reconcile(KIND, object, ctx, look)
-            },
-            |object, error, ctx| runner::error_policy(KIND, &object, error, &ctx),
-            ctx,
-        )
-        .for_each(log);
-    runner::run_until_stopped(work, seen, stop).await;
+        .watches_stream(watch::watch_local_workloads(&ctx, writer), of_rival);
+    let reconcile = move |object: Arc<LocalWorkload>, ctx: Arc<Context>| {
+        let rivals = rivals.clone();
+        async move { reconcile(&object, &rivals, &ctx).await }
+    };
+    runner::run(KIND, controller, ctx, stop, reconcile).await;
 }
 
 /// Reads the Sandbox and the Services of the baseline, and writes the status.

@@ -8,7 +8,7 @@ mod tests;
 
 use std::{sync::Arc, time::Duration};
 
-use futures::{FutureExt as _, Stream, StreamExt as _, stream};
+use futures::{Stream, StreamExt as _, stream};
 use kube::{
     core::DeserializeGuard,
     runtime::{
@@ -48,16 +48,20 @@ pub struct Context {
     snapshotter: Arc<RouteSnapshotter>,
 }
 
+impl runner::ControllerContext for Context {
+    fn common(&self) -> &common::Context {
+        &self.common
+    }
+}
+
 /// Runs until `stop`.
 pub async fn run(
     common: Arc<common::Context>,
     snapshotter: Arc<RouteSnapshotter>,
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
-    let log = runner::event_logger(KIND, &common);
     let objects = runner::scoped_api::<DeserializeGuard<RouteGroup>>(&common);
     let controller = runner::build_controller(KIND, &common, objects, runner::own_watch_config(&common));
-    let (seen, stop) = (controller.store(), stop.shared());
     let meter = Arc::clone(&common.metrics);
     let told = changed_groups(&snapshotter);
     let told = told.inspect(move |it: &ObjectRef<DeserializeGuard<RouteGroup>>| {
@@ -66,23 +70,11 @@ pub async fn run(
     let concurrency = common.settings.concurrency;
     let ctx = Arc::new(Context { common, snapshotter });
     let written = http_route_writer::run(Arc::clone(&ctx));
-    let work = controller
-        .with_config(Config::default().concurrency(concurrency))
-        .reconcile_on(told)
-        .graceful_shutdown_on(stop.clone())
-        .run(
-            |object, ctx: Arc<Context>| {
-                let common = Arc::clone(&ctx.common);
-                runner::run_reconcile(KIND, object, common, move |object, _| async move {
-                    reconcile(&object, &ctx).await
-                })
-            },
-            |object, error, ctx| runner::error_policy(KIND, &object, error, &ctx.common),
-            ctx,
-        )
-        .for_each(log);
+    let controller = controller.with_config(Config::default().concurrency(concurrency)).reconcile_on(told);
+    let reconcile =
+        |object: Arc<RouteGroup>, ctx: Arc<Context>| async move { reconcile(&object, &ctx).await };
     tokio::select! {
-        () = runner::run_until_stopped(work, seen, stop) => {}
+        () = runner::run(KIND, controller, ctx, stop, reconcile) => {}
         () = written => {}
     }
 }

@@ -49,6 +49,12 @@ pub struct Context {
     trigger_receiver: Mutex<Option<UnboundedReceiver<SandboxObjectRef>>>,
 }
 
+impl common::runner::ControllerContext for Context {
+    fn common(&self) -> &common::Context {
+        &self.common
+    }
+}
+
 impl Context {
     pub(super) fn new(
         common: Arc<common::Context>,

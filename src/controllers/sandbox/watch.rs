@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use futures::{FutureExt as _, Stream, StreamExt as _, TryStreamExt as _, stream};
+use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::{
     NamespaceResourceScope,
     api::{
@@ -56,8 +56,6 @@ where
     let control_planes = watch_control_planes(common, &ground);
     let ctx = Arc::new(Context::new(Arc::clone(common), snapshotter, ground));
     let controller = controller(&ctx);
-    let (seen, stop) = (controller.store(), stop.shared());
-    let log = runner::event_logger(KIND, common);
     ctx.set_sandbox_store(controller.store());
     let own = watch_dependencies(common.kube.client(), common.settings.namespace.as_deref(), &ctx.index);
     let own = stream::select(own, local_workloads::watch_local_workloads(&ctx));
@@ -68,7 +66,7 @@ where
         trigger_on_profile_change(Arc::clone(&ctx)),
     );
     let outposts = remote_lifecycle::run(Arc::clone(&ctx));
-    let work = controller
+    let controller = controller
         .with_config(Config::default().concurrency(common.settings.concurrency))
         .watches_stream(
             control_planes,
@@ -76,26 +74,17 @@ where
         )
         .reconcile_on(told.inspect(move |it| {
             meter.enqueued(KIND, &format!("{}/{}", it.namespace.as_deref().unwrap_or_default(), it.name));
-        }))
-        .graceful_shutdown_on(stop.clone())
-        .run(
-            |object, ctx: Arc<Context>| {
-                let common = Arc::clone(&ctx.common);
-                async move {
-                    let object = deletion::minimal_if_undecodable(object, &ctx).await?;
-                    let look = move |object: Arc<Sandbox>, _| async move {
-                        Box::pin(reconcile(&object, &ctx)).await
-                    };
-                    runner::run_reconcile(KIND, object, common, look).await
-                }
-            },
-            |object, error, ctx| runner::error_policy(KIND, &object, error, &ctx.common),
-            ctx,
-        )
-        .for_each(log);
+        }));
+    let reconcile = |object, ctx: Arc<Context>| async move {
+        let object = deletion::minimal_if_undecodable(object, &ctx).await?;
+        let reconcile =
+            |object: Arc<Sandbox>, ctx: Arc<Context>| async move { Box::pin(reconcile(&object, &ctx)).await };
+        runner::run_reconcile(KIND, &object, &ctx, reconcile).await
+    };
+    let work = runner::run_guarded(KIND, controller, ctx, stop, reconcile);
     async move {
         tokio::select! {
-            () = runner::run_until_stopped(work, seen, stop) => {}
+            () = work => {}
             () = routes => {}
             () = profiles => {}
             () = outposts => {}

@@ -27,7 +27,6 @@ mod watch_cache;
 
 use std::{sync::Arc, time::Duration};
 
-use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::core::v1::Service;
 use kube::{
     ResourceExt as _,
@@ -62,33 +61,29 @@ impl Context {
     }
 }
 
+impl runner::ControllerContext for Context {
+    fn common(&self) -> &common::Context {
+        &self.common
+    }
+}
+
 type GuardedService = DeserializeGuard<Service>;
 
 /// Runs until `stop`.
 pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
-    let log = runner::event_logger(KIND, &ctx.common);
     let objects = runner::scoped_api::<GuardedService>(&ctx.common);
     let controller = runner::build_controller(KIND, &ctx.common, objects, watcher::Config::default());
-    let (services, halt) = (controller.store(), stop.clone());
-    let stop = stop.cancelled_owned().shared();
-    let (seen, woken) = TakeoverWatches::start(&ctx.common, services.clone());
-    let work = controller
+    let (seen, woken) = TakeoverWatches::start(&ctx.common, controller.store());
+    let controller = controller
         // Sequential: two Services of a namespace must not be assigned the same listener port.
         .with_config(Config::default().concurrency(1))
-        .reconcile_on(woken)
-        .graceful_shutdown_on(stop.clone())
-        .run(
-            move |object, ctx: Arc<Context>| {
-                let (common, seen, halt) = (Arc::clone(&ctx.common), Arc::clone(&seen), halt.clone());
-                runner::run_reconcile(KIND, object, common, move |it, _| async move {
-                    reconcile(&it, &seen, &ctx, &halt).await
-                })
-            },
-            |object, error, ctx| runner::error_policy(KIND, &object, error, &ctx.common),
-            ctx,
-        )
-        .for_each(log);
-    runner::run_until_stopped(work, services, stop).await;
+        .reconcile_on(woken);
+    let halt = stop.clone();
+    let reconcile = move |object: Arc<Service>, ctx: Arc<Context>| {
+        let (seen, halt) = (Arc::clone(&seen), halt.clone());
+        async move { reconcile(&object, &seen, &ctx, &halt).await }
+    };
+    runner::run(KIND, controller, ctx, stop.cancelled_owned(), reconcile).await;
 }
 
 /// Executes the next takeover step of a Service.

@@ -6,7 +6,6 @@ mod validation_worker;
 
 use std::{sync::Arc, time::Duration};
 
-use futures::{FutureExt as _, StreamExt as _};
 use kube::{
     ResourceExt,
     core::DeserializeGuard,
@@ -44,6 +43,12 @@ pub struct TemplateContext {
     pub runs: RunManager,
 }
 
+impl runner::ControllerContext for TemplateContext {
+    fn common(&self) -> &common::Context {
+        &self.common
+    }
+}
+
 const KIND: &str = "WorkspaceTemplate";
 
 /// Requeue delay while the usage index is not synced.
@@ -52,30 +57,17 @@ const INDEX_RETRY: Duration = Duration::from_millis(500);
 /// Runs the controller until `stop`.
 pub async fn run(ctx: Arc<TemplateContext>, stop: CancellationToken) {
     let (background, judged) = ValidationWorker::new(ctx.runs.clone());
-    let (background, users, log) =
-        (Arc::new(background), TemplateUsageIndex::default(), runner::event_logger(KIND, &ctx.common));
+    let (background, users) = (Arc::new(background), TemplateUsageIndex::default());
     let objects = runner::scoped_api::<DeserializeGuard<WorkspaceTemplate>>(&ctx.common);
     let controller = runner::build_controller(KIND, &ctx.common, objects, watcher::Config::default());
-    let (seen, stop) = (controller.store(), stop.cancelled_owned().shared());
     let used = users.watch(&ctx.common);
-    let work = controller
-        .with_config(Config::default().concurrency(8))
-        .reconcile_on(judged)
-        .reconcile_on(used)
-        .graceful_shutdown_on(stop.clone())
-        .run(
-            move |object, ctx: Arc<TemplateContext>| {
-                let (common, background) = (Arc::clone(&ctx.common), Arc::clone(&background));
-                let users = users.clone();
-                runner::run_reconcile(KIND, object, common, move |object, _| async move {
-                    reconcile(&object, &ctx, (&background, &users)).await
-                })
-            },
-            |object, error, ctx| runner::error_policy(KIND, &object, error, &ctx.common),
-            ctx,
-        )
-        .for_each(log);
-    runner::run_until_stopped(work, seen, stop).await;
+    let controller =
+        controller.with_config(Config::default().concurrency(8)).reconcile_on(judged).reconcile_on(used);
+    let reconcile = move |object: Arc<WorkspaceTemplate>, ctx: Arc<TemplateContext>| {
+        let (background, users) = (Arc::clone(&background), users.clone());
+        async move { reconcile(&object, &ctx, (&background, &users)).await }
+    };
+    runner::run(KIND, controller, ctx, stop.cancelled_owned(), reconcile).await;
 }
 
 /// Reconciles one template.

@@ -60,6 +60,12 @@ pub struct WorkspaceContext {
     pub fence: FencingToken,
 }
 
+impl common::runner::ControllerContext for WorkspaceContext {
+    fn common(&self) -> &common::Context {
+        &self.common
+    }
+}
+
 /// Why a reconcile failed.
 #[derive(Debug, Error)]
 pub enum WorkspaceReconcileError {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures::{FutureExt as _, Stream, StreamExt, stream::poll_fn};
+use futures::{Stream, StreamExt, stream::poll_fn};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{
     Api, Resource, ResourceExt,
@@ -46,10 +46,8 @@ pub async fn run(
         runner::scoped_api::<GuardedApply>(&common),
         runner::own_watch_config(&common),
     );
-    let (seen, stop) = (controller.store(), stop.cancelled_owned().shared());
-    let log = runner::event_logger(KIND, &common);
     let objects = controller.store();
-    let work = controller
+    let controller = controller
         .with_config(Config::default().concurrency(MAX_CONCURRENT_RECONCILES))
         .watches(
             runner::scoped_api::<PartialObjectMeta<WorkspaceTemplate>>(&common),
@@ -81,20 +79,11 @@ pub async fn run(
                 map_cluster(&objects, &cluster)
             }),
         )
-        .reconcile_on(poll_fn(move |waker| told.poll_recv(waker)).map(|key| object_ref(&key)))
-        .graceful_shutdown_on(stop.clone())
-        .run(
-            |object, ctx: Arc<WorkspaceContext>| {
-                let common = Arc::clone(&ctx.common);
-                runner::run_reconcile(KIND, object, common, move |object, _| async move {
-                    Box::pin(reconcile(&object, &ctx)).await
-                })
-            },
-            |object, error, ctx| runner::error_policy(KIND, &object, error, &ctx.common),
-            ctx,
-        )
-        .for_each(log);
-    runner::run_until_stopped(work, seen, stop).await;
+        .reconcile_on(poll_fn(move |waker| told.poll_recv(waker)).map(|key| object_ref(&key)));
+    let reconcile = |object: Arc<WorkspaceTemplateApply>, ctx: Arc<WorkspaceContext>| async move {
+        Box::pin(reconcile(&object, &ctx)).await
+    };
+    runner::run(KIND, controller, ctx, stop.cancelled_owned(), reconcile).await;
 }
 
 fn object_ref(key: &WorkspaceKey) -> ApplyRef {
