@@ -2,14 +2,15 @@
 //! and keeps the container alive while terraform processes run.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     ffi::OsString,
     time::{Duration, Instant},
 };
 
 use anyhow::Context;
 use terraform_driver::exec::child_reaper::{
-    ForwardedSignal, ReapResult, become_subreaper, forward_signal, reap, spawn_inherited,
+    ChildProcess, ForwardedSignal, ReapResult, become_subreaper, children, forward_signal, reap,
+    spawn_inherited,
 };
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -113,11 +114,13 @@ async fn wait_before_restart(pause: Duration, signals: &mut Signals) -> anyhow::
     }
 }
 
-/// Waits until no child process is left or the grace period is over. Shims exit with their terraform.
+/// Waits until no child process is left or the grace period is over. Shims exit with their terraform; gateways are stopped
+/// when nothing else is left, because they would wait for new runs until their idle timeout.
 async fn wait_for_orphans(grace: Duration, code: u8, signals: &mut Signals) -> anyhow::Result<u8> {
     let over = tokio::time::sleep(grace);
     tokio::pin!(over);
-    let mut told = false;
+    let mut announced = false;
+    let mut stopped_gateways = BTreeSet::new();
     loop {
         loop {
             match reap()? {
@@ -126,8 +129,13 @@ async fn wait_for_orphans(grace: Duration, code: u8, signals: &mut Signals) -> a
                 ReapResult::NoneExited => break,
             }
         }
-        if !told {
-            told = true;
+        for gateway in gateways_to_stop(&children()?) {
+            if stopped_gateways.insert(gateway) {
+                forward_signal(gateway, ForwardedSignal::Terminate)?;
+            }
+        }
+        if !announced {
+            announced = true;
             output::print_message(&format!(
                 "waiting up to {} for running processes",
                 time::format_duration(grace)
@@ -143,6 +151,17 @@ async fn wait_for_orphans(grace: Duration, code: u8, signals: &mut Signals) -> a
             );
             return Ok(code);
         }
+    }
+}
+
+/// The gateway daemons, if no other process is left that could use them.
+fn gateways_to_stop(children: &[ChildProcess]) -> Vec<i32> {
+    let is_gateway = |child: &ChildProcess| matches!(child.command.as_slice(), [_, group, command, ..] if group == "gateway" && command == "serve");
+    // A zombie without a command line is reaped in the next round.
+    if children.iter().all(|child| child.command.is_empty() || is_gateway(child)) {
+        children.iter().filter(|child| is_gateway(child)).map(|child| child.pid).collect()
+    } else {
+        Vec::new()
     }
 }
 
@@ -216,6 +235,21 @@ mod tests {
 
     fn policy(restarts: usize) -> RestartPolicy {
         RestartPolicy { max_restarts: restarts, exits: VecDeque::new() }
+    }
+
+    fn child(pid: i32, command: &[&str]) -> ChildProcess {
+        ChildProcess { pid, command: command.iter().map(OsString::from).collect() }
+    }
+
+    #[test]
+    fn gateways_are_stopped_once_nothing_else_runs() {
+        let gateway = child(7, &["/bin/capt", "gateway", "serve", "--data", "/d"]);
+        let shim = child(8, &["/bin/capt", "shim", "gateway", "serve"]);
+        let zombie = child(9, &[]);
+        assert_eq!(gateways_to_stop(&[gateway.clone(), shim.clone()]), [] as [i32; 0]);
+        assert_eq!(gateways_to_stop(&[gateway.clone(), zombie]), [7]);
+        assert_eq!(gateways_to_stop(&[gateway]), [7]);
+        assert_eq!(gateways_to_stop(&[shim]), [] as [i32; 0]);
     }
 
     #[test]

@@ -107,9 +107,8 @@ async fn run_controllers(
         return controllers.run(FencingToken(0), told, stop).await;
     };
     let host = dependencies.process_env.var("HOSTNAME").unwrap_or("capt").to_owned();
-    health.add_pending("leader election");
+    // Readiness does not depend on leadership: a rolling update stops the leader only after the new pod is ready.
     let ended = run_as_leader(kube, &LeaderCandidate::new(namespace, &host), &stop.clone(), |fence| {
-        health.mark_ready("leader election");
         metrics.set_leader(true);
         controllers.run(fence, told, stop)
     })

@@ -124,3 +124,24 @@ fn a_program_that_does_not_exist_is_said() {
         .run()
         .assert_usage_error(&["--grace", "such as 90s"]);
 }
+
+#[test]
+fn a_gateway_that_nothing_uses_does_not_delay_the_exit() {
+    let ground = CliHarness::new();
+    // The gateway is reparented to init, as in a pod, and would wait an hour for new runs.
+    let script = format!(
+        "/bin/sh -c '{} gateway serve --data data --idle 1h & exit 0'
+         while [ ! -e data/gateway/server.json ]; do sleep 0.05; done
+         trap 'exit 0' TERM; echo ready; while :; do sleep 0.05; done",
+        env!("CARGO_BIN_EXE_capt")
+    );
+    let going = start_init(&ground, &["--grace", "1h"], &script);
+    going.wait_for_stdout("ready");
+    going.signal(Signal::TERM);
+    let said = going.wait();
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(
+        !ground.has("data/gateway/server.json"),
+        "the gateway was stopped and removed its record: {said:?}"
+    );
+}

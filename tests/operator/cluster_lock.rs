@@ -1,6 +1,9 @@
 //! P4: at most one terraform changes an EKS cluster at a time, also across operator restarts.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    net::{Ipv4Addr, SocketAddr},
+};
 
 use capt::{
     api::{WorkspaceTemplateApply, names},
@@ -11,9 +14,14 @@ use kube::{
     api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
 
 use super::{
     harness::OperatorHarness,
+    ports::free_port,
     recording_terraform::{LogEntry, RecordingTerraform},
     workspaces::{apply_another_workspace, is_ready},
 };
@@ -143,6 +151,16 @@ async fn p4_ten_profiles_and_their_cluster_take_turns_although_the_operator_dies
     stage.stop().await;
 }
 
+/// Whether `/readyz` answers 200.
+async fn is_ready_at(address: SocketAddr) -> bool {
+    let Ok(mut stream) = TcpStream::connect(address).await else { return false };
+    let mut response = Vec::new();
+    let request = stream.write_all(b"GET /readyz HTTP/1.0\r\n\r\n").await;
+    request.is_ok()
+        && stream.read_to_end(&mut response).await.is_ok()
+        && response.starts_with(b"HTTP/1.0 200")
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn p4_a_leader_that_is_asked_to_stop_leads_until_its_terraform_is_done() {
     let terraform = RecordingTerraform::real();
@@ -157,7 +175,11 @@ async fn p4_a_leader_that_is_asked_to_stop_leads_until_its_terraform_is_done() {
     }
     stage.wait_for("an apply goes on", async || terraform.count_starts("apply") == 1).await;
     // As in a rolling update: the next pod waits for the Lease, then the old one is asked to stop.
+    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+    stage.settings.listen = Some(listen);
     let second = stage.start_replica_as("second", stage.dir.path().join("second")).await;
+    // The Deployment stops the old pod only after the new one is ready, so readiness cannot need the Lease.
+    stage.wait_for("the second one is ready", async || is_ready_at(listen).await).await;
     let asked = || {
         stage
             .kube

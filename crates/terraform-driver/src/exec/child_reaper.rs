@@ -1,8 +1,10 @@
 //! Init process support for containers: starts the main process, forwards signals to it and reaps orphaned processes.
 
 use std::{
-    ffi::OsString,
-    io,
+    ffi::{OsStr, OsString},
+    fs, io,
+    os::unix::ffi::OsStrExt as _,
+    path::Path,
     process::{Command, Stdio},
 };
 
@@ -86,4 +88,42 @@ pub fn reap() -> io::Result<ReapResult> {
             Err(errno) => return Err(errno.into()),
         }
     }
+}
+
+/// A child process that has not been reaped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildProcess {
+    /// Process id.
+    pub pid: i32,
+    /// Program and arguments; empty for a zombie.
+    pub command: Vec<OsString>,
+}
+
+/// The children of this process, reparented ones included. A child that exits meanwhile is left out.
+pub fn children() -> io::Result<Vec<ChildProcess>> {
+    let own = getpid().as_raw_pid();
+    let mut children = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let entry = entry?;
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        if parent_of(&entry.path()) == Some(own) {
+            children.push(ChildProcess { pid, command: command_line(&entry.path()) });
+        }
+    }
+    Ok(children)
+}
+
+/// Field 4 of `/proc/PID/stat`; the name before it may contain spaces and parentheses.
+fn parent_of(process: &Path) -> Option<i32> {
+    let stat = fs::read_to_string(process.join("stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn command_line(process: &Path) -> Vec<OsString> {
+    let bytes = fs::read(process.join("cmdline")).unwrap_or_default();
+    let arguments = bytes.split(|byte| *byte == 0).map(|argument| OsStr::from_bytes(argument).to_owned());
+    let mut command: Vec<OsString> = arguments.collect();
+    // Every argument ends with a NUL byte, so the last piece is empty.
+    command.pop();
+    command
 }
