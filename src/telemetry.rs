@@ -76,7 +76,7 @@ impl fmt::Display for LogFormat {
 pub struct LogLevel(Arc<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>);
 
 impl LogLevel {
-    /// Replaces the filter, such as `info` or `info,capt::runs=debug`.
+    /// Replaces the filter, such as `info` or `info,capt_engine::runs=debug`.
     pub fn set(&self, filter: &str) -> Result<(), TelemetryError> {
         (self.0)(parse_filter(filter)?).map_err(TelemetryError::SubscriberGone)
     }

@@ -1,4 +1,5 @@
-//! Dependency rules between the modules of `src/`. A failure names the rule that is broken.
+//! Dependency rules between the crates of the workspace, and between the modules of our layers. A failure names the rule that
+//! is broken.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,107 +8,42 @@
     reason = "a test that cannot go on stops, and says where"
 )]
 
+mod rules;
+
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
 
-/// Module, the modules that it may use, and what it is for. A module that is missing here, a use that is not listed and an
-/// entry that nothing uses are errors.
-const ALLOWED: &[(&str, &[&str], &str)] = &[
-    ("api", &[], "the kinds: data types, schemas and names"),
-    ("aws", &[], "the only user of the AWS SDK; knows no kind"),
-    ("certificate", &["k8s"], "certificates in a Secret or a file"),
-    (
-        "cli",
-        &[
-            "api",
-            "aws",
-            "config",
-            "dataplane",
-            "gateway",
-            "k8s",
-            "local",
-            "manifest",
-            "model",
-            "oneshot",
-            "operator",
-            "pipeline",
-            "workspaces",
-        ],
-        "one file per subcommand; nothing depends on it",
-    ),
-    ("config", &[], "the only reader of the environment"),
-    (
-        "controllers",
-        &["api", "aws", "dataplane", "error", "k8s", "manifest", "model", "pipeline", "runs", "workspaces"],
-        "reconcile objects through runs, k8s and aws; know neither their caller nor the command line",
-    ),
-    ("dataplane", &["certificate", "k8s"], "router and agent; know no controller, no Terraform and no cloud"),
-    ("error", &[], "error classes for every module"),
-    ("gateway", &["config", "local"], "provider gateway as a background process; knows no kind"),
-    ("k8s", &["api", "error"], "the only writer to the Kubernetes API; decides nothing"),
-    ("local", &["config"], "local AWS and embedded API as background processes; know no kind"),
-    ("manifest", &["api", "model"], "files to validated objects"),
-    ("model", &["api"], "validated values of the kinds"),
-    ("modules", &[], "the embedded Terraform modules"),
-    (
-        "oneshot",
-        &["manifest", "pipeline", "workspaces"],
-        "plan, apply and destroy from files; knows no Kubernetes API",
-    ),
-    (
-        "operator",
-        &[
-            "api",
-            "aws",
-            "certificate",
-            "config",
-            "controllers",
-            "gateway",
-            "k8s",
-            "model",
-            "pipeline",
-            "runs",
-            "server",
-            "telemetry",
-            "workspaces",
-        ],
-        "wires controllers, runs, server and leader election",
-    ),
-    (
-        "pipeline",
-        &["aws", "config", "gateway", "modules", "workspaces"],
-        "steps of one workspace; knows neither Kubernetes nor its caller",
-    ),
-    (
-        "runs",
-        &["api", "aws", "pipeline", "workspaces"],
-        "supervise runs; know neither the Kubernetes API nor the command line",
-    ),
-    (
-        "server",
-        &["api", "certificate", "model", "telemetry", "workspaces"],
-        "health, metrics and webhook; knows no controller and no client",
-    ),
-    ("telemetry", &[], "logs and metrics for every module"),
-    ("workspaces", &["api", "manifest", "model", "modules"], "objects to desired workspaces"),
-];
+use self::rules::{CRATES, CrateRule, IO_PATHS, KINDS_DEPENDENCIES, MODULES, NOT_WRITERS, PURE, WRITE_PATHS};
 
-/// Pure modules: no process, no socket, no file, no clock.
-const PURE: &[&str] = &["api", "model", "manifest", "workspaces"];
-const IO_PATHS: &[&str] =
-    &["std::fs", "std::net", "std::process", "tokio::", "kube::Client", "Timestamp::now", "SystemTime::now"];
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
 
+/// The crates that [`MODULES`] describes.
+const LAYERS: &[&str] =
+    &["capt", "capt-controllers", "capt-dataplane", "capt-engine", "capt-kinds", "capt-kube", "capt-model"];
+
+/// The source folder of a crate, by its name in Rust.
+fn source_folder(krate: &str) -> PathBuf {
+    let rule = CRATES.iter().find(|(_, name, ..)| name.replace('-', "_") == krate);
+    let (folder, ..) = rule.unwrap_or_else(|| panic!("{krate} is not listed in CRATES"));
+    repository().join(folder).join("src")
+}
+
+/// The files of a module such as `capt_engine::runs`, or of a crate that is one module.
 fn source_files(module: &str) -> Vec<(PathBuf, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let (krate, inner) = module.split_once("::").unwrap_or((module, ""));
+    let root = source_folder(krate);
     let mut found = Vec::new();
-    collect_source_files(&root.join(module), &mut found);
-    let file = root.join(format!("{module}.rs"));
+    collect_source_files(&root.join(inner), &mut found);
+    let file = root.join(format!("{inner}.rs"));
     if file.exists() {
         found.push((file.clone(), fs::read_to_string(file).unwrap()));
     }
-    assert!(!found.is_empty(), "src/{module} does not exist; update the rules of this test");
+    assert!(!found.is_empty(), "{module} does not exist; update the rules of this test");
     found
 }
 
@@ -122,12 +58,15 @@ fn collect_source_files(dir: &Path, found: &mut Vec<(PathBuf, String)>) {
     }
 }
 
-/// Whether a module of this crate is used: `crate::x`, or `x` on a line of a nested `use crate::{…}`.
-fn uses_module(text: &str, module: &str) -> bool {
-    if text.contains(&format!("crate::{module}::")) || text.contains(&format!("crate::{module};")) {
+/// Whether a module is used: `root::x`, or `x` on a line of a nested `use root::{…}`. An empty module means anything of the crate.
+fn uses_module(text: &str, root: &str, module: &str) -> bool {
+    if module.is_empty() {
+        return text.contains(&format!("{root}::"));
+    }
+    if text.contains(&format!("{root}::{module}::")) || text.contains(&format!("{root}::{module};")) {
         return true;
     }
-    text.split("use crate::{").skip(1).any(|tail| {
+    text.split(&format!("use {root}::{{")).skip(1).any(|tail| {
         let block = tail.split("};").next().unwrap_or_default();
         let starts = |item: &str| item.trim().starts_with(&format!("{module}::")) || item.trim() == module;
         let mut depth = 0_i32;
@@ -149,38 +88,49 @@ fn uses_module(text: &str, module: &str) -> bool {
     })
 }
 
-/// The modules of `src/`, by the names of their files and directories.
+/// The modules of our layers, by the names of their files and directories.
 fn modules() -> Vec<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut found: Vec<String> = fs::read_dir(root)
-        .unwrap()
-        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
-        .filter(|name| name != "lib" && name != "main")
-        .collect();
-    found.sort();
-    found.dedup();
-    found
+    let mut found = BTreeSet::new();
+    for krate in LAYERS.iter().map(|name| name.replace('-', "_")) {
+        if MODULES.iter().any(|(name, ..)| *name == krate) {
+            found.insert(krate);
+            continue;
+        }
+        let names = fs::read_dir(source_folder(&krate))
+            .unwrap()
+            .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+            .filter(|name| name != "lib" && name != "main");
+        found.extend(names.map(|name| format!("{krate}::{name}")));
+    }
+    found.into_iter().collect()
 }
 
-/// The files that use a module.
-fn users_of<'a>(files: &'a [(PathBuf, String)], module: &'a str) -> impl Iterator<Item = &'a PathBuf> {
-    files.iter().filter(move |(_, text)| uses_module(text, module)).map(|(path, _)| path)
+/// The files of a module that use another one.
+fn users_of<'a>(
+    files: &'a [(PathBuf, String)],
+    user: &'a str,
+    used: &'a str,
+) -> impl Iterator<Item = &'a PathBuf> {
+    let home = user.split("::").next().unwrap_or(user);
+    let (krate, module) = used.split_once("::").unwrap_or((used, ""));
+    let root = if krate == home { "crate" } else { krate };
+    files.iter().filter(move |(_, text)| uses_module(text, root, module)).map(|(path, _)| path)
 }
 
-/// Violations of [`ALLOWED`] by a module with these files.
+/// Violations of [`MODULES`] by a module with these files.
 fn violations(module: &str, files: &[(PathBuf, String)], all: &[String]) -> Vec<String> {
-    let Some((_, allowed, purpose)) = ALLOWED.iter().find(|(name, ..)| *name == module) else {
-        return vec![format!("src/{module} is not listed in ALLOWED of tests/architecture.rs")];
+    let Some((_, allowed, purpose)) = MODULES.iter().find(|(name, ..)| *name == module) else {
+        return vec![format!("{module} is not listed in MODULES of tests/architecture/rules.rs")];
     };
     let forbidden =
         all.iter().filter(|other| *other != module && !allowed.contains(&other.as_str())).flat_map(|other| {
-            users_of(files, other)
-                .map(move |path| format!("{} uses crate::{other}: {module} is {purpose}", path.display()))
+            users_of(files, module, other)
+                .map(move |path| format!("{} uses {other}: {module} is {purpose}", path.display()))
         });
     let unused = allowed
         .iter()
-        .filter(|other| users_of(files, other).next().is_none())
-        .map(|other| format!("ALLOWED lets {module} use {other}, which it does not"));
+        .filter(|other| users_of(files, module, other).next().is_none())
+        .map(|other| format!("MODULES lets {module} use {other}, which it does not"));
     forbidden.chain(unused).collect()
 }
 
@@ -190,20 +140,94 @@ fn dependencies_point_in_one_direction() {
     assert!(all.len() > 10, "{all:?}");
     let mut broken: Vec<String> =
         all.iter().flat_map(|module| violations(module, &source_files(module), &all)).collect();
-    let gone = ALLOWED.iter().filter(|(name, ..)| !all.iter().any(|module| module == name));
-    broken.extend(gone.map(|(name, ..)| format!("ALLOWED lists {name}, which does not exist")));
+    let gone = MODULES.iter().filter(|(name, ..)| !all.iter().any(|module| module == name));
+    broken.extend(gone.map(|(name, ..)| format!("MODULES lists {name}, which does not exist")));
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
 #[test]
 fn the_check_of_modules_finds_violations() {
-    let all: Vec<String> = ["api", "controllers", "model", "news"].map(str::to_owned).to_vec();
+    let all: Vec<String> = [
+        "capt_kinds::api",
+        "capt_controllers",
+        "capt_model::model",
+        "capt_model::modules",
+        "capt_model::news",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     let file = |text: &str| vec![(PathBuf::from("x.rs"), text.to_owned())];
-    assert!(violations("model", &file("use crate::api::Kind;"), &all).is_empty());
-    let upwards = violations("model", &file("use crate::{api::Kind, controllers::run};"), &all);
-    assert!(upwards.len() == 1 && upwards[0].contains("x.rs uses crate::controllers"), "{upwards:?}");
-    assert!(violations("news", &file(""), &all)[0].contains("not listed"));
-    assert!(violations("model", &file(""), &all)[0].contains("which it does not"));
+    let check = |module: &str, text: &str| violations(module, &file(text), &all);
+    assert!(check("capt_model::model", "use capt_kinds::api::Kind;").is_empty());
+    let upwards = check("capt_model::model", "use capt_kinds::{api::Kind};\nuse capt_controllers::run;");
+    assert!(upwards.len() == 1 && upwards[0].contains("x.rs uses capt_controllers"), "{upwards:?}");
+    let sideways = check("capt_model::model", "use capt_kinds::api::Kind;\nuse crate::{modules::Embedded};");
+    assert!(sideways.len() == 1 && sideways[0].contains("x.rs uses capt_model::modules"), "{sideways:?}");
+    assert!(check("capt_model::news", "")[0].contains("not listed"));
+    assert!(check("capt_model::model", "")[0].contains("which it does not"));
+}
+
+/// The names in a section of a manifest, such as `[dependencies]`.
+fn dependencies(manifest: &str, section: &str) -> Vec<String> {
+    let lines = manifest.lines().skip_while(|line| *line != section).skip(1);
+    lines
+        .take_while(|line| !line.starts_with('['))
+        .filter_map(|line| Some(line.split_once(['.', ' ', '='])?.0.to_owned()))
+        .filter(|name| !name.is_empty() && !name.starts_with('#'))
+        .collect()
+}
+
+/// Violations of [`CRATES`] by a crate with this manifest.
+fn crate_violations((folder, name, allowed, purpose): &CrateRule, manifest: &str) -> Vec<String> {
+    let ours = |dependency: &String| CRATES.iter().any(|(_, other, ..)| other == dependency);
+    let used: Vec<String> = dependencies(manifest, "[dependencies]").into_iter().filter(ours).collect();
+    let forbidden = used
+        .iter()
+        .filter(|it| !allowed.contains(&it.as_str()))
+        .map(|it| format!("{folder}/Cargo.toml depends on {it}: {name} is {purpose}"));
+    let unused = allowed
+        .iter()
+        .filter(|it| !used.iter().any(|other| other == *it))
+        .map(|it| format!("CRATES lets {name} depend on {it}, which it does not"));
+    forbidden.chain(unused).collect()
+}
+
+fn manifest(folder: &str) -> String {
+    fs::read_to_string(repository().join(folder).join("Cargo.toml"))
+        .unwrap_or_else(|error| panic!("{folder}/Cargo.toml, which CRATES lists: {error}"))
+}
+
+#[test]
+fn crates_depend_only_on_what_is_listed() {
+    let mut broken: Vec<String> =
+        CRATES.iter().flat_map(|rule| crate_violations(rule, &manifest(rule.0))).collect();
+    for entry in fs::read_dir(repository().join("crates")).unwrap() {
+        let folder = format!("crates/{}", entry.unwrap().file_name().into_string().unwrap());
+        if !CRATES.iter().any(|(listed, ..)| *listed == folder) {
+            broken.push(format!("{folder} is not listed in CRATES of tests/architecture/rules.rs"));
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn the_kinds_need_no_runtime_cloud_or_engine() {
+    let text = manifest("crates/kinds");
+    assert_eq!(dependencies(&text, "[dependencies]"), KINDS_DEPENDENCIES);
+    let kube = text.lines().find(|line| line.starts_with("kube ")).unwrap();
+    assert!(kube.contains("default-features = false, features = [\"derive\"]"), "{kube}");
+}
+
+#[test]
+fn the_check_of_crates_finds_violations() {
+    let rule = CRATES.iter().find(|(_, name, ..)| *name == "capt-kube").unwrap();
+    let check = |text: &str| crate_violations(rule, &format!("[package]\n[dependencies]\n{text}\n[lints]\n"));
+    let allowed =
+        "capt-kinds.workspace = true\nterraform-driver = { workspace = true }\nserde.workspace = true";
+    assert!(check(allowed).is_empty());
+    let upwards = check(&format!("{allowed}\ncapt-engine.workspace = true"));
+    assert!(upwards.len() == 1 && upwards[0].contains("depends on capt-engine"), "{upwards:?}");
+    assert!(check("capt-kinds.workspace = true")[0].contains("which it does not"));
 }
 
 #[test]
@@ -221,35 +245,35 @@ fn pure_modules_touch_nothing() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
-/// Paths that are needed to write to the Kubernetes API.
-const WRITE_PATHS: &[&str] = &["Patch::", "PatchParams", "PostParams", "DeleteParams"];
-
 #[test]
 fn the_operator_writes_to_the_kubernetes_api_in_one_room() {
     let mut broken = Vec::new();
-    for module in ["certificate", "controllers", "operator", "runs", "dataplane", "server", "pipeline"] {
+    for module in NOT_WRITERS {
         for (path, text) in source_files(module) {
             // Tests act as users and as other controllers.
             let is_test = path.components().any(|part| part.as_os_str() == "tests")
                 || path.ends_with("tests.rs")
                 || path.ends_with("testing.rs");
             for pen in WRITE_PATHS.iter().filter(|pen| !is_test && text.contains(**pen)) {
-                broken.push(format!("{} uses {pen}: only src/k8s writes to the API server", path.display()));
+                broken.push(format!(
+                    "{} uses {pen}: only capt_kube::k8s writes to the API server",
+                    path.display()
+                ));
             }
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
     let pens = |text: &str| WRITE_PATHS.iter().any(|pen| text.contains(pen));
     assert!(
-        source_files("k8s").iter().any(|(_, text)| pens(text)),
-        "src/k8s does not write; update this test"
+        source_files("capt_kube::k8s").iter().any(|(_, text)| pens(text)),
+        "capt_kube::k8s does not write; update this test"
     );
 }
 
 /// In the gateway's crate only `plugin` starts processes, and the wire formats are pure.
 #[test]
 fn the_gateway_keeps_to_its_rooms() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/provider-gateway/src");
+    let root = repository().join("crates/provider-gateway/src");
     let mut found = Vec::new();
     collect_source_files(&root, &mut found);
     assert!(found.len() > 20, "crates/provider-gateway/src does not exist; update the rules of this test");
@@ -280,7 +304,7 @@ const COMMON: &str = "common";
 
 #[test]
 fn no_controller_uses_another() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/controllers");
+    let root = source_folder("capt_controllers");
     let folders: Vec<String> = fs::read_dir(&root)
         .unwrap()
         .filter_map(Result::ok)
@@ -308,9 +332,8 @@ fn no_controller_uses_another() {
 
 /// Whether another controller is used: by its full path, or through `super`.
 fn uses_controller(text: &str, other: &str) -> bool {
-    let paths =
-        [format!("controllers::{other}::"), format!("super::{other}::"), format!("controllers::{other};")];
-    let nested = text.split("controllers::{").skip(1).any(|tail| {
+    let paths = [format!("crate::{other}::"), format!("super::{other}::"), format!("crate::{other};")];
+    let nested = text.split("use crate::{").skip(1).any(|tail| {
         let block = tail.split("};").next().unwrap_or_default();
         block.split(['{', ',', '\n']).any(|item| item.trim().starts_with(&format!("{other}::")))
     });
@@ -319,20 +342,19 @@ fn uses_controller(text: &str, other: &str) -> bool {
 
 #[test]
 fn the_check_of_controllers_sees_what_it_looks_for() {
-    assert!(uses_controller("use crate::controllers::standalone::kind;", "standalone"));
+    assert!(uses_controller("use crate::standalone::kind;", "standalone"));
     assert!(uses_controller("use super::super::standalone::kind;", "standalone"));
-    assert!(uses_controller(
-        "use crate::controllers::{\n    common::gate,\n    standalone::kind,\n};",
-        "standalone"
-    ));
-    assert!(!uses_controller("use crate::controllers::{\n    common::standalone,\n};", "standalone"));
-    assert!(!uses_controller("use crate::controllers::common::gate;", "standalone"));
+    assert!(uses_controller("use crate::{\n    common::gate,\n    standalone::kind,\n};", "standalone"));
+    assert!(!uses_controller("use crate::{\n    common::standalone,\n};", "standalone"));
+    assert!(!uses_controller("use crate::common::gate;", "standalone"));
 }
 
 #[test]
 fn the_check_itself_sees_what_it_looks_for() {
-    assert!(uses_module("use crate::cli::output;", "cli"));
-    assert!(uses_module("use crate::{\n    api::{A, B},\n    cli::output,\n};", "cli"));
-    assert!(!uses_module("use crate::{\n    api::{cli, B},\n    model::cli,\n};", "cli"));
-    assert!(!uses_module("use crate::client;", "cli"));
+    assert!(uses_module("use crate::cli::output;", "crate", "cli"));
+    assert!(uses_module("use capt_kinds::{\n    api::{A, B},\n    cli::output,\n};", "capt_kinds", "cli"));
+    assert!(!uses_module("use crate::{\n    api::{cli, B},\n    model::cli,\n};", "crate", "cli"));
+    assert!(!uses_module("use crate::client;", "crate", "cli"));
+    assert!(!uses_module("use capt_kinds::cli::output;", "crate", "cli"));
+    assert!(uses_module("use capt_dataplane::router;", "capt_dataplane", ""));
 }

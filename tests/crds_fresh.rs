@@ -1,10 +1,10 @@
-//! `crds/` contains exactly the output of `capt::api::crds()`.
+//! `crds/` contains exactly the output of `capt_kinds::api::crds()`.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot read its files has failed")]
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
-use capt::api::{crd_file_name, crd_yaml, crds};
+use capt_kinds::api::{crd_file_name, crd_yaml, crds};
 
 fn crds_dir() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("crds")

@@ -9,7 +9,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use capt::{
+use capt_model::{
     manifest::{self, ManifestSource},
     model::Limits,
     modules::EmbeddedModule,

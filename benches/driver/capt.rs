@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use capt::config::ProcessEnv;
+use capt_engine::process_env::ProcessEnv;
 use serde::Deserialize;
 use tempfile::TempDir;
 

@@ -20,8 +20,8 @@ use std::{
     time::Instant,
 };
 
-use ::capt::config::ProcessEnv;
 use anyhow::Context;
+use capt_engine::process_env::ProcessEnv;
 use table::Table;
 
 fn main() -> ExitCode {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{anyhow, ensure};
-use capt::{
+use capt_model::{
     manifest::{self, ManifestSource},
     model::Limits,
     workspaces::{

@@ -19,7 +19,7 @@ use std::{
 };
 
 use anyhow::Context;
-use capt::config::ProcessEnv;
+use capt_engine::process_env::ProcessEnv;
 
 fn main() -> ExitCode {
     if let Some(code) = fake_terraform::run_as_fake() {

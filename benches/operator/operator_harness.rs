@@ -10,10 +10,8 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use capt::{
-    api::{CaptControlPlane, Phase, crds},
-    k8s::KubeClient,
-};
+use capt_kinds::api::{CaptControlPlane, Phase, crds};
+use capt_kube::k8s::KubeClient;
 use embedded_kube::cluster::{EmbeddedKube, ListenConfig};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{

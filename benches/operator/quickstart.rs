@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use capt::config::ProcessEnv;
+use capt_engine::process_env::ProcessEnv;
 use terraform_driver::run::run_dir::RunDir;
 
 use crate::{

@@ -6,7 +6,8 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use capt::{api::CaptCluster, config::ProcessEnv};
+use capt_engine::process_env::ProcessEnv;
+use capt_kinds::api::CaptCluster;
 use kube::{
     Api,
     api::{Patch, PatchParams},

@@ -34,7 +34,7 @@ use std::{
 };
 
 use anyhow::Context;
-use capt::config::ProcessEnv;
+use capt_engine::process_env::ProcessEnv;
 
 use crate::{
     harness::SandboxHarness,

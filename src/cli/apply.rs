@@ -3,6 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::bail;
+use capt_engine::{
+    oneshot::{DependencyGraph, WorkspaceTask},
+    pipeline::{DestroyReason, Goal},
+    process_env::ProcessEnv,
+};
+
+use crate::aws_mode::AwsMode;
+use capt_model::workspaces::{DesiredWorkspace, WorkspaceKey};
 
 use super::{
     OutputFormat, interruptible,
@@ -10,12 +18,6 @@ use super::{
     output::{self, ExitStatus},
     run_setup::{RunArgs, RunEnvironment},
     run_workspaces::{WorkspacesRun, dropped_workspaces},
-};
-use crate::{
-    config::{AwsMode, ProcessEnv},
-    oneshot::{DependencyGraph, WorkspaceTask},
-    pipeline::{DestroyReason, Goal},
-    workspaces::{DesiredWorkspace, WorkspaceKey},
 };
 
 /// Arguments of `capt apply`.

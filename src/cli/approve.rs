@@ -1,16 +1,14 @@
 //! `capt approve`: approves a plan that destroys or replaces protected resources.
 
 use anyhow::{anyhow, bail};
+use capt_engine::process_env::ProcessEnv;
+use capt_kinds::api::{RunPhase, WorkspaceTemplateApply, conditions::types};
 use kube::ResourceExt as _;
 
 use super::{
     kube_api,
     kube_target::KubeTarget,
     output::{self, ExitStatus},
-};
-use crate::{
-    api::{RunPhase, WorkspaceTemplateApply, conditions::types},
-    config::ProcessEnv,
 };
 
 /// Arguments of `capt approve`.

@@ -6,6 +6,14 @@ use std::{
 };
 
 use anyhow::bail;
+use capt_engine::{
+    daemon_files::DaemonFiles,
+    pipeline::{
+        CloudBinding, DataDirectoryError, list_workspaces, list_workspaces_with_resources,
+        remove_all_workspaces,
+    },
+    process_env::ProcessEnv,
+};
 use comfy_table::{Table, presets};
 use serde::Serialize;
 use terraform_driver::{
@@ -17,18 +25,10 @@ use super::{
     OutputFormat,
     output::{self, ExitStatus},
 };
-use crate::{
-    config::ProcessEnv,
-    local::{
-        admin::{AdminClient, Inventory},
-        aws_daemon::LocalAwsDaemon,
-        aws_server,
-        daemon_files::DaemonFiles,
-    },
-    pipeline::{
-        CloudBinding, DataDirectoryError, list_workspaces, list_workspaces_with_resources,
-        remove_all_workspaces,
-    },
+use crate::local::{
+    admin::{AdminClient, Inventory},
+    aws_daemon::LocalAwsDaemon,
+    aws_server,
 };
 
 /// Arguments of `capt aws`.

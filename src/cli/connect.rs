@@ -5,8 +5,13 @@ mod connection_view;
 use std::{fs, path::PathBuf, sync::Arc};
 
 use anyhow::{Context as _, anyhow};
+use capt_dataplane::connect::{
+    DirectDialer, FileToken, KubeToken, PortForward, confirm_mappings, direct_tls, nodelay_client,
+};
+use capt_engine::process_env::ProcessEnv;
+use capt_kinds::sandbox::LocalWorkload;
+use capt_kube::k8s::{K8sError, KubeClient};
 use kube::{Client, Config};
-use sandbox::api::LocalWorkload;
 use sandbox_router::tunnel::{
     LocalMapping, TunnelProtocol, TunnelTimeouts, WorkloadName,
     agent::{self, Agent, AgentError, GatewayDialer, TcpDialer, TokenSource},
@@ -18,13 +23,6 @@ use super::{
     kube_api::describe_api_error,
     kube_target::KubeTarget,
     output::{self, ExitStatus},
-};
-use crate::{
-    config::ProcessEnv,
-    dataplane::connect::{
-        DirectDialer, FileToken, KubeToken, PortForward, confirm_mappings, direct_tls, nodelay_client,
-    },
-    k8s::{K8sError, KubeClient},
 };
 
 /// Arguments of `capt connect`.

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
+use capt_kinds::api::{crd_file_name, crd_yaml, crds};
 use terraform_driver::workspace::files::{create_private_dir, write_atomic};
 
 use super::output::{self, ExitStatus};
-use crate::api::{crd_file_name, crd_yaml, crds};
 
 /// Arguments of `capt crds`.
 #[derive(Debug, clap::Args)]

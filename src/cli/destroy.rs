@@ -3,6 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::bail;
+use capt_engine::{
+    oneshot::{DependencyGraph, DestroySet, WorkspaceTask, compute_destroy_set},
+    pipeline::{DestroyReason, WorkspaceRecord, list_workspaces_with_resources},
+    process_env::ProcessEnv,
+};
+use capt_model::workspaces::{DesiredWorkspace, WorkspaceKey};
 
 use super::{
     OutputFormat,
@@ -15,11 +21,8 @@ use super::{
     run_workspaces::{WorkspacesRun, dropped_workspaces},
 };
 use crate::{
-    config::{AwsMode, ProcessEnv},
+    aws_mode::AwsMode,
     local::{admin::AdminClient, aws_daemon::LocalAwsDaemon},
-    oneshot::{DependencyGraph, DestroySet, WorkspaceTask, compute_destroy_set},
-    pipeline::{DestroyReason, WorkspaceRecord, list_workspaces_with_resources},
-    workspaces::{DesiredWorkspace, WorkspaceKey},
 };
 
 /// Arguments of `capt destroy`.

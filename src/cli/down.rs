@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::{anyhow, bail};
+use capt_engine::process_env::ProcessEnv;
 use kube::{ResourceExt as _, api::DynamicObject};
 use tokio::time::sleep;
 
@@ -20,7 +21,7 @@ use super::{
     up::{ReadinessDebounce, UpOptions, UpSession, ensure_daemon, trees_with_targets, wait_targets},
 };
 use crate::{
-    config::{AwsMode, ProcessEnv},
+    aws_mode::AwsMode,
     local::{
         admin::AdminClient,
         aws_daemon::LocalAwsDaemon,

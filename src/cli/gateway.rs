@@ -3,6 +3,10 @@
 use std::{ffi::OsString, path::Path, time::Duration};
 
 use anyhow::bail;
+use capt_engine::{
+    gateway::{self, GatewayHandle, GatewayStopOutcome},
+    process_env::ProcessEnv,
+};
 use provider_gateway::{
     admin::{GatewayClient, GatewayReport},
     plugin::become_provider,
@@ -14,10 +18,6 @@ use super::{
     logging::{self, LogFormat},
     output::{self, ExitStatus},
     time,
-};
-use crate::{
-    config::ProcessEnv,
-    gateway::{self, GatewayHandle, GatewayStopOutcome},
 };
 
 /// Arguments of `capt gateway`.

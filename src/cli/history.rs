@@ -1,5 +1,7 @@
 //! `capt history`: lists the finished runs of a workspace.
 
+use capt_engine::process_env::ProcessEnv;
+use capt_kinds::api::{PlanStatus, RunRecord};
 use comfy_table::{Table, presets};
 
 use super::{
@@ -8,10 +10,6 @@ use super::{
     kube_target::KubeTarget,
     output::{self, ExitStatus},
     time,
-};
-use crate::{
-    api::{PlanStatus, RunRecord},
-    config::ProcessEnv,
 };
 
 /// Arguments of `capt history`.

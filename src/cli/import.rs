@@ -3,15 +3,13 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use capt_dataplane::import::{ImportOptions, ImportResult, import_document};
+use capt_engine::process_env::ProcessEnv;
+use capt_model::manifest::ManifestSource;
 
 use super::{
     manifest_files,
     output::{self, ExitStatus},
-};
-use crate::{
-    config::ProcessEnv,
-    dataplane::import::{ImportOptions, ImportResult, import_document},
-    manifest::ManifestSource,
 };
 
 /// Arguments of `capt import`.

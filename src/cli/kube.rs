@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 
+use capt_engine::process_env::ProcessEnv;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::output::{self, ExitStatus};
-use crate::{config::ProcessEnv, local::embedded_api};
+use crate::local::embedded_api;
 
 /// Arguments of `capt kube`.
 #[derive(Debug, clap::Args)]

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, anyhow};
+use capt_kinds::api::{WorkspaceTemplateApply, crds, names};
+use capt_model::model::names::kubeconfig_secret;
 use k8s_openapi::api::{
     authentication::v1::SelfSubjectReview,
     core::v1::{ObjectReference, Secret},
@@ -17,10 +19,6 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::manifest_objects::ManifestObject;
-use crate::{
-    api::{WorkspaceTemplateApply, crds, names},
-    model::names::kubeconfig_secret,
-};
 
 /// Field manager of the command line, distinct from the operator's.
 const FIELD_MANAGER: &str = "capt-cli";

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
+use capt_engine::process_env::ProcessEnv;
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -12,7 +13,7 @@ use super::{
     DataDirArg,
     kube_api::{describe_api_error, root_cause},
 };
-use crate::{config::ProcessEnv, local::up_daemon::UpDaemon};
+use crate::local::up_daemon::UpDaemon;
 
 /// Flags that select the Kubernetes API of a command.
 #[derive(Debug, Clone, clap::Args)]

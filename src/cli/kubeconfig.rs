@@ -1,11 +1,12 @@
 //! `capt kubeconfig`: prints the kubeconfig of a workload cluster.
 
+use capt_engine::process_env::ProcessEnv;
+
 use super::{
     kube_api,
     kube_target::KubeTarget,
     output::{self, ExitStatus},
 };
-use crate::config::ProcessEnv;
 
 /// Arguments of `capt kubeconfig`.
 #[derive(Debug, clap::Args)]

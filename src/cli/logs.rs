@@ -8,6 +8,8 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use capt_engine::{pipeline, process_env::ProcessEnv};
+use capt_model::{model::names, workspaces::WorkspaceKey};
 use terraform_driver::{
     events::{Diagnostic, Event, EventKind, LineSplitter, StreamItem, StreamLine, read_chunk},
     run::run_dir::{RunDir, RunExit},
@@ -22,7 +24,6 @@ use super::{
     DataDirArg,
     output::{self, ExitStatus},
 };
-use crate::{config::ProcessEnv, model::names, pipeline, workspaces::WorkspaceKey};
 
 /// Arguments of `capt logs`.
 #[derive(Debug, clap::Args)]

@@ -6,15 +6,8 @@ use std::{
 };
 
 use anyhow::{Context, anyhow, bail};
-use clap::Args;
-use terraform_driver::{
-    environment::validate_variable,
-    render::{RenderError, render},
-};
-
-use super::{output, run_workspaces::connection_secret_owners};
-use crate::{
-    config::ProcessEnv,
+use capt_engine::process_env::ProcessEnv;
+use capt_model::{
     manifest::{self, ManifestSource, ValidatedManifests},
     model::{Limits, template::TemplateSource},
     workspaces::{
@@ -22,6 +15,13 @@ use crate::{
         resolve_references,
     },
 };
+use clap::Args;
+use terraform_driver::{
+    environment::validate_variable,
+    render::{RenderError, render},
+};
+
+use super::{output, run_workspaces::connection_secret_owners};
 
 /// Manifest arguments.
 #[derive(Debug, Clone, Args)]

@@ -3,15 +3,15 @@
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
+use capt_engine::process_env::ProcessEnv;
+use capt_model::{
+    manifest::{Document, DocumentProblem, ManifestError, Origin, parse_documents, validate_document},
+    model::Limits,
+};
 use kube::core::{GroupVersionKind, response::StatusCause};
 use serde_json::Value;
 
 use super::manifest_files::{join_problems, read_sources};
-use crate::{
-    config::ProcessEnv,
-    manifest::{Document, DocumentProblem, ManifestError, Origin, parse_documents, validate_document},
-    model::Limits,
-};
 
 /// An object of a manifest.
 #[derive(Debug, Clone)]

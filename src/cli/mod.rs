@@ -47,11 +47,10 @@ use std::{
     process::ExitCode,
 };
 
+use capt_engine::process_env::ProcessEnv;
 use clap::{Parser, Subcommand};
 pub use output::{ExitStatus, OutputFormat};
 use tokio::signal::unix::{SignalKind, signal};
-
-use crate::config::ProcessEnv;
 
 /// Create EKS clusters with Fargate from Kubernetes objects by running Terraform.
 #[derive(Debug, Parser)]

@@ -2,6 +2,12 @@
 
 use std::{path::PathBuf, str::FromStr, time::Duration};
 
+use capt_engine::{
+    aws::{Cloud, get_caller_identity},
+    gateway::GatewayHandle,
+    pipeline::{CloudBinding, DataDirectory, list_workspaces_with_resources, remove_all_workspaces},
+    process_env::ProcessEnv,
+};
 use kube::Client;
 use terraform_driver::engine::Engine;
 use tokio::{
@@ -17,15 +23,12 @@ use super::{
     run_setup::{EngineArgs, default_region, describe_data_dir_error},
 };
 use crate::{
-    aws::{Cloud, get_caller_identity},
-    config::{AwsMode, ProcessEnv},
-    gateway::GatewayHandle,
+    aws_mode::AwsMode,
     local::{
         aws_daemon::{LocalAwsDaemon, LocalAwsError},
         aws_server::LocalAwsRecord,
     },
     operator::Dependencies,
-    pipeline::{CloudBinding, DataDirectory, list_workspaces_with_resources, remove_all_workspaces},
 };
 
 /// The AWS that an operator manages.

@@ -1,16 +1,17 @@
 //! `capt plan`: shows what `apply` would change.
 
+use capt_engine::{
+    oneshot::{DependencyGraph, WorkspaceTask},
+    pipeline::Goal,
+    process_env::ProcessEnv,
+};
+
 use super::{
     OutputFormat, interruptible,
     manifest_files::ManifestArgs,
     output::ExitStatus,
     run_setup::RunArgs,
     run_workspaces::{WorkspacesRun, dropped_workspaces},
-};
-use crate::{
-    config::ProcessEnv,
-    oneshot::{DependencyGraph, WorkspaceTask},
-    pipeline::Goal,
 };
 
 /// Arguments of `capt plan`.

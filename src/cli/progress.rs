@@ -2,15 +2,13 @@
 
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
+use capt_engine::oneshot::{ProgressBoard, ProgressLine, WorkspaceStage};
+use capt_model::workspaces::WorkspaceKey;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use owo_colors::OwoColorize;
 use terraform_driver::clock;
 
 use super::{output, time};
-use crate::{
-    oneshot::{ProgressBoard, ProgressLine, WorkspaceStage},
-    workspaces::WorkspaceKey,
-};
 
 /// How often the display is refreshed.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(150);

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
+use capt_engine::{daemon_files::DaemonFiles, pipeline::workspace_files, process_env::ProcessEnv};
+use capt_model::workspaces::{DesiredWorkspace, ProviderDefaults, ResolvedWorkspace, resolve_references};
 use terraform_driver::{
     render::{self, RenderError, RenderedWorkspace},
     workspace::{WorkspaceDir, files::read_json},
@@ -16,13 +18,8 @@ use super::{
     run_workspaces::{connection_secret_owners, load_known_outputs},
 };
 use crate::{
-    config::{AwsMode, ProcessEnv},
-    local::{
-        aws_server::{self, DEFAULT_PORT},
-        daemon_files,
-    },
-    pipeline::workspace_files,
-    workspaces::{DesiredWorkspace, ProviderDefaults, ResolvedWorkspace, resolve_references},
+    aws_mode::AwsMode,
+    local::aws_server::{self, DEFAULT_PORT},
 };
 
 /// Arguments of `capt render`.
@@ -86,7 +83,7 @@ fn write_workspace(
         let hint =
             || with_template_file(blueprint, "forProvider.module is not a readable directory; correct it");
         fetched = WorkspaceDir::read_tree(Path::new(&wanted.address)).with_context(hint)?;
-        crate::pipeline::set_fetched_root(&mut resolved.request, &fetched, &wanted.entrypoint);
+        capt_engine::pipeline::set_fetched_root(&mut resolved.request, &fetched, &wanted.entrypoint);
         rendered = render::render(&resolved.request).map_err(refused)?;
     }
     let dir = out.join(&blueprint.key.namespace).join(&blueprint.key.name);
@@ -102,7 +99,7 @@ fn local_endpoint(aws: AwsMode, data: &Path) -> anyhow::Result<Option<String>> {
         AwsMode::Real => Ok(None),
         AwsMode::Local => {
             let server: Option<aws_server::LocalAwsRecord> =
-                read_json(&daemon_files::DaemonFiles::of_local_aws(data).server_file())?;
+                read_json(&DaemonFiles::of_local_aws(data).server_file())?;
             let usual = || format!("http://127.0.0.1:{DEFAULT_PORT}");
             Ok(Some(server.map_or_else(usual, |server| server.endpoint)))
         }

@@ -2,6 +2,11 @@
 
 use std::{collections::BTreeMap, fmt::Write, path::Path};
 
+use capt_engine::{
+    oneshot::TaskResult,
+    pipeline::{PipelineError, WorkspaceOutcome, workspace_dir},
+};
+use capt_model::workspaces::WorkspaceKey;
 use owo_colors::OwoColorize;
 use serde::Serialize;
 use terraform_driver::plan::{ChangeCounts, DisplayValue, ObjectChange, PlanAction, PlanSummary};
@@ -9,11 +14,6 @@ use terraform_driver::plan::{ChangeCounts, DisplayValue, ObjectChange, PlanActio
 use super::{
     OutputFormat,
     output::{self, ExitStatus},
-};
-use crate::{
-    oneshot::TaskResult,
-    pipeline::{PipelineError, WorkspaceOutcome, workspace_dir},
-    workspaces::WorkspaceKey,
 };
 
 #[derive(Serialize)]

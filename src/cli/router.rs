@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+use capt_dataplane::router;
+use capt_kube::k8s::{KubeClient, KubeconfigSource, connect};
 use sandbox_router::proxy;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -14,10 +16,6 @@ use super::{
     logging::{self, LogFormat},
     output::ExitStatus,
     time,
-};
-use crate::{
-    dataplane::router,
-    k8s::{KubeClient, KubeconfigSource, connect},
 };
 
 /// Arguments of `capt router`.

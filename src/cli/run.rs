@@ -2,6 +2,8 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+use capt_engine::process_env::ProcessEnv;
+use capt_model::model::Limits;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -13,11 +15,7 @@ use super::{
     run_setup::{EngineArgs, default_parallelism},
     time,
 };
-use crate::{
-    config::ProcessEnv,
-    model::Limits,
-    operator::{self, OperatorSettings, StandaloneMode},
-};
+use crate::operator::{self, OperatorSettings, StandaloneMode};
 
 /// Arguments of `capt run`.
 #[derive(Debug, clap::Args)]

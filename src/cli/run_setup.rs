@@ -3,6 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use capt_engine::{
+    aws::{Cloud, get_caller_identity},
+    gateway::GatewayHandle,
+    pipeline::{
+        CloudBinding, DataDirectory, DataDirectoryError, find_engine, list_workspaces_with_resources,
+    },
+    process_env::ProcessEnv,
+};
+use capt_model::workspaces::ProviderDefaults;
 use clap::{Args, builder::BoolishValueParser};
 use terraform_driver::{
     engine::{Engine, EngineKind},
@@ -13,16 +22,7 @@ use terraform_driver::{
 };
 
 use super::{DataDirArg, manifest_files::DesiredWorkspaces, output};
-use crate::{
-    aws::{Cloud, get_caller_identity},
-    config::{AwsMode, ProcessEnv},
-    gateway::GatewayHandle,
-    local::aws_daemon::LocalAwsDaemon,
-    pipeline::{
-        CloudBinding, DataDirectory, DataDirectoryError, find_engine, list_workspaces_with_resources,
-    },
-    workspaces::ProviderDefaults,
-};
+use crate::{aws_mode::AwsMode, local::aws_daemon::LocalAwsDaemon};
 
 /// Arguments of every command that runs terraform.
 #[derive(Debug, Clone, Args)]

@@ -5,6 +5,16 @@ use std::{
     sync::Arc,
 };
 
+use capt_engine::{
+    oneshot::{
+        ConfirmPlan, DependencyGraph, OneShotPipeline, ProgressBoard, TaskResult, TaskRunner, WorkspaceTask,
+    },
+    pipeline::{WorkspaceRecord, list_workspaces, list_workspaces_with_resources},
+};
+use capt_model::{
+    manifest::ValidatedManifests,
+    workspaces::{AppliedOutputs, DesiredWorkspace, WorkspaceKey},
+};
 use futures::future::BoxFuture;
 use indicatif::{MultiProgress, ProgressDrawTarget};
 use terraform_driver::{output::Outputs, plan::PlanSummary};
@@ -19,14 +29,6 @@ use super::{
     output::{self, ExitStatus},
     progress, report,
     run_setup::{RunArgs, RunEnvironment},
-};
-use crate::{
-    manifest::ValidatedManifests,
-    oneshot::{
-        ConfirmPlan, DependencyGraph, OneShotPipeline, ProgressBoard, TaskResult, TaskRunner, WorkspaceTask,
-    },
-    pipeline::{WorkspaceRecord, list_workspaces, list_workspaces_with_resources},
-    workspaces::{AppliedOutputs, DesiredWorkspace, WorkspaceKey},
 };
 
 /// One run over a set of workspaces.

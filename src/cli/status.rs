@@ -1,6 +1,7 @@
 //! `capt status`: prints the object tree, or watches it.
 
 use anyhow::bail;
+use capt_engine::process_env::ProcessEnv;
 use terraform_driver::clock;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -13,7 +14,6 @@ use super::{
     output::{self, ExitStatus},
     tree::{TreeNode, build_forest, render_text, tree_lines},
 };
-use crate::config::ProcessEnv;
 
 /// Arguments of `capt status`.
 #[derive(Debug, clap::Args)]

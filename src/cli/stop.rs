@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use capt_engine::process_env::ProcessEnv;
+
 use super::{
     DataDirArg,
     gateway::stop_gateway,
@@ -9,10 +11,7 @@ use super::{
     output::{self, ExitStatus},
     time,
 };
-use crate::{
-    config::ProcessEnv,
-    local::{aws_daemon::LocalAwsDaemon, up_daemon::UpDaemon},
-};
+use crate::local::{aws_daemon::LocalAwsDaemon, up_daemon::UpDaemon};
 
 /// Arguments of `capt stop`.
 #[derive(Debug, clap::Args)]

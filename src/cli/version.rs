@@ -1,5 +1,6 @@
 //! `capt version`: prints the versions of capt, the engine and the providers.
 
+use capt_engine::{pipeline::find_engine, process_env::ProcessEnv};
 use serde::Serialize;
 use terraform_driver::providers::{MirroredProvider, ProviderDiscovery};
 
@@ -8,7 +9,6 @@ use super::{
     output::{self, ExitStatus},
     run_setup::EngineArgs,
 };
-use crate::{config::ProcessEnv, pipeline::find_engine};
 
 /// Arguments of `capt version`.
 #[derive(Debug, clap::Args)]

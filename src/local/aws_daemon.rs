@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use capt_engine::{daemon_files::DaemonFiles, process_env::ProcessEnv};
 use terraform_driver::{
     exec::spawn_background,
     workspace::files::{FileError, create_private_dir, open_append, read_json, read_optional, write_atomic},
@@ -25,10 +26,8 @@ use tokio::{
 use super::{
     admin::{AdminClient, AdminError},
     aws_server::LocalAwsRecord,
-    daemon_files::DaemonFiles,
     venv::{VenvError, ensure_python},
 };
-use crate::config::ProcessEnv;
 
 /// Why the local AWS is not available.
 #[derive(Debug, Error)]

@@ -5,6 +5,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
+use capt_engine::daemon_files::DaemonFiles;
 use local_aws::{Config, LocalAws};
 use serde::{Deserialize, Serialize};
 use terraform_driver::{
@@ -17,7 +18,7 @@ use terraform_driver::{
 use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{daemon_files::DaemonFiles, eks_hosts::EmbeddedClusters};
+use super::eks_hosts::EmbeddedClusters;
 
 /// The default port, so that directories rendered before the start have the right endpoint.
 pub const DEFAULT_PORT: u16 = 4599;

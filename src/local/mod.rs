@@ -3,7 +3,6 @@
 pub mod admin;
 pub mod aws_daemon;
 pub mod aws_server;
-pub mod daemon_files;
 mod eks_hosts;
 pub mod embedded_api;
 pub mod up_daemon;

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use capt_engine::{daemon_files::DaemonFiles, process_env::ProcessEnv};
 use serde::{Deserialize, Serialize};
 use terraform_driver::{
     exec::{ProcessId, spawn_background},
@@ -19,8 +20,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::daemon_files::DaemonFiles;
-use crate::config::{AwsMode, ProcessEnv};
+use crate::aws_mode::AwsMode;
 
 /// Why the background process is not available, or could not be stopped.
 #[derive(Debug, Error)]

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use capt_engine::process_env::ProcessEnv;
 use terraform_driver::{
     exec::{CapturedOutput, capture_output},
     workspace::{
@@ -14,8 +15,6 @@ use terraform_driver::{
     },
 };
 use thiserror::Error;
-
-use crate::config::ProcessEnv;
 
 /// The pinned packages; an environment with other requirements is recreated.
 pub const REQUIREMENTS: &str = include_str!("../../crates/local-aws/requirements.txt");

@@ -1,10 +1,11 @@
 //! Detection of the Cluster CRD: who provides it, and the version to read.
 
 use anyhow::bail;
+use capt_kinds::api::names;
+use capt_kube::k8s::KubeClient;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 use super::settings::StandaloneMode;
-use crate::{api::names, k8s::KubeClient};
 
 const CLUSTER_CRD: &str = "clusters.cluster.x-k8s.io";
 

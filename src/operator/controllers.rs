@@ -3,6 +3,17 @@
 use std::sync::Arc;
 
 use anyhow::bail;
+use capt_controllers::{
+    capi_cluster, captcluster,
+    common::{self, remote_target::SandboxScope},
+    controlplane, identity, template, workspace,
+};
+use capt_engine::{
+    aws::{Cloud, SdkConfigCache},
+    runs::RunManager,
+};
+use capt_kube::k8s::{EventPublisher, FencingToken, KubeClient, state_store::KubeStateStore};
+use capt_model::workspaces::{ProviderDefaults, WorkspaceKey};
 use tokio::{sync::mpsc, task::JoinSet};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -10,17 +21,6 @@ use super::{
     cluster_kind::ClusterKind,
     sandbox_controllers::{SandboxControllers, remote_starter},
     settings::OperatorSettings,
-};
-use crate::{
-    aws::{Cloud, SdkConfigCache},
-    controllers::{
-        capi_cluster, captcluster,
-        common::{self, remote_target::SandboxScope},
-        controlplane, identity, template, workspace,
-    },
-    k8s::{EventPublisher, FencingToken, KubeClient, state_store::KubeStateStore},
-    runs::RunManager,
-    workspaces::{ProviderDefaults, WorkspaceKey},
 };
 
 /// Shared dependencies of the controllers.

@@ -6,13 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
-    api::{RunOperation, RunPhase},
-    controllers::common::{self, ProvisionedResource},
-    k8s::{CallMetrics, CallOutcome},
-    runs::{PhaseGuard, RunMetrics, RunPriority},
-    telemetry::{Metrics, metrics::CallResult},
-};
+use capt_controllers::common::{self, ProvisionedResource};
+use capt_engine::runs::{PhaseGuard, RunMetrics, RunPriority};
+use capt_kinds::api::{RunOperation, RunPhase};
+use capt_kube::k8s::{CallMetrics, CallOutcome};
+
+use crate::telemetry::{Metrics, metrics::CallResult};
 
 /// Metrics of terraform runs.
 pub(super) struct RunMetricsBridge {
@@ -214,7 +213,7 @@ fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::common::ControllerMetricsSink as _;
+    use capt_controllers::common::ControllerMetricsSink as _;
 
     fn listener() -> (ReconcileMetricsBridge, Metrics) {
         let metrics = Metrics::new("test");

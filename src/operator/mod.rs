@@ -10,6 +10,13 @@ mod webhook;
 use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use capt_engine::{
+    pipeline::{CloudBinding, DataDirectory},
+    runs::{RunCapacity, RunManager},
+};
+use capt_kinds::api::crds;
+use capt_kube::k8s::{FencingToken, KubeClient, LeaderCandidate, LeadershipEnd, run_as_leader};
+use capt_model::workspaces::ProviderDefaults;
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -19,13 +26,8 @@ use self::{
     metrics_bridge::{ApiCallMetricsBridge, ReconcileMetricsBridge, RunMetricsBridge},
 };
 use crate::{
-    api::crds,
-    k8s::{FencingToken, KubeClient, LeaderCandidate, LeadershipEnd, run_as_leader},
-    pipeline::{CloudBinding, DataDirectory},
-    runs::{RunCapacity, RunManager},
     server::{Health, StatusServer},
     telemetry::Metrics,
-    workspaces::ProviderDefaults,
 };
 
 /// Version of this binary.
@@ -144,10 +146,11 @@ fn open_runs(
     dependencies: &Dependencies,
     settings: &OperatorSettings,
     metrics: &Metrics,
-) -> anyhow::Result<(RunManager, tokio::sync::mpsc::UnboundedReceiver<crate::workspaces::WorkspaceKey>)> {
+) -> anyhow::Result<(RunManager, tokio::sync::mpsc::UnboundedReceiver<capt_model::workspaces::WorkspaceKey>)>
+{
     let Dependencies { process_env, data, engine, cli_config, cloud, gateway, .. } = dependencies;
     let mut site = DataDirectory::open(process_env, data, cloud.clone(), engine.clone(), cli_config)?;
-    if matches!(cloud, crate::aws::Cloud::Local { .. }) {
+    if matches!(cloud, capt_engine::aws::Cloud::Local { .. }) {
         site.bind_cloud(&CloudBinding::Local)?;
     }
     site.gateway.clone_from(gateway);
@@ -168,8 +171,8 @@ fn open_runs(
 fn provider_defaults(dependencies: &Dependencies) -> ProviderDefaults {
     ProviderDefaults {
         local_endpoint: match &dependencies.cloud {
-            crate::aws::Cloud::Local { endpoint } => Some(endpoint.clone()),
-            crate::aws::Cloud::Real => None,
+            capt_engine::aws::Cloud::Local { endpoint } => Some(endpoint.clone()),
+            capt_engine::aws::Cloud::Real => None,
         },
         default_region: dependencies.default_region.clone(),
     }

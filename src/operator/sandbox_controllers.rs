@@ -2,20 +2,17 @@
 
 use std::sync::Arc;
 
+use capt_controllers::{
+    common::{
+        self, ControllerMetricsSink, Settings,
+        remote_target::{RemoteTarget, SandboxScope, StartRemoteControllers},
+        route_snapshot::RouteSnapshotter,
+    },
+    localworkload, routegroup, sandbox, service_takeover,
+};
+use capt_kube::k8s::{EventPublisher, KubeClient};
 use futures::FutureExt as _;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-
-use crate::{
-    controllers::{
-        common::{
-            self, ControllerMetricsSink, Settings,
-            remote_target::{RemoteTarget, SandboxScope, StartRemoteControllers},
-            route_snapshot::RouteSnapshotter,
-        },
-        localworkload, routegroup, sandbox, service_takeover,
-    },
-    k8s::{EventPublisher, KubeClient},
-};
 
 /// Dependencies of the sandbox controllers of one cluster.
 #[derive(Clone)]

@@ -2,9 +2,11 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+use capt_engine::{aws::Cloud, gateway::GatewayHandle, process_env::ProcessEnv};
+use capt_model::model::Limits;
 use terraform_driver::engine::Engine;
 
-use crate::{aws::Cloud, config::ProcessEnv, gateway::GatewayHandle, model::Limits, telemetry::LogLevel};
+use crate::telemetry::LogLevel;
 
 /// Settings of the operator.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use capt::{
+use capt_model::{
     manifest::{self, ManifestSource},
     model::Limits,
     workspaces::desired_workspaces,

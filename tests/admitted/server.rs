@@ -26,7 +26,7 @@ pub(crate) async fn start_server() -> EmbeddedKube {
     let cluster =
         fs::read_to_string(repository_root().join("crds/standalone/cluster.x-k8s.io_clusters.yaml")).unwrap();
     let cluster: CustomResourceDefinition = serde_saphyr::from_str(&cluster).unwrap();
-    for crd in capt::api::crds().into_iter().chain([cluster]) {
+    for crd in capt_kinds::api::crds().into_iter().chain([cluster]) {
         let name = crd.metadata.name.clone().unwrap();
         crds.patch(&name, &PatchParams::apply("test"), &Patch::Apply(&crd)).await.unwrap();
         // Its objects are taken a moment later.

@@ -21,7 +21,7 @@ impl Crds {
             }
             (crd.spec.names.kind, schema)
         };
-        Self(capt::api::cluster_crds().into_iter().map(schema).collect())
+        Self(capt_kinds::api::cluster_crds().into_iter().map(schema).collect())
     }
 
     /// The verdict on a creation, or on an update of `old`.

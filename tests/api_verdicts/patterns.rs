@@ -1,13 +1,11 @@
 //! A pattern of the CRDs and the newtype that parses the same text agree on every string.
 
-use capt::{
-    api::schema,
-    model::{
-        Parse,
-        newtypes::{
-            AccessPolicyArn, ClusterName, FileName, KeyArn, Namespace, ObjectName, PodRoleArn, PrincipalArn,
-            Region, RoleArn, SelectorLabelValue, SelectorNamespace, SubnetId, Zone,
-        },
+use capt_kinds::api::schema;
+use capt_model::model::{
+    Parse,
+    newtypes::{
+        AccessPolicyArn, ClusterName, FileName, KeyArn, Namespace, ObjectName, PodRoleArn, PrincipalArn,
+        Region, RoleArn, SelectorLabelValue, SelectorNamespace, SubnetId, Zone,
     },
 };
 use proptest::{prelude::*, sample::Index, string::string_regex};

@@ -1,7 +1,7 @@
 //! Validation by the code that the command line and the controllers use.
 
-use capt::{
-    api,
+use capt_kinds::api;
+use capt_model::{
     manifest::{ManifestError, ManifestSource, Manifests, load},
     model::{
         Limits, Parse as _, Problem, cluster_class, control_plane, identity, immutability, network,

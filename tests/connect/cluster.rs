@@ -6,7 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use capt::k8s::KubeClient;
+use capt_kinds::sandbox::{LocalWorkload, Sandbox, crds};
+use capt_kube::k8s::KubeClient;
 use k8s_openapi::{
     api::{
         authorization::v1::ResourceAttributes,
@@ -19,7 +20,6 @@ use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
-use sandbox::api::{LocalWorkload, Sandbox, crds};
 use serde_json::{Value, json};
 
 use super::{

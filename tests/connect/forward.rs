@@ -3,7 +3,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use capt::dataplane::connect::PortForward;
+use capt_dataplane::connect::PortForward;
 use futures::{SinkExt as _, StreamExt as _};
 use http_body_util::{BodyExt as _, Full};
 use sandbox_router::tunnel::{

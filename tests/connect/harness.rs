@@ -2,10 +2,8 @@
 
 use std::{net::SocketAddr, ops::Deref, sync::Arc, time::Duration};
 
-use capt::{
-    dataplane::tunnel::{ApiServerAuthority, RouterIdentity, report_sessions},
-    k8s::KubeClient,
-};
+use capt_dataplane::tunnel::{ApiServerAuthority, RouterIdentity, report_sessions};
+use capt_kube::k8s::KubeClient;
 use http_body_util::{BodyExt as _, Empty};
 use sandbox_router::tunnel::{
     TunnelTimeouts, WorkloadName,

@@ -2,9 +2,9 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use capt_kinds::sandbox::names;
 use conformance::Kubelet;
 use k8s_openapi::api::authorization::v1::ResourceAttributes;
-use sandbox::api::names;
 use serde_json::{Value, json};
 
 use super::{

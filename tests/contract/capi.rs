@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use capt::api::{CaptCluster, CaptControlPlane};
+use capt_kinds::api::{CaptCluster, CaptControlPlane};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     ResourceExt as _,

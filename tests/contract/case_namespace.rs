@@ -49,7 +49,7 @@ impl CaseNamespace {
     }
 
     pub(crate) fn clusters(&self) -> Api<DynamicObject> {
-        let kind = capt::controllers::common::cluster::cluster_resource("v1beta2");
+        let kind = capt_controllers::common::cluster::cluster_resource("v1beta2");
         Api::namespaced_with(self.harness.admin.clone(), self.namespace, &kind)
     }
 

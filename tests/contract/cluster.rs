@@ -1,6 +1,6 @@
 //! A whole cluster in the local AWS.
 
-use capt::api::CaptControlPlane;
+use capt_kinds::api::CaptControlPlane;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! A fake Cluster API core, step by step: owner references, initialization latches, deletion order.
 
-use capt::api::{CaptCluster, CaptControlPlane};
+use capt_kinds::api::{CaptCluster, CaptControlPlane};
 use kube::{
     Api, Resource, ResourceExt as _,
     api::{DynamicObject, Patch, PatchParams},

@@ -7,7 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use capt::{k8s, operator::OperatorSettings};
+use capt::operator::OperatorSettings;
+use capt_kube::k8s;
 use conformance::RealKube;
 use k8s_openapi::api::{
     authentication::v1::{TokenRequest, TokenRequestSpec},

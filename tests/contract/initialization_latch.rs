@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use capt::api::{CaptCluster, WorkspaceTemplateApply};
+use capt_kinds::api::{CaptCluster, WorkspaceTemplateApply};
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use capt::api::WorkspaceTemplateApply;
+use capt_kinds::api::WorkspaceTemplateApply;
 use serde_json::json;
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use capt::api::{CaptCluster, CaptControlPlane, WorkspaceTemplateApply};
+use capt_kinds::api::{CaptCluster, CaptControlPlane, WorkspaceTemplateApply};
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::Condition};
 use kube::{
     ResourceExt as _,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use capt::k8s::KubeClient;
+use capt_kube::k8s::KubeClient;
 use serde_json::{Value, json};
 
 use crate::{

@@ -111,7 +111,7 @@ fn every_crd_is_part_of_the_base() {
         .collect();
     written.sort();
     assert_eq!(found, written);
-    assert_eq!(found.len(), capt::api::crds().len());
+    assert_eq!(found.len(), capt_kinds::api::crds().len());
 }
 
 #[test]

@@ -151,7 +151,7 @@ fn the_webhook_fails_open_and_is_asked_about_every_kind_of_ours() {
     }
     asked.sort();
     let mut kinds: Vec<String> =
-        capt::api::cluster_crds().into_iter().filter_map(|crd| crd.metadata.name).collect();
+        capt_kinds::api::cluster_crds().into_iter().filter_map(|crd| crd.metadata.name).collect();
     kinds.sort();
     assert_eq!(asked, kinds);
 }

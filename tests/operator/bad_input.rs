@@ -1,10 +1,8 @@
 //! Objects, Secrets and clouds that are not as they should be: each is told in a condition, and nothing is lost. What a
 //! workspace reads (garbage, what is missing, what is not granted) is in `workspaces`.
 
-use capt::{
-    api::{CaptCluster, WorkspaceTemplate, WorkspaceTemplateApply},
-    aws::Cloud,
-};
+use capt_engine::aws::Cloud;
+use capt_kinds::api::{CaptCluster, WorkspaceTemplate, WorkspaceTemplateApply};
 use k8s_openapi::{
     api::core::v1::Secret, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
@@ -93,7 +91,7 @@ async fn names_that_are_too_long_to_be_made_longer_are_hashed() {
     let text = TEMPLATE.replace("{name: hello,", &format!("{{name: {long},"));
     stage.apply(&text).await;
     wait_until_ready(&stage, &long).await;
-    let states = ListParams::default().labels(capt::api::names::STATE_LABEL);
+    let states = ListParams::default().labels(capt_kinds::api::names::STATE_LABEL);
     let kept = stage.api::<Secret>("default").list(&states).await.unwrap().items;
     assert!(kept.iter().all(|it| it.name_any().len() <= 253) && kept.len() > 1, "{}", kept.len());
     let api = stage.api::<WorkspaceTemplateApply>("default");

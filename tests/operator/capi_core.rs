@@ -2,10 +2,8 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use capt::{
-    api::{CaptCluster, CaptControlPlane},
-    operator::StandaloneMode,
-};
+use capt::operator::StandaloneMode;
+use capt_kinds::api::{CaptCluster, CaptControlPlane};
 use embedded_kube::auth;
 use kube::{
     Api, Client, ResourceExt,
@@ -33,7 +31,7 @@ struct FakeCapiCore {
 
 impl FakeCapiCore {
     fn new(client: &Client, name: &str) -> Self {
-        let kind = capt::controllers::common::cluster::cluster_resource("v1beta2");
+        let kind = capt_controllers::common::cluster::cluster_resource("v1beta2");
         Self {
             name: name.to_owned(),
             clusters: Api::namespaced_with(client.clone(), "default", &kind),
@@ -140,7 +138,7 @@ async fn p1_p5_core_drives_ten_profiles_up_and_down_without_a_refused_call_or_a_
     assert_eq!(aws.call_counts("DeleteFargateProfile").await, (9, 0), "each once, and none refused");
     assert_eq!(failed.finish().await, [""; 0]);
 
-    let kind = capt::controllers::common::cluster::cluster_resource("v1beta2");
+    let kind = capt_controllers::common::cluster::cluster_resource("v1beta2");
     let clusters: Api<DynamicObject> = Api::namespaced_with(stage.client(), "default", &kind);
     clusters.delete("many", &DeleteParams::background()).await.unwrap();
     stage.wait_for("the Cluster is gone", async || clusters.get_opt("many").await.unwrap().is_none()).await;

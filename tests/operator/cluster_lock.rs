@@ -5,10 +5,8 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
 };
 
-use capt::{
-    api::{WorkspaceTemplateApply, names},
-    aws::Cloud,
-};
+use capt_engine::aws::Cloud;
+use capt_kinds::api::{WorkspaceTemplateApply, names};
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams},

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
-use capt::api::{CaptCluster, CaptControlPlane, Phase, WorkspaceTemplateApply};
+use capt_kinds::api::{CaptCluster, CaptControlPlane, Phase, WorkspaceTemplateApply};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api, ResourceExt,
@@ -315,7 +315,7 @@ async fn delete_everything(stage: &OperatorHarness) {
         workspaces.delete(&it.name_any(), &background).await.unwrap();
     }
     stage.api::<CaptCluster>("default").delete("demo", &DeleteParams::foreground()).await.unwrap();
-    let kind = capt::controllers::common::cluster::cluster_resource("v1beta2");
+    let kind = capt_controllers::common::cluster::cluster_resource("v1beta2");
     let clusters: Api<DynamicObject> = Api::namespaced_with(stage.client(), "default", &kind);
     clusters.delete("demo", &background).await.unwrap();
     stage.api::<CaptControlPlane>("default").delete("demo", &background).await.unwrap();

@@ -2,10 +2,8 @@
 
 use std::{fs, path::Path, process::Command};
 
-use capt::{
-    gateway::GatewayHandle,
-    k8s::{KubeClient, state_store::KubeStateStore},
-};
+use capt_engine::gateway::GatewayHandle;
+use capt_kube::k8s::{KubeClient, state_store::KubeStateStore};
 use serde_json::{Value, json};
 
 use super::{

@@ -8,7 +8,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-use capt::api::{CaptCluster, CaptControlPlane, WorkspaceTemplateApply};
+use capt_kinds::api::{CaptCluster, CaptControlPlane, WorkspaceTemplateApply};
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, DynamicObject, ListParams},
@@ -27,7 +27,7 @@ fn read_fixture(name: &str) -> String {
 
 /// Deletes all Clusters, and every workspace that belongs to none; waits until only `stay` is left.
 async fn delete_all_but(stage: &OperatorHarness, stay: &[&str]) {
-    let kind = capt::controllers::common::cluster::cluster_resource("v1beta2");
+    let kind = capt_controllers::common::cluster::cluster_resource("v1beta2");
     let clusters: Api<DynamicObject> = Api::namespaced_with(stage.client(), "default", &kind);
     for cluster in clusters.list(&ListParams::default()).await.unwrap() {
         clusters.delete(&cluster.name_any(), &DeleteParams::background()).await.unwrap();

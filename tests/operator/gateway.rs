@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use capt::{api::WorkspaceTemplateApply, gateway::GatewayHandle};
+use capt_engine::gateway::GatewayHandle;
+use capt_kinds::api::WorkspaceTemplateApply;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::ListParams;
 use provider_gateway::admin::{GatewayClient, GatewayReport};

@@ -7,12 +7,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use capt::{
-    api::{WorkspaceTemplateApply, crds},
-    aws::Cloud,
-    k8s::KubeClient,
-    operator::OperatorSettings,
-};
+use capt::operator::OperatorSettings;
+use capt_engine::aws::Cloud;
+use capt_kinds::api::{WorkspaceTemplateApply, crds};
+use capt_kube::k8s::KubeClient;
 use embedded_kube::cluster::{EmbeddedKube, ListenConfig};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{

@@ -6,14 +6,9 @@ use std::{
     time::Duration,
 };
 
-use capt::{
-    aws::Cloud,
-    config::ProcessEnv,
-    gateway::GatewayHandle,
-    model::Limits,
-    operator::{self, Dependencies, OperatorSettings, StandaloneMode},
-    pipeline::find_engine,
-};
+use capt::operator::{self, Dependencies, OperatorSettings, StandaloneMode};
+use capt_engine::{aws::Cloud, gateway::GatewayHandle, pipeline::find_engine, process_env::ProcessEnv};
+use capt_model::model::Limits;
 use kube::Client;
 use terraform_driver::{
     engine::EngineKind,

@@ -1,6 +1,6 @@
 //! P12 and P13: interrupted creations leave no resources behind, and protected resources are not deleted.
 
-use capt::api::{CaptCluster, CaptControlPlane, WorkspaceTemplateApply, names};
+use capt_kinds::api::{CaptCluster, CaptControlPlane, WorkspaceTemplateApply, names};
 use kube::{
     ResourceExt,
     api::{DeleteParams, Patch, PatchParams},

@@ -5,7 +5,7 @@ use std::{
     process::{Command, Output},
 };
 
-use capt::aws::Cloud;
+use capt_engine::aws::Cloud;
 use serde::Deserialize;
 use serde_json::Value;
 use tempfile::TempDir;

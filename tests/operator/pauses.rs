@@ -1,6 +1,6 @@
 //! P15 and P11: paused objects are not reconciled, and objects in use are not deleted early.
 
-use capt::api::{CaptIdentity, WorkspaceTemplateApply, names};
+use capt_kinds::api::{CaptIdentity, WorkspaceTemplateApply, names};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api, ResourceExt,
@@ -17,7 +17,7 @@ use super::{
 };
 
 fn clusters_api(stage: &OperatorHarness) -> Api<DynamicObject> {
-    let kind = capt::controllers::common::cluster::cluster_resource("v1beta2");
+    let kind = capt_controllers::common::cluster::cluster_resource("v1beta2");
     Api::namespaced_with(stage.client(), "default", &kind)
 }
 

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use capt::aws::Cloud;
+use capt_engine::aws::Cloud;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use capt::api::{CaptControlPlane, FargateProfileStatus, WorkspaceTemplateApply, names};
+use capt_kinds::api::{CaptControlPlane, FargateProfileStatus, WorkspaceTemplateApply, names};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, ResourceExt, api::DeleteParams};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! P6: transient errors are retried, and errors that need a user are not retried in a tight loop.
 
-use capt::api::{WorkspaceTemplateApply, WorkspaceTemplateApplyStatus};
+use capt_kinds::api::{WorkspaceTemplateApply, WorkspaceTemplateApplyStatus};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 

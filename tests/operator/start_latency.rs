@@ -3,11 +3,9 @@
 
 use std::{fs, time::Duration};
 
-use capt::{
-    api::{CaptCluster, CaptControlPlane, WorkspaceTemplateApply},
-    aws::Cloud,
-    operator::StandaloneMode,
-};
+use capt::operator::StandaloneMode;
+use capt_engine::aws::Cloud;
+use capt_kinds::api::{CaptCluster, CaptControlPlane, WorkspaceTemplateApply};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{
     Api, ResourceExt,
@@ -35,7 +33,7 @@ async fn harness_with_recording_terraform(terraform: &RecordingTerraform) -> Ope
 }
 
 fn clusters_api(stage: &OperatorHarness) -> Api<DynamicObject> {
-    let kind = capt::controllers::common::cluster::cluster_resource("v1beta2");
+    let kind = capt_controllers::common::cluster::cluster_resource("v1beta2");
     Api::namespaced_with(stage.client(), "default", &kind)
 }
 

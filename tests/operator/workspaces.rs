@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use capt::api::{WorkspaceTemplate, WorkspaceTemplateApply, names};
+use capt_kinds::api::{WorkspaceTemplate, WorkspaceTemplateApply, names};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::{
     Api, ResourceExt,

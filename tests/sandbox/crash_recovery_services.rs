@@ -3,11 +3,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use capt::{
-    controllers::common::{Settings, remote_target::SandboxScope},
-    k8s::KubeClient,
-    operator::sandbox_controllers::{SandboxControllers, remote_starter},
-};
+use capt::operator::sandbox_controllers::{SandboxControllers, remote_starter};
+use capt_controllers::common::{Settings, remote_target::SandboxScope};
+use capt_kube::k8s::KubeClient;
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};

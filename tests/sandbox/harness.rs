@@ -6,15 +6,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use capt::{
-    api::{CaptControlPlane, cluster_crds},
-    controllers::{
-        common::{Context, Settings, remote_target::SandboxScope, route_snapshot::RouteSnapshotter},
-        localworkload, routegroup, sandbox as controller,
-    },
-    k8s::{EventPublisher, KubeClient},
-    operator::sandbox_controllers::{SandboxControllers, remote_starter},
+use capt::operator::sandbox_controllers::{SandboxControllers, remote_starter};
+use capt_controllers::{
+    common::{Context, Settings, remote_target::SandboxScope, route_snapshot::RouteSnapshotter},
+    localworkload, routegroup, sandbox as controller,
 };
+use capt_kinds::api::{CaptControlPlane, cluster_crds};
+use capt_kinds::sandbox::{LocalWorkload, RouteGroup, Sandbox};
+use capt_kube::k8s::{EventPublisher, KubeClient};
 use embedded_kube::{fault_injection::RequestRecord, request::Verb};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -23,7 +22,6 @@ use kube::{
     api::{ApiResource, DynamicObject, Patch, PatchParams},
     core::GroupVersionKind,
 };
-use sandbox::api::{LocalWorkload, RouteGroup, Sandbox};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -104,7 +102,7 @@ impl SandboxHarness {
         let writer = KubeClient::new(client.clone()).with_deadline(DEADLINE);
         // Only the kinds that the controllers watch: each takes time to install.
         let control_plane = cluster_crds().into_iter().filter(|it| it.spec.names.kind == "CAPTControlPlane");
-        let kinds: Vec<_> = sandbox::api::crds().into_iter().chain(control_plane).collect();
+        let kinds: Vec<_> = capt_kinds::sandbox::crds().into_iter().chain(control_plane).collect();
         writer.install_crds(&kinds).await.unwrap();
         let names: Vec<&str> = kinds.iter().filter_map(|it| it.metadata.name.as_deref()).collect();
         let missing = writer.wait_for_crds(&names, Duration::from_mins(10)).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use capt::k8s::KubeClient;
+use capt_kube::k8s::KubeClient;
 use kube::{
     Api,
     api::{ApiResource, DynamicObject},

@@ -6,11 +6,11 @@ use std::{
     time::Duration,
 };
 
-use capt::{
-    controllers::common::{ControllerMetricsSink, ReconcileOutcome, Settings, remote_target::SandboxScope},
-    k8s::KubeClient,
-    operator::sandbox_controllers::{SandboxControllers, remote_starter},
+use capt::operator::sandbox_controllers::{SandboxControllers, remote_starter};
+use capt_controllers::common::{
+    ControllerMetricsSink, ReconcileOutcome, Settings, remote_target::SandboxScope,
 };
+use capt_kube::k8s::KubeClient;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{

@@ -1,11 +1,9 @@
 //! F13, as far as the status of a Sandbox goes: `RoutesProgrammed` holds when every ready router says that it has the routes.
 
+use capt_kinds::sandbox::{LocalWorkload, Sandbox};
 use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
 use kube::{Api, api::ListParams};
-use sandbox::{
-    api::{LocalWorkload, Sandbox},
-    routes::{RouteObjects, Routes, build_routes},
-};
+use sandbox::routes::{RouteObjects, Routes, build_routes};
 use serde_json::{Value, json};
 
 use super::{

@@ -8,14 +8,12 @@ use std::{
     time::Duration,
 };
 
-use capt::{
-    controllers::{
-        common::{Context, Settings},
-        service_takeover,
-    },
-    dataplane::router,
-    k8s::{EventPublisher, KubeClient},
+use capt_controllers::{
+    common::{Context, Settings},
+    service_takeover,
 };
+use capt_dataplane::router;
+use capt_kube::k8s::{EventPublisher, KubeClient};
 use embedded_kube::request::User;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{ResourceExt as _, api::ListParams};

@@ -7,9 +7,9 @@ use std::{
     time::Duration,
 };
 
-use capt::{
+use capt_engine::{
     aws::{Cloud, Principal, PrincipalSource, RoleHop, get_caller_identity, parse_keys, session_name},
-    config::ProcessEnv,
+    process_env::ProcessEnv,
 };
 use tempfile::TempDir;
 use terraform_driver::{

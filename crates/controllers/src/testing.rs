@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use capt_kinds::api::{self, names};
+use capt_kube::k8s::{KubeClient, events::EventPublisher};
 use embedded_kube::{auth, cluster::EmbeddedKube, fault_injection::RequestRecord};
 use k8s_openapi::{
     api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -22,10 +24,6 @@ use super::{
     capi_cluster, captcluster,
     common::{Context, Settings},
 };
-use crate::{
-    api::{self, names},
-    k8s::{KubeClient, events::EventPublisher},
-};
 
 /// User agent of the controllers in the request log.
 pub(super) const USER_AGENT: &str = "capt-controllers";
@@ -36,7 +34,7 @@ pub(super) const NAMESPACE: &str = "team";
 /// the resync finds a change.
 pub(super) const TIMEOUT: Duration = Duration::from_mins(2);
 
-const CLUSTER_CRD: &str = include_str!("../../crds/standalone/cluster.x-k8s.io_clusters.yaml");
+const CLUSTER_CRD: &str = include_str!("../../../crds/standalone/cluster.x-k8s.io_clusters.yaml");
 
 /// An API server and the context of the controllers.
 pub(super) struct TestEnv {
@@ -290,8 +288,10 @@ fn resource(kind: &str) -> ApiResource {
         "CAPTControlPlane" => (names::CONTROL_PLANE_GROUP, names::VERSION, "captcontrolplanes"),
         "WorkspaceTemplateApply" => (names::INFRASTRUCTURE_GROUP, names::VERSION, "workspacetemplateapplies"),
         "WorkspaceTemplate" => (names::INFRASTRUCTURE_GROUP, names::VERSION, "workspacetemplates"),
-        "Sandbox" => (sandbox::api::names::GROUP, sandbox::api::names::VERSION, "sandboxes"),
-        "RouteGroup" => (sandbox::api::names::GROUP, sandbox::api::names::VERSION, "routegroups"),
+        "Sandbox" => (capt_kinds::sandbox::names::GROUP, capt_kinds::sandbox::names::VERSION, "sandboxes"),
+        "RouteGroup" => {
+            (capt_kinds::sandbox::names::GROUP, capt_kinds::sandbox::names::VERSION, "routegroups")
+        }
         "EndpointSlice" => ("discovery.k8s.io", "v1", "endpointslices"),
         "Lease" => ("coordination.k8s.io", "v1", "leases"),
         "Pod" => ("", "v1", "pods"),

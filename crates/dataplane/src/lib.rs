@@ -5,7 +5,7 @@
 //! | [`router`] | the router of one namespace, `capt router` |
 //! | [`tunnel`] | API server access of a router's tunnel gateway: authorization, session status, certificates |
 //! | [`import`] | converts Signadot files to our objects, `capt import` |
-//! | [`watched`] | watches the inputs of the route table |
+//! | [`route_inputs`] | watches the inputs of the route table |
 //! | [`connect`] | the agent on a developer's machine, `capt connect` |
 
 pub mod connect;

@@ -2,6 +2,7 @@
 
 use std::{fmt::Debug, hash::Hash, sync::Arc};
 
+use capt_kinds::sandbox::{LocalWorkload, RouteGroup, Sandbox};
 use futures::StreamExt as _;
 use k8s_openapi::api::{
     core::v1::{Namespace, Service},
@@ -16,10 +17,7 @@ use kube::{
         watcher,
     },
 };
-use sandbox::{
-    api::{LocalWorkload, RouteGroup, Sandbox},
-    routes::{RouteObjects, Routes, build_routes},
-};
+use sandbox::routes::{RouteObjects, Routes, build_routes};
 use serde::de::DeserializeOwned;
 use tokio::{sync::watch, task::AbortHandle};
 

@@ -1,4 +1,4 @@
-//! Process environment and configuration types. The only module that reads environment variables.
+//! Process environment. The only module that reads environment variables.
 //!
 //! Flags take precedence over variables; both are read once at startup and passed on as values.
 
@@ -8,7 +8,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// Environment variables, current directory and executable of the process.
@@ -33,7 +32,7 @@ pub struct ProcessEnvError {
 
 impl ProcessEnv {
     /// Reads the process environment. Variables that are not valid UTF-8 are ignored.
-    #[expect(clippy::disallowed_methods, reason = "config is the reader of the environment")]
+    #[expect(clippy::disallowed_methods, reason = "process_env is the reader of the environment")]
     pub fn read() -> Result<Self, ProcessEnvError> {
         let env = env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -79,15 +78,4 @@ impl ProcessEnv {
         }
         whole
     }
-}
-
-/// AWS that a command uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum AwsMode {
-    /// Local emulation on this machine; free, needs no account.
-    #[default]
-    Local,
-    /// The AWS account of the default credential chain.
-    Real,
 }

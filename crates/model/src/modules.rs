@@ -6,7 +6,7 @@ use rust_embed::RustEmbed;
 
 /// The hand-written modules under `terraform/modules`.
 #[derive(RustEmbed)]
-#[folder = "terraform/modules"]
+#[folder = "../../terraform/modules"]
 #[include = "*/*.tf"]
 struct EmbeddedFiles;
 

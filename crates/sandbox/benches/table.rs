@@ -8,11 +8,9 @@
 
 use std::time::Instant;
 
+use capt_kinds::sandbox::{RouteGroup, Sandbox};
 use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
-use sandbox::{
-    api::{RouteGroup, Sandbox},
-    routes::{RouteObjects, build_routes},
-};
+use sandbox::routes::{RouteObjects, build_routes};
 use serde_json::{Value, json};
 
 const SERVICES: [&str; 3] = ["cart", "web", "pay"];

@@ -3,10 +3,9 @@
 //! Every condition type of a kind is always present, `Unknown` until determined, so that `kubectl wait` never waits for an absent
 //! condition. `lastTransitionTime` changes only when the status flips.
 
+use capt_kinds::sandbox::conditions::reasons;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-
-use crate::api::conditions::reasons;
 
 /// Longest message that the schema of a condition allows, in bytes.
 const MAX_MESSAGE_BYTES: usize = 32_768;
@@ -36,11 +35,11 @@ impl ConditionStatus {
 /// A condition to be set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConditionUpdate {
-    /// One of [`crate::api::conditions::types`].
+    /// One of [`capt_kinds::sandbox::conditions::types`].
     pub type_: &'static str,
     /// Whether it holds.
     pub status: ConditionStatus,
-    /// One of [`crate::api::conditions::reasons`].
+    /// One of [`capt_kinds::sandbox::conditions::reasons`].
     pub reason: &'static str,
     /// For humans. May be empty.
     pub message: String,
@@ -112,7 +111,7 @@ fn truncate_message(mut message: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::conditions::types;
+    use capt_kinds::sandbox::conditions::types;
 
     fn at(text: &str) -> Timestamp {
         text.parse().unwrap()

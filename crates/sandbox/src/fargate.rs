@@ -1,11 +1,9 @@
 //! Placement of a fork's pods. EKS matches Fargate profiles by pod labels, and a fork has fewer labels than its baseline.
 
+use capt_kinds::sandbox::{conditions::reasons, names};
 use serde_json::Value;
 
-use crate::{
-    api::{conditions::reasons, names},
-    labels::{Labels, glob_matches},
-};
+use crate::labels::{Labels, glob_matches};
 
 /// A Fargate profile of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]

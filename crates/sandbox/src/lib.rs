@@ -2,10 +2,9 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`api`] | the kinds Sandbox, `RouteGroup` and `LocalWorkload`: fields, schema, CEL rules, condition types and reasons |
 //! | [`validate`] | validates specs without an API server |
 //! | [`fork`], [`service`] | builds the fork of a baseline and its Services |
-//! | [`refuse`], [`around`] | unsupported baselines, and the namespace objects that affect a fork |
+//! | [`unsupported`], [`namespace_context`] | unsupported baselines, and the namespace objects that affect a fork |
 //! | [`fargate`] | where a fork's pods are scheduled |
 //! | [`readiness`] | whether a fork is ready, and why not |
 //! | [`local_slots`], [`local_status`] | conflicts between local workloads, and the status of their sessions |
@@ -17,7 +16,6 @@
 //! Pure functions only: no client, no clock, no I/O. The controllers, the routers and the command line call the same functions
 //! and therefore agree.
 
-pub mod api;
 pub mod condition;
 pub mod digest;
 pub mod fargate;

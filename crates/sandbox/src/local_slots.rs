@@ -1,13 +1,11 @@
 //! Which local workload replaces a baseline in a Sandbox. Shared by the controller, which reports conflicts, and the route table,
 //! so that operator and routers agree.
 
+use capt_kinds::sandbox::{DisconnectPolicy, LocalWorkload, Sandbox, conditions::reasons};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 
-use crate::{
-    api::{DisconnectPolicy, LocalWorkload, Sandbox, conditions::reasons},
-    rejection::Rejection,
-};
+use crate::rejection::Rejection;
 
 /// Checks whether a local workload may replace its baseline: only one per Sandbox and baseline, the oldest.
 pub fn check_slot<'a>(

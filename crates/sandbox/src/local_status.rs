@@ -1,14 +1,14 @@
 //! The status of a local workload. It has two writers: the router that holds the session writes the session conditions, and the
 //! controller writes the rest. Neither changes the other's conditions, and both derive the same phase.
 
+use capt_kinds::sandbox::{
+    LocalPortStatus, LocalWorkloadStatus, Session,
+    conditions::{reasons, types},
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::{
-    api::{
-        LocalPortStatus, LocalWorkloadStatus, Session,
-        conditions::{reasons, types},
-    },
     condition::{ConditionStatus, ConditionUpdate, merge_conditions},
     phase::derive_local_phase,
 };
@@ -119,7 +119,7 @@ fn ready_condition(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::LocalPhase;
+    use capt_kinds::sandbox::LocalPhase;
 
     fn now() -> Timestamp {
         "2026-11-17T05:00:00Z".parse().unwrap()

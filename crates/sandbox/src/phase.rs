@@ -1,14 +1,12 @@
 //! Derives the phase of an object from its conditions. The only place that does.
 
+use capt_kinds::sandbox::{
+    LocalPhase, Phase,
+    conditions::{reasons, types},
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use crate::{
-    api::{
-        LocalPhase, Phase,
-        conditions::{reasons, types},
-    },
-    condition::{ConditionStatus, ConditionUpdate, is_true},
-};
+use crate::condition::{ConditionStatus, ConditionUpdate, is_true};
 
 /// Inputs of the phase besides the conditions.
 #[derive(Debug, Clone, Copy, Default)]

@@ -1,5 +1,6 @@
 //! Readiness of a fork, with the cause from its pods and their events.
 
+use capt_kinds::sandbox::conditions::reasons;
 use k8s_openapi::{
     api::{
         apps::v1::Deployment,
@@ -8,8 +9,6 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 use kube::ResourceExt as _;
-
-use crate::api::conditions::reasons;
 
 /// The observed objects of a fork.
 #[derive(Debug, Clone, Copy)]

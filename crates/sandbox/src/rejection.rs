@@ -5,7 +5,7 @@ use std::fmt;
 /// Why a spec is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Rejection {
-    /// One of [`crate::api::conditions::reasons`].
+    /// One of [`capt_kinds::sandbox::conditions::reasons`].
     pub reason: &'static str,
     /// Names the field or the object, and the remedy.
     pub message: String,

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use capt_kinds::sandbox::{
+    BaselineService, ForkServiceStatus, Sandbox, ServicePortStatus, Unroutable, names,
+};
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString};
 use kube::ResourceExt as _;
@@ -9,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    api::{BaselineService, ForkServiceStatus, Sandbox, ServicePortStatus, Unroutable, names},
     digest::hashed_name,
     labels::{Labels, has_all},
     template::{self, PodTemplate},

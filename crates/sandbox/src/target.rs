@@ -1,9 +1,8 @@
 //! The Service behind an endpoint.
 
-use crate::{
-    api::{Endpoint, conditions::reasons},
-    rejection::Rejection,
-};
+use capt_kinds::sandbox::{Endpoint, conditions::reasons};
+
+use crate::rejection::Rejection;
 
 /// The Service behind an endpoint, and its scheme.
 #[derive(Debug, Clone, PartialEq, Eq)]

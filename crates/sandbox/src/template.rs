@@ -3,15 +3,12 @@
 //! Typed decoding would drop fields that are newer than our types, and the fork would differ from its baseline. Nothing here
 //! panics on unexpected JSON: missing values are empty.
 
+use capt_kinds::sandbox::{Sandbox, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::Value;
 
-use crate::{
-    api::{Sandbox, names},
-    digest::sha256,
-    labels::Labels,
-};
+use crate::{digest::sha256, labels::Labels};
 
 /// The pod template of a workload.
 #[derive(Debug, Clone, Copy)]

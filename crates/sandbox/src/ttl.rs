@@ -1,8 +1,7 @@
 //! TTL and expiry of Sandboxes and `RouteGroups`.
 
+use capt_kinds::sandbox::{GroupTtl, GroupTtlOffset, Ttl, TtlOffset};
 use jiff::{SignedDuration, Timestamp};
-
-use crate::api::{GroupTtl, GroupTtlOffset, Ttl, TtlOffset};
 
 /// Parses `30m`, `2h`, `1d`, `4w`. `None` if invalid or out of range.
 pub fn parse_duration(text: &str) -> Option<SignedDuration> {
@@ -106,7 +105,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::api::schema;
+    use capt_kinds::sandbox::schema;
 
     fn at(text: &str) -> Timestamp {
         text.parse().unwrap()

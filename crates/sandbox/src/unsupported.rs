@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use capt_kinds::sandbox::conditions::reasons;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt as _;
 use serde_json::Value;
 
 use crate::{
-    api::conditions::reasons,
     namespace_context::NamespaceContext,
     rejection::Rejection,
     template::{PodTemplate, array_items},

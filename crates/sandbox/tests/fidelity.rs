@@ -12,11 +12,9 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
+use capt_kinds::sandbox::{ForkSpec, Sandbox};
 use pretty_assertions::{assert_eq, assert_ne};
-use sandbox::{
-    api::{ForkSpec, Sandbox},
-    fork::{ForkAddress, ForkRequest, ForkedDeployment, build_fork, source_hash, template_hash},
-};
+use sandbox::fork::{ForkAddress, ForkRequest, ForkedDeployment, build_fork, source_hash, template_hash};
 use serde_json::{Value, json};
 
 fn corpus() -> PathBuf {

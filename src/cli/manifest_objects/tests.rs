@@ -1,5 +1,6 @@
 //! Refusals as people read them.
 
+use capt_model::manifest::ManifestSource;
 use kube::{
     core::{
         Status,
@@ -9,7 +10,6 @@ use kube::{
 };
 
 use super::*;
-use crate::manifest::ManifestSource;
 
 fn one(text: &str) -> ManifestObject {
     let source = ManifestSource { name: "x.yaml".to_owned(), text: text.to_owned() };

@@ -1,12 +1,13 @@
 //! Health of an object, derived from its status. Pure.
 
+use capt_kinds::api::{
+    LastError, RunOperation, RunPhase, RunStatus,
+    conditions::{reasons, types},
+};
+
 use super::{
     HealthState, ObjectHealth, RunProgress,
     object_view::{ConditionView, ObjectView, WorkspaceRunStatus},
-};
-use crate::api::{
-    LastError, RunOperation, RunPhase, RunStatus,
-    conditions::{reasons, types},
 };
 
 /// Condition reasons that only a spec change can resolve.

@@ -178,7 +178,7 @@ fn build_trees<T: Borrow<DynamicObject>>(objects: &[T]) -> Vec<TreeNode> {
     let mut all: Vec<ObjectView<'_>> = objects.iter().map(|object| ObjectView(object.borrow())).collect();
     all.sort_by_key(|seen| {
         // The cluster's own workspace sorts before those of its profiles.
-        let is_profile = seen.label(crate::api::names::FARGATE_PROFILE_LABEL).is_some();
+        let is_profile = seen.label(capt_kinds::api::names::FARGATE_PROFILE_LABEL).is_some();
         (kind_rank(seen.kind()), seen.namespace(), is_profile, seen.name())
     });
     let parents: Vec<Option<usize>> = all.iter().map(|seen| find_parent(*seen, &all)).collect();

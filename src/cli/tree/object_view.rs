@@ -1,11 +1,10 @@
 //! Lenient view of an object: a status that does not match the schema is still shown.
 
+use capt_kinds::api::{LastError, PlanStatus, Progress, RunStatus};
 use jiff::Timestamp;
 use kube::api::DynamicObject;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-
-use crate::api::{LastError, PlanStatus, Progress, RunStatus};
 
 /// A borrowed view of an object.
 #[derive(Clone, Copy)]

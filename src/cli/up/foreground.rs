@@ -1,5 +1,6 @@
 //! `capt up --foreground`: serves and follows the objects in one process, until Ctrl-C.
 
+use capt_engine::process_env::ProcessEnv;
 use terraform_driver::workspace::files::{create_private_dir, open_append};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -13,7 +14,6 @@ use crate::{
         operator_setup::run_until_signalled,
         output::{self, ExitStatus},
     },
-    config::ProcessEnv,
     local::up_daemon::{UpDaemon, UpRecord, UpSettings},
 };
 

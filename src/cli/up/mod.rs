@@ -9,6 +9,7 @@ mod session;
 
 use std::{path::PathBuf, time::Duration};
 
+use capt_engine::process_env::ProcessEnv;
 pub(super) use serve::{Args as ServeArgs, run as run_server};
 pub(super) use session::{ReadinessDebounce, UpSession, ensure_daemon};
 use terraform_driver::clock;
@@ -23,7 +24,7 @@ use super::{
     tree::{TargetReadiness, TreeNode, WaitTarget, assess_readiness, render_text, tree_lines},
 };
 use crate::{
-    config::{AwsMode, ProcessEnv},
+    aws_mode::AwsMode,
     local::up_daemon::{UpDaemon, UpSettings},
 };
 

@@ -62,7 +62,7 @@ mod tests {
             kubeconfig: Some("/there/here/kube/kubeconfig".into()),
             context: None,
             started: terraform_driver::clock::now(),
-            aws: crate::config::AwsMode::Local,
+            aws: crate::aws_mode::AwsMode::Local,
             notes: Vec::new(),
         };
         let said = next_commands(&server, Path::new("/there/here"), " --data here", &[]);

@@ -4,6 +4,8 @@
 use std::path::Path;
 
 use anyhow::anyhow;
+use capt_engine::process_env::ProcessEnv;
+use capt_model::model::Limits;
 use embedded_kube::cluster::EmbeddedKube;
 use kube::Client;
 use terraform_driver::{
@@ -27,12 +29,10 @@ use crate::{
         output::ExitStatus,
         run_setup::{EngineArgs, default_parallelism},
     },
-    config::ProcessEnv,
     local::{
         embedded_api,
         up_daemon::{UpDaemon, UpRecord, UpSettings},
     },
-    model::Limits,
     operator::{self, StandaloneMode},
 };
 

@@ -3,6 +3,10 @@
 use std::time::Duration;
 
 use anyhow::anyhow;
+use capt_engine::{
+    aws::{Cloud, get_caller_identity},
+    process_env::ProcessEnv,
+};
 use kube::Client;
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -11,7 +15,7 @@ use tokio::{
 
 use super::UpOptions;
 use crate::{
-    aws::{Cloud, get_caller_identity},
+    aws_mode::AwsMode,
     cli::{
         kube_target::connect,
         live_view::{LiveView, follow_trees},
@@ -20,7 +24,6 @@ use crate::{
         run_setup::EngineArgs,
         tree::{TargetReadiness, TreeNode},
     },
-    config::{AwsMode, ProcessEnv},
     local::{
         aws_daemon::LocalAwsDaemon,
         up_daemon::{UpDaemon, UpRecord, UpSettings},

@@ -1,14 +1,12 @@
 //! Object lookups of the webhook through the API server.
 
+use capt_kinds::api::WorkspaceTemplate;
+use capt_kube::k8s::{K8sError, KubeClient};
+use capt_model::model::{ObjectKey, newtypes::Namespace};
 use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace as NamespaceObject, Secret};
 
-use crate::{
-    api::WorkspaceTemplate,
-    k8s::{K8sError, KubeClient},
-    model::{ObjectKey, newtypes::Namespace},
-    server::webhook::{Annotations, Lookup, LookupError, LookupFuture},
-};
+use crate::server::webhook::{Annotations, Lookup, LookupError, LookupFuture};
 
 /// Looks objects up through the API server.
 pub(super) struct ApiLookup(pub(super) KubeClient);

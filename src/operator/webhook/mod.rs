@@ -8,6 +8,11 @@ mod api_lookup;
 use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use capt_kinds::api::names;
+use capt_kube::{
+    certificate::{CertificateDirectory, CertificateSecret, CertificateStore, Certificates, PublishBundle},
+    k8s::{K8sError, KubeClient},
+};
 use futures::FutureExt as _;
 use k8s_openapi::api::admissionregistration::v1::{ValidatingWebhook, ValidatingWebhookConfiguration};
 use tokio::net::TcpListener;
@@ -15,12 +20,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::api_lookup::ApiLookup;
 use super::settings::OperatorSettings;
-use crate::{
-    api::names,
-    certificate::{CertificateDirectory, CertificateSecret, CertificateStore, Certificates, PublishBundle},
-    k8s::{K8sError, KubeClient},
-    server::webhook::{WEBHOOK_NAME, Webhook, WebhookTarget, webhook_configuration},
-};
+use crate::server::webhook::{WEBHOOK_NAME, Webhook, WebhookTarget, webhook_configuration};
 
 /// The Service of `deploy/webhook`.
 const SERVICE_NAME: &str = "capt-webhook";

@@ -2,6 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use capt_kube::{
+    certificate::{CertificateFiles, CertificateStoreError},
+    k8s::DeletionPropagation,
+};
 use embedded_kube::{auth, cluster::EmbeddedKube, request::User};
 use k8s_openapi::{
     api::core::v1::{Namespace, Secret},
@@ -15,11 +19,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
 use super::*;
-use crate::{
-    certificate::{CertificateFiles, CertificateStoreError},
-    k8s::DeletionPropagation,
-    server::webhook::NoLookup,
-};
+use crate::server::webhook::NoLookup;
 
 const SHIPPED: &str = include_str!("../../../deploy/webhook/configuration.yaml");
 const ACCOUNT: &str = "system:serviceaccount:capt-system:capt";
@@ -64,7 +64,7 @@ impl World {
         let target = webhook_target(Some("capt-system"), address);
         let kube = self.kube(agent);
         let store = Arc::new(certificate_secret(kube.clone(), "capt-system"));
-        let webhook = Webhook::new(Arc::new(NoLookup), crate::model::Limits::default());
+        let webhook = Webhook::new(Arc::new(NoLookup), capt_model::model::Limits::default());
         let publish = publisher(kube, target.clone());
         tokio::spawn(run_webhook(webhook, listener, (store, publish), target, self.stop.clone()));
         address

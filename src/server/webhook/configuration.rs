@@ -2,6 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use capt_kinds::api::{
+    CaptCluster, CaptClusterTemplate, CaptControlPlane, CaptControlPlaneTemplate, CaptIdentity,
+    WorkspaceTemplate, WorkspaceTemplateApply, names,
+};
 use k8s_openapi::{
     ByteString,
     api::admissionregistration::v1::{
@@ -11,11 +15,6 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::Resource;
-
-use crate::api::{
-    CaptCluster, CaptClusterTemplate, CaptControlPlane, CaptControlPlaneTemplate, CaptIdentity,
-    WorkspaceTemplate, WorkspaceTemplateApply, names,
-};
 
 use super::REVIEW_PATH;
 

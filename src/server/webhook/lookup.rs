@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use capt_kinds::api::WorkspaceTemplate;
+use capt_model::model::{ObjectKey, newtypes::Namespace};
 use futures::future::{BoxFuture, FutureExt as _};
-
-use crate::{
-    api::WorkspaceTemplate,
-    model::{ObjectKey, newtypes::Namespace},
-};
 
 /// Annotations of an object.
 pub type Annotations = BTreeMap<String, String>;

@@ -18,6 +18,8 @@ mod validate;
 
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
+use capt_kube::certificate::{CertificateError, Certificates};
+use capt_model::model::Limits;
 pub use configuration::{WEBHOOK_NAME, WebhookTarget, webhook_configuration};
 use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
@@ -28,10 +30,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::http_server::{
     self, Handler, HttpResponse, HttpTimeouts, method_not_allowed, read_body, text_response,
-};
-use crate::{
-    certificate::{CertificateError, Certificates},
-    model::Limits,
 };
 
 /// Path of the review endpoint.

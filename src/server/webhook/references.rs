@@ -3,17 +3,15 @@
 //! A reference to a template, Secret or `ConfigMap` uses the operator's permissions on behalf of its author, so the target or
 //! its namespace must grant it to the referring namespace. Waiting for another workspace needs no grant.
 
-use crate::{
-    api::{
-        CaptClusterSpec, CaptControlPlaneSpec, SecretRef, TemplateRef, WorkspaceTemplateApplySpec,
-        names::ALLOW_REFERENCES_ANNOTATION,
-    },
-    model::{
-        ObjectKey, Problem,
-        newtypes::Namespace,
-        reference_grant,
-        template::{DataSource, EnvValue, ValidatedTemplate, resolve_secret},
-    },
+use capt_kinds::api::{
+    CaptClusterSpec, CaptControlPlaneSpec, SecretRef, TemplateRef, WorkspaceTemplateApplySpec,
+    names::ALLOW_REFERENCES_ANNOTATION,
+};
+use capt_model::model::{
+    ObjectKey, Problem,
+    newtypes::Namespace,
+    reference_grant,
+    template::{DataSource, EnvValue, ValidatedTemplate, resolve_secret},
 };
 
 use super::{

@@ -5,12 +5,11 @@
 
 use std::sync::Arc;
 
+use capt_model::model::{Parse as _, newtypes::Namespace, references::DEFAULT_NAMESPACE};
 use kube::core::{
     DynamicObject, Status,
     admission::{AdmissionRequest, AdmissionResponse, AdmissionReview, Operation},
 };
-
-use crate::model::{Parse as _, newtypes::Namespace, references::DEFAULT_NAMESPACE};
 
 use super::{
     ReviewSettings,
@@ -130,7 +129,7 @@ fn is_exempt(request: &AdmissionRequest<DynamicObject>) -> bool {
 fn keep_regressions(
     new: ReviewFindings,
     old: &ReviewFindings,
-    changes: Vec<crate::model::Problem>,
+    changes: Vec<capt_model::model::Problem>,
 ) -> ReviewFindings {
     let ReviewFindings { problems, mut warnings } = new;
     let (before, mut worse): (Vec<_>, Vec<_>) =

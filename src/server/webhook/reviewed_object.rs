@@ -1,12 +1,11 @@
 //! The reviewed object, by kind.
 
-use kube::core::{DynamicObject, GroupVersionKind, dynamic::ParseDynamicObjectError};
-
-use crate::api::{
+use capt_kinds::api::{
     CaptCluster, CaptClusterTemplate, CaptControlPlane, CaptControlPlaneTemplate, CaptIdentity,
     WorkspaceTemplate, WorkspaceTemplateApply,
     names::{CONTROL_PLANE_GROUP, INFRASTRUCTURE_GROUP, VERSION},
 };
+use kube::core::{DynamicObject, GroupVersionKind, dynamic::ParseDynamicObjectError};
 
 /// A typed object of one of capt's kinds.
 #[derive(Debug)]

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use capt_kinds::api::{CaptIdentitySpec, WorkspaceTemplateSpec};
+use capt_model::{
+    model::{ObjectKey, Problem, template::ValidatedTemplate},
+    workspaces::{TemplateError, WorkspaceKey, instantiate_template, template_request},
+};
 use terraform_driver::{
     render::{InlineFormat, RenderError, RenderRequest, RootSource, render},
     substitute::SubstituteError,
-};
-
-use crate::{
-    api::{CaptIdentitySpec, WorkspaceTemplateSpec},
-    model::{ObjectKey, Problem, template::ValidatedTemplate},
-    workspaces::{TemplateError, WorkspaceKey, instantiate_template, template_request},
 };
 
 use super::validate::ReviewFindings;

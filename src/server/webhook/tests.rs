@@ -9,17 +9,15 @@ mod verdicts;
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use capt_kinds::api::{
+    WorkspaceTemplate,
+    names::{ALLOW_REFERENCES_ANNOTATION, CONTROL_PLANE_GROUP, INFRASTRUCTURE_GROUP},
+};
+use capt_model::model::{ObjectKey, newtypes::Namespace};
 use futures::future::{FutureExt as _, ready};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{
-    api::{
-        WorkspaceTemplate,
-        names::{ALLOW_REFERENCES_ANNOTATION, CONTROL_PLANE_GROUP, INFRASTRUCTURE_GROUP},
-    },
-    model::{ObjectKey, newtypes::Namespace},
-};
 
 /// A cluster with a few objects, by `namespace/name`; namespaces by name.
 #[derive(Default)]

@@ -1,10 +1,10 @@
 //! Validation of one object: the validators of `model`, templates, and references to other objects.
 
-use crate::{
-    api::{
-        CaptControlPlaneSpec, WorkspaceTemplateApply, WorkspaceTemplateSpec,
-        schema::{MAX_LABELS, MAX_PROFILES, MAX_SELECTORS},
-    },
+use capt_kinds::api::{
+    CaptControlPlaneSpec, WorkspaceTemplateApply, WorkspaceTemplateSpec,
+    schema::{MAX_LABELS, MAX_PROFILES, MAX_SELECTORS},
+};
+use capt_model::{
     model::{
         Limits, ObjectKey, Problem, cluster_class, control_plane, identity, immutability, names, network,
         newtypes::Namespace, overlap, template, workspace_apply,

@@ -1,5 +1,6 @@
 //! Executes decisions through the API server.
 
+use capt_kube::k8s::{DeleteOutcome, K8sError};
 use kube::ResourceExt as _;
 use serde_json::json;
 
@@ -9,10 +10,7 @@ use super::{
     dereference::ClusterReferences,
     referenced_object::{ReferencedObject, ResolvedReference},
 };
-use crate::{
-    controllers::common::Context,
-    k8s::{DeleteOutcome, K8sError},
-};
+use crate::common::Context;
 
 /// Finalizer of Cluster API's Cluster controller, which this controller replaces.
 pub(super) const FINALIZER: &str = "cluster.cluster.x-k8s.io";

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use capt_kinds::api::FailureDomain;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use crate::api::FailureDomain;
 
 /// Desired state of a cluster.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,11 +1,12 @@
 //! Decides endpoint, latches and deletion order of a Cluster. Pure: no I/O.
 
+use capt_kinds::api::conditions::reasons;
+
 use super::{
     cluster_types::{Cluster, ClusterEndpoint, ClusterInitializationStatus},
     dereference::ClusterReferences,
     referenced_object::{ReferencedObject, ResolvedReference},
 };
-use crate::api::conditions::reasons;
 
 /// The next step of a deletion.
 #[derive(Debug, PartialEq)]
@@ -79,7 +80,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::controllers::capi_cluster::{
+    use crate::capi_cluster::{
         fixtures::{cluster, referenced_object},
         referenced_object::ReferenceRole,
     };

@@ -1,5 +1,7 @@
 //! Reads the two objects that a Cluster references, in the version that their CRD's contract label names.
 
+use capt_kinds::api::names;
+use capt_kube::k8s::K8sError;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     ResourceExt as _,
@@ -11,7 +13,7 @@ use super::{
     cluster_types::{Cluster, ContractVersionedObjectReference},
     referenced_object::{ReferenceRole, ReferencedObject, ResolvedReference},
 };
-use crate::{api::names, controllers::common::Context, k8s::K8sError};
+use crate::common::Context;
 
 /// Objects that a Cluster references.
 #[derive(Debug, Clone)]

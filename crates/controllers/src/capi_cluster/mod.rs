@@ -18,6 +18,8 @@ mod watch;
 
 use std::{sync::Arc, time::Duration};
 
+use capt_kinds::api::{conditions::types, names};
+use capt_kube::k8s::{StatusWrite, conditions::is_true, events::EventSpec};
 use kube::{ResourceExt as _, runtime::controller::Action};
 
 pub use self::watch::run;
@@ -30,10 +32,6 @@ use self::{
 use super::common::{
     Context, gate,
     reconcile_error::{ReconcileError, ReconcileStep},
-};
-use crate::{
-    api::{conditions::types, names},
-    k8s::{StatusWrite, conditions::is_true, events::EventSpec},
 };
 
 /// Requeue delay while a referenced object is missing or being deleted.

@@ -1,5 +1,6 @@
 //! An object that a Cluster references, read by the rules of the Cluster API contract. Pure: no I/O.
 
+use capt_kinds::api::{FailureDomain, conditions::types, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::{
     ResourceExt as _,
@@ -9,7 +10,6 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::cluster_types::{Cluster, ClusterEndpoint};
-use crate::api::{FailureDomain, conditions::types, names};
 
 /// Which reference of the Cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,7 +161,7 @@ impl ReferencedObject {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::capi_cluster::fixtures::{cluster, referenced_object};
+    use crate::capi_cluster::fixtures::{cluster, referenced_object};
 
     #[test]
     fn a_latch_that_is_no_truth_is_an_error() {

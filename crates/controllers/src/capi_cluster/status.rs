@@ -1,5 +1,7 @@
 //! Computes the status of a Cluster from its referenced objects, with Cluster API's reasons and messages. Pure: no I/O.
 
+use capt_kinds::api::conditions::{reasons, types};
+use capt_kube::k8s::conditions::{self, ConditionUpdate, find, is_true};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
@@ -9,10 +11,6 @@ use super::{
     decide::latches,
     dereference::ClusterReferences,
     referenced_object::{ReferenceRole, ReferencedObject, ResolvedReference},
-};
-use crate::{
-    api::conditions::{reasons, types},
-    k8s::conditions::{self, ConditionUpdate, find, is_true},
 };
 
 /// Generation and time for conditions.

@@ -1,11 +1,9 @@
 //! Both controllers against an in-process API server; the test simulates the workspace and control plane controllers.
 
+use capt_kinds::api::names;
 use serde_json::{Value, json};
 
-use crate::{
-    api::names,
-    controllers::testing::{TestEnv, USER_AGENT, condition, condition_message, condition_status},
-};
+use crate::testing::{TestEnv, USER_AGENT, condition, condition_message, condition_status};
 
 const WTA: &str = "WorkspaceTemplateApply";
 const NET: &str = "demo-captcluster";

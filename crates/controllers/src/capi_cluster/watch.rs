@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use capt_kinds::api::{CaptCluster, CaptControlPlane};
 use kube::{
     core::{DeserializeGuard, ObjectMeta, PartialObjectMeta},
     runtime::{
@@ -15,10 +16,7 @@ use super::{
     cluster_types::{Cluster, ClusterSpec},
     reconcile,
 };
-use crate::{
-    api::{CaptCluster, CaptControlPlane},
-    controllers::common::{Context, cluster::owner_cluster_ref, runner},
-};
+use crate::common::{Context, cluster::owner_cluster_ref, runner};
 
 const KIND: &str = "Cluster";
 

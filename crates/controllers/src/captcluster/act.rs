@@ -1,5 +1,7 @@
 //! Executes decisions. Does not branch on the spec.
 
+use capt_kinds::api::{CaptCluster, WorkspaceTemplateApply, conditions::reasons, names};
+use capt_kube::k8s::{self, DeleteOutcome, K8sError, events::EventSpec};
 use kube::ResourceExt as _;
 use serde_json::json;
 
@@ -8,11 +10,7 @@ use super::{
     events::VPC_RETAINED,
     validate::NetworkRejection,
 };
-use crate::{
-    api::{CaptCluster, WorkspaceTemplateApply, conditions::reasons, names},
-    controllers::common::Context,
-    k8s::{self, DeleteOutcome, K8sError, events::EventSpec},
-};
+use crate::common::Context;
 
 /// Result of an applied decision.
 #[derive(Debug)]

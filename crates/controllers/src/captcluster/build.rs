@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use capt_kinds::api::{
+    BuiltInModule, CaptCluster, IdentityRef, SecretRef, TemplateRef, WorkspaceTemplateApply,
+    WorkspaceTemplateApplySpec, names as words,
+};
+use capt_model::{
+    model::{names, network::NetworkSource},
+    workspaces,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::{Resource as _, ResourceExt as _};
 
 use super::{dereference::NetworkReferences, validate::ValidatedCaptCluster};
-use crate::{
-    api::{
-        BuiltInModule, CaptCluster, IdentityRef, SecretRef, TemplateRef, WorkspaceTemplateApply,
-        WorkspaceTemplateApplySpec, names as words,
-    },
-    model::{names, network::NetworkSource},
-    workspaces,
-};
 
 /// Annotations that a `CAPTCluster` passes on to its workspace.
 const INHERITED_ANNOTATIONS: [&str; 2] = [words::DRIFT_ANNOTATION, words::DRIFT_INTERVAL_ANNOTATION];
@@ -118,7 +118,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::controllers::captcluster::{
+    use crate::captcluster::{
         fixtures::{captcluster, references, workspace as existing},
         validate::validate,
     };

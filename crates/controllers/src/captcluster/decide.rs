@@ -1,5 +1,7 @@
 //! Decides the next action for a network and its deletion. Pure: no I/O.
 
+use capt_kinds::api::{CaptCluster, SecretRef, WorkspaceTemplateApply, conditions::reasons, names as words};
+use capt_model::model::names;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt as _;
 use serde_json::Value;
@@ -9,11 +11,7 @@ use super::{
     dereference::{NetworkDeletionInputs, NetworkReferences},
     validate::ValidatedCaptCluster,
 };
-use crate::{
-    api::{CaptCluster, SecretRef, WorkspaceTemplateApply, conditions::reasons, names as words},
-    controllers::common::{apply_diff, workspace_summary},
-    model::names,
-};
+use crate::common::{apply_diff, workspace_summary};
 
 /// The next action for the network's workspace.
 #[derive(Debug, Clone, PartialEq)]
@@ -170,7 +168,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::controllers::captcluster::{
+    use crate::captcluster::{
         fixtures::{captcluster, references, workspace},
         validate::validate,
     };

@@ -1,17 +1,15 @@
 //! Reads the objects that a `CAPTCluster` references and those that depend on it. Makes no decisions.
 
+use capt_kinds::api::{CaptCluster, CaptControlPlane, SecretRef, WorkspaceTemplate, WorkspaceTemplateApply};
+use capt_kube::k8s::K8sError;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Resource as _, ResourceExt as _, core::DeserializeGuard};
 
 use super::build::apply_name;
-use crate::{
-    api::{CaptCluster, CaptControlPlane, SecretRef, WorkspaceTemplate, WorkspaceTemplateApply},
-    controllers::common::{
-        Context,
-        cluster::{self, CapiClusterView},
-        owning_cluster::OwningCluster,
-    },
-    k8s::K8sError,
+use crate::common::{
+    Context,
+    cluster::{self, CapiClusterView},
+    owning_cluster::OwningCluster,
 };
 
 /// Objects that a `CAPTCluster` references.

@@ -1,11 +1,9 @@
 //! Events for the transitions between two statuses of a `CAPTCluster`. Pure: no I/O.
 
-use crate::{
-    api::{CaptClusterStatus, conditions::types},
-    k8s::{
-        conditions::{find, is_true, turned_true},
-        events::EventSpec,
-    },
+use capt_kinds::api::{CaptClusterStatus, conditions::types};
+use capt_kube::k8s::{
+    conditions::{find, is_true, turned_true},
+    events::EventSpec,
 };
 
 /// Action of all events.
@@ -57,10 +55,8 @@ pub(super) fn status_events(old: &CaptClusterStatus, new: &CaptClusterStatus) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        api::conditions::reasons,
-        k8s::conditions::{ConditionUpdate, set},
-    };
+    use capt_kinds::api::conditions::reasons;
+    use capt_kube::k8s::conditions::{ConditionUpdate, set};
 
     fn status(said: &[ConditionUpdate], failure: Option<&str>) -> CaptClusterStatus {
         let mut status =

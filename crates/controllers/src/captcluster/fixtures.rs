@@ -1,12 +1,10 @@
 //! Fixtures for the tests of the pure steps. All names differ, so that a mix-up fails a test.
 
+use capt_kinds::api::{CaptCluster, WorkspaceTemplateApply};
 use serde_json::{Value, json};
 
 use super::dereference::NetworkReferences;
-use crate::{
-    api::{CaptCluster, WorkspaceTemplateApply},
-    controllers::common::cluster::CapiClusterView,
-};
+use crate::common::cluster::CapiClusterView;
 
 /// `CAPTCluster` team/net of Cluster demo.
 pub(super) fn captcluster(spec: &Value) -> CaptCluster {

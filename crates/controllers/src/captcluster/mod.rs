@@ -18,6 +18,8 @@ mod watch;
 
 use std::{sync::Arc, time::Duration};
 
+use capt_kinds::api::{CaptCluster, CaptClusterStatus};
+use capt_kube::k8s::StatusWrite;
 use jiff::Timestamp;
 use kube::{ResourceExt as _, runtime::controller::Action};
 
@@ -33,10 +35,6 @@ use super::common::{
     gate::{self, ReconcileGate},
     reconcile_error::{ReconcileError, ReconcileStep},
     workspace_summary::string_output,
-};
-use crate::{
-    api::{CaptCluster, CaptClusterStatus},
-    k8s::StatusWrite,
 };
 
 /// Resync interval for changes that trigger no watch event.

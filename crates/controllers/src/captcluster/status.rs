@@ -2,20 +2,18 @@
 
 use std::time::Duration;
 
+use capt_kinds::api::{
+    CaptClusterStatus, ClusterInitialization, FailureDomain, Phase, VpcWorkspaceStatus,
+    WorkspaceTemplateApply,
+    conditions::{reasons, types},
+};
+use capt_kube::k8s::conditions::{self, ConditionUpdate};
+use capt_model::model::names;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
 use super::validate::NetworkRejection;
-use crate::{
-    api::{
-        CaptClusterStatus, ClusterInitialization, FailureDomain, Phase, VpcWorkspaceStatus,
-        WorkspaceTemplateApply,
-        conditions::{reasons, types},
-    },
-    controllers::common::workspace_summary::{self, WorkspaceSummary},
-    k8s::conditions::{self, ConditionUpdate},
-    model::names,
-};
+use crate::common::workspace_summary::{self, WorkspaceSummary};
 
 /// Maximum number of failure domains in a status.
 const MAX_FAILURE_DOMAINS: usize = 100;

@@ -5,16 +5,14 @@ mod gate;
 
 use std::time::Duration;
 
+use capt_kinds::api::names;
 use kube::api::{DeleteParams, PostParams};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::{
-    api::names,
-    controllers::{
-        common::Settings,
-        testing::{NAMESPACE, TestEnv, USER_AGENT, condition_message, condition_status},
-    },
+    common::Settings,
+    testing::{NAMESPACE, TestEnv, USER_AGENT, condition_message, condition_status},
 };
 
 const WTA: &str = "WorkspaceTemplateApply";

@@ -1,12 +1,10 @@
 //! Validates the spec of a `CAPTCluster`. Pure: no I/O.
 
-use crate::{
-    api::{CaptCluster, CaptControlPlane, WorkspaceTemplateApply, conditions::reasons},
-    model::{
-        Parse as _, Problem,
-        network::{self, NetworkSource, ValidatedNetwork},
-        newtypes::{ClusterName, Namespace},
-    },
+use capt_kinds::api::{CaptCluster, CaptControlPlane, WorkspaceTemplateApply, conditions::reasons};
+use capt_model::model::{
+    Parse as _, Problem,
+    network::{self, NetworkSource, ValidatedNetwork},
+    newtypes::{ClusterName, Namespace},
 };
 
 use super::dereference::NetworkReferences;
@@ -90,8 +88,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::api::CaptControlPlaneSpec;
-    use crate::controllers::captcluster::fixtures::{captcluster, references, workspace};
+    use crate::captcluster::fixtures::{captcluster, references, workspace};
+    use capt_kinds::api::CaptControlPlaneSpec;
 
     fn validate_spec(spec: &Value) -> Result<ValidatedCaptCluster, NetworkRejection> {
         validate(&captcluster(spec), &references())

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use capt_kinds::api::{CaptCluster, CaptControlPlane, WorkspaceTemplateApply};
 use kube::{
     Api,
     core::{DeserializeGuard, DynamicObject, ObjectMeta, PartialObjectMeta},
@@ -16,10 +17,7 @@ use kube::{
 };
 
 use super::reconcile;
-use crate::{
-    api::{CaptCluster, CaptControlPlane, WorkspaceTemplateApply},
-    controllers::common::{Context, cluster, owning_cluster::OwningCluster, runner},
-};
+use crate::common::{Context, cluster, owning_cluster::OwningCluster, runner};
 
 const KIND: &str = "CAPTCluster";
 

@@ -1,8 +1,7 @@
 //! Compares a live object with the desired one, so that a server-side apply without effect is never sent. Pure.
 
+use capt_kinds::api::names;
 use serde_json::{Map, Value};
-
-use crate::api::names;
 
 /// Whether applying `wanted` would change `live`. Fields of other field managers are ignored; fields that our field manager
 /// applied before and that are no longer wanted count as a difference.

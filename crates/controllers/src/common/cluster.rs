@@ -1,13 +1,12 @@
 //! The fields of a Cluster API `Cluster` that the controllers read. Only the standalone controller writes Clusters.
 
+use capt_kinds::api::names;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::{
     api::{ApiResource, DynamicObject},
     core::GroupVersionKind,
 };
 use serde_json::Value;
-
-use crate::api::names;
 
 /// The fields of a Cluster that the controllers use.
 #[derive(Debug, Clone, PartialEq, Eq)]

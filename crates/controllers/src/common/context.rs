@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use capt_kube::k8s::{KubeClient, events::EventPublisher};
 use jiff::Timestamp;
 
 use super::{ControllerMetricsSink, error_policy::ErrorBackoff};
-use crate::k8s::{KubeClient, events::EventPublisher};
 
 /// Settings from the command line.
 #[derive(Debug, Clone)]

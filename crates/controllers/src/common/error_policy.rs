@@ -7,9 +7,8 @@ use std::{
     time::Duration,
 };
 
+use capt_kube::{error::ErrorClass, k8s::K8sError};
 use kube::runtime::controller::Action;
-
-use crate::{error::ErrorClass, k8s::K8sError};
 
 /// An error with a class for the error policy.
 pub trait ClassifiedError: std::error::Error {

@@ -1,9 +1,9 @@
 //! Decides whether an object is reconciled: watch filter, pause, owner, `clusterctl move`. Pure.
 
+use capt_kinds::api::names;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::cluster::{CapiClusterView, owner_cluster_ref};
-use crate::api::names;
 
 /// Result of the gate.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,26 +4,25 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
+use capt_engine::aws::{
+    Principal, PrincipalSource, RoleHop, StaticCredentialsError, parse_credentials_file, parse_keys,
+    session_name,
+};
+use capt_kinds::api::{AllowedNamespaces, CaptIdentity, CaptIdentitySpec};
+use capt_kube::{
+    error::ErrorClass,
+    k8s::{K8sError, KubeClient},
+};
+use capt_model::model::{
+    ObjectKey, Problem,
+    identity::{CredentialSource, ValidatedIdentity, validate},
+};
 use k8s_openapi::{
     ByteString,
     api::core::v1::{Namespace, Secret},
 };
 use kube::core::{Selector, SelectorExt as _};
 use thiserror::Error;
-
-use crate::{
-    api::{AllowedNamespaces, CaptIdentity, CaptIdentitySpec},
-    aws::{
-        Principal, PrincipalSource, RoleHop, StaticCredentialsError, parse_credentials_file, parse_keys,
-        session_name,
-    },
-    error::ErrorClass,
-    k8s::{K8sError, KubeClient},
-    model::{
-        ObjectKey, Problem,
-        identity::{CredentialSource, ValidatedIdentity, validate},
-    },
-};
 
 /// Data keys of a credentials Secret.
 const ACCESS_KEY_ID: &str = "accessKeyID";
@@ -126,7 +125,7 @@ pub fn is_namespace_allowed(
 }
 
 /// Reference to the Secret with the credentials of an identity, if it uses one.
-pub fn credentials_secret_ref(spec: &CaptIdentitySpec) -> Option<&crate::api::SecretRef> {
+pub fn credentials_secret_ref(spec: &CaptIdentitySpec) -> Option<&capt_kinds::api::SecretRef> {
     spec.secret_ref.as_ref()
 }
 

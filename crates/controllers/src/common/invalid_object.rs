@@ -3,6 +3,11 @@
 //! An invalid status is replaced, except for its latches, and recomputed by the next reconcile. An invalid spec is reported in
 //! a condition, and the object is not reconciled until it changes.
 
+use capt_kinds::api::conditions::{reasons, types};
+use capt_kube::k8s::{
+    K8sError,
+    conditions::{self, ConditionUpdate},
+};
 use kube::{
     Resource,
     core::{ApiResource, DeserializeGuard, ObjectMeta, PartialObjectMeta, error_boundary::InvalidObject},
@@ -11,13 +16,6 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::Context;
-use crate::{
-    api::conditions::{reasons, types},
-    k8s::{
-        K8sError,
-        conditions::{self, ConditionUpdate},
-    },
-};
 
 /// Repairs the status of an object that cannot be decoded, or reports the invalid spec in it.
 pub async fn report_invalid<K>(invalid: &InvalidObject, ctx: &Context) -> Result<(), K8sError>

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
+use capt_kube::error::ErrorClass;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-
-use crate::error::ErrorClass;
 
 /// How a reconcile ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! The error of a reconcile, with the step that failed.
 
+use capt_kube::{error::ErrorClass, k8s::K8sError};
 use strum::IntoStaticStr;
 use thiserror::Error;
 
 use super::error_policy::ClassifiedError;
-use crate::{error::ErrorClass, k8s::K8sError};
 
 /// Steps of a reconcile that call the API server. The names are values of the error category in logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]

@@ -3,11 +3,10 @@
 
 use std::sync::Arc;
 
+use capt_kube::k8s::KubeClient;
 use sandbox::fargate::Profile;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-
-use crate::k8s::KubeClient;
 
 /// Current Fargate profiles of a workload cluster.
 pub type FargateProfileReceiver = watch::Receiver<Vec<Profile>>;

@@ -10,6 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use capt_dataplane::route_inputs::{RouteInputs, TableScope, WatchSet, readable};
+use capt_kinds::sandbox::{ForkStatus, Phase, RouteGroup, Sandbox, names};
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Pod};
 use kube::{
     ResourceExt,
@@ -17,7 +19,6 @@ use kube::{
     runtime::{reflector::Store, watcher},
 };
 use sandbox::{
-    api::{ForkStatus, Phase, RouteGroup, Sandbox, names},
     mesh::MeshPlan,
     routes::{
         OwnerRoutes, RouteOwner, RouterObservation, Routes, TableHistory, effective_key, programming_status,
@@ -28,7 +29,6 @@ use tokio::sync::watch;
 use super::{
     Context, ControllerMetricsSink, http_routes::HttpRouteCache, propagation::PropagationTimer, runner,
 };
-use crate::dataplane::route_inputs::{RouteInputs, TableScope, WatchSet, readable};
 
 /// Debounce: changes within this time lead to one recomputation.
 const DEBOUNCE: Duration = Duration::from_millis(50);

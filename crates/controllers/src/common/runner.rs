@@ -2,6 +2,8 @@
 
 use std::{error::Error, fmt::Debug, future::Ready, sync::Arc};
 
+use capt_kinds::api::names;
+use capt_kube::{error::ErrorClass, k8s::K8sError};
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use kube::{
     Api, Resource,
@@ -16,7 +18,6 @@ use kube::{
 use serde::de::DeserializeOwned;
 
 use super::{Context, ReconcileOutcome, error_policy::ClassifiedError, invalid_object};
-use crate::{api::names, error::ErrorClass, k8s::K8sError};
 
 /// The API of a kind, restricted to the namespace of the settings if one is set.
 pub fn scoped_api<K>(ctx: &Context) -> Api<K>

@@ -3,15 +3,12 @@
 //! `clusterctl describe` does not show workspaces, so that the conditions of their owners repeat their problems: with the
 //! resource address, the AWS error code and the time of the next attempt.
 
-use terraform_driver::classify::FailureClass;
-
-use crate::{
-    api::{
-        LastError, RunOperation, RunPhase, RunStatus, WorkspaceTemplateApply, WorkspaceTemplateApplyStatus,
-        conditions::{reasons, types},
-    },
-    k8s::conditions::{find, is_true, whole_seconds},
+use capt_kinds::api::{
+    LastError, RunOperation, RunPhase, RunStatus, WorkspaceTemplateApply, WorkspaceTemplateApplyStatus,
+    conditions::{reasons, types},
 };
+use capt_kube::k8s::conditions::{find, is_true, whole_seconds};
+use terraform_driver::classify::FailureClass;
 
 /// Error classes that resolve without user action. They are reported, but never as a failure.
 const SELF_RESOLVING_CLASSES: [FailureClass; 9] = [

@@ -1,17 +1,15 @@
 //! Carries out a decision through the API server. Makes no decision of its own and does not read the spec.
 
+use capt_kinds::api::{CaptControlPlane, WorkspaceTemplateApply, conditions::reasons, names};
+use capt_kinds::sandbox::{Sandbox, SandboxSpec};
+use capt_kube::k8s::{self, DeleteOutcome, K8sError, events::EventSpec};
 use kube::ResourceExt as _;
-use sandbox::api::{Sandbox, SandboxSpec};
 use serde_json::json;
 
 use super::{
     Context, decide::Decision, deletion::DeletionStep, dereference::RemainingObjects, load_balancers,
 };
-use crate::{
-    api::{CaptControlPlane, WorkspaceTemplateApply, conditions::reasons, names},
-    controllers::common::{ProvisionedResource, metrics::elapsed_since, runner},
-    k8s::{self, DeleteOutcome, K8sError, events::EventSpec},
-};
+use crate::common::{ProvisionedResource, metrics::elapsed_since, runner};
 
 /// `action` field of events.
 const ACTION: &str = "Act";

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use capt_kinds::api::{
+    BuiltInModule, CaptControlPlane, IdentityRef, InputFormat, InputFrom, SecretRef, TemplateRef,
+    WorkspaceRef, WorkspaceTemplateApply, WorkspaceTemplateApplySpec, names as words,
+};
+use capt_model::{
+    model::{KubernetesVersion, ObjectKey, control_plane::ValidatedControlPlane, names},
+    workspaces::{self, EKS_INPUTS_FROM_VPC},
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::{Resource as _, ResourceExt as _};
 
 use super::{dereference::ClusterNetwork, validate::ValidatedEksCluster};
-use crate::{
-    api::{
-        BuiltInModule, CaptControlPlane, IdentityRef, InputFormat, InputFrom, SecretRef, TemplateRef,
-        WorkspaceRef, WorkspaceTemplateApply, WorkspaceTemplateApplySpec, names as words,
-    },
-    model::{KubernetesVersion, ObjectKey, control_plane::ValidatedControlPlane, names},
-    workspaces::{self, EKS_INPUTS_FROM_VPC},
-};
 
 /// Annotations that workspaces inherit from their control plane.
 const INHERITED_ANNOTATIONS: [&str; 2] = [words::DRIFT_ANNOTATION, words::DRIFT_INTERVAL_ANNOTATION];
@@ -135,7 +135,7 @@ impl ClusterNetwork {
     }
 
     /// Name of its `WorkspaceTemplateApply`.
-    pub(crate) fn apply_name(object: &crate::api::CaptCluster) -> String {
+    pub(crate) fn apply_name(object: &capt_kinds::api::CaptCluster) -> String {
         let recorded = object.spec.workspace_template_apply_name.clone().filter(|name| !name.is_empty());
         recorded.unwrap_or_else(|| names::vpc_apply(&object.name_any()))
     }
@@ -163,13 +163,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{
-        controllers::controlplane::{
-            fixtures::{control_plane, network, references, workspace as existing},
-            validate::validate,
-        },
-        model::Limits,
+    use crate::controlplane::{
+        fixtures::{control_plane, network, references, workspace as existing},
+        validate::validate,
     };
+    use capt_model::model::Limits;
 
     fn built(spec: &Value, network: Option<&ClusterNetwork>) -> Value {
         let object = control_plane(spec);
@@ -260,7 +258,7 @@ mod tests {
         let valid = validate(&object, &references(), &Limits::default()).unwrap();
         let goal = build_eks_workspace(&object, &valid, None, &valid.control_plane.version.clone());
         let mut step =
-            build_eks_workspace(&object, &valid, None, &crate::model::Parse::parse("1.34").unwrap());
+            build_eks_workspace(&object, &valid, None, &capt_model::model::Parse::parse("1.34").unwrap());
         assert_eq!(requested_version(&step), Some("1.34"));
         step.spec.inputs.as_mut().unwrap().insert("kubernetes_version".to_owned(), json!("1.35"));
         assert_eq!(step, goal);

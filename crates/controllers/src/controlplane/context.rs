@@ -5,11 +5,13 @@ use std::{
     time::Duration,
 };
 
+use capt_kinds::api::CaptControlPlane;
+use capt_model::model::Limits;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
 use kube::{core::DeserializeGuard, runtime::reflector::ObjectRef};
 
 use super::eks_poll::{EksBackend, EksPoller};
-use crate::{api::CaptControlPlane, controllers::common, model::Limits};
+use crate::common;
 
 /// Default EKS poll interval.
 const POLL_INTERVAL: Duration = Duration::from_mins(2);

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use capt_kinds::api::{WorkspaceTemplateApply, names as words};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
@@ -17,10 +18,7 @@ use super::{
     snapshot::{ControlPlaneSnapshot, KubeconfigState},
     validate::ValidatedEksCluster,
 };
-use crate::{
-    api::{WorkspaceTemplateApply, names as words},
-    controllers::common::apply_diff,
-};
+use crate::common::apply_diff;
 
 /// The writes to make.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -214,7 +212,7 @@ fn build_spec_patch(snapshot: &ControlPlaneSnapshot<'_>) -> Option<Value> {
     let spec = &snapshot.object.spec;
     let url = snapshot.access.as_ref().map(|access| access.endpoint.as_str());
     let output = || {
-        crate::controllers::common::workspace_summary::string_output(
+        crate::common::workspace_summary::string_output(
             snapshot.references.eks_workspace.as_ref()?,
             "cluster_endpoint",
         )

@@ -6,14 +6,12 @@
 
 use std::time::Duration;
 
+use capt_kinds::api::{CaptControlPlane, FargateProfileStatus, WorkspaceTemplateApply, conditions::reasons};
 use k8s_openapi::api::core::v1::{Secret, Service};
 use kube::{ResourceExt as _, core::ObjectMeta};
 
 use super::dereference::RemainingObjects;
-use crate::{
-    api::{CaptControlPlane, FargateProfileStatus, WorkspaceTemplateApply, conditions::reasons},
-    controllers::common::workspace_summary,
-};
+use crate::common::workspace_summary;
 
 /// Time limit for the deletion of Sandboxes, and again for router load balancers.
 pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_mins(2);
@@ -163,7 +161,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::controllers::controlplane::fixtures::{control_plane, workspace};
+    use crate::controlplane::fixtures::{control_plane, workspace};
 
     fn going(mut apply: WorkspaceTemplateApply) -> WorkspaceTemplateApply {
         apply.metadata.deletion_timestamp =

@@ -2,28 +2,28 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use capt_engine::aws::Principal;
+use capt_kinds::api::{
+    CaptCluster, CaptControlPlane, WorkspaceTemplate, WorkspaceTemplateApply, names as words,
+};
+use capt_kinds::sandbox::Sandbox;
+use capt_kube::k8s::K8sError;
+use capt_model::model::names;
 use k8s_openapi::api::core::v1::{Secret, Service};
 use kube::{
     Resource, ResourceExt as _,
     api::DynamicObject,
     core::{DeserializeGuard, ObjectMeta},
 };
-use sandbox::api::Sandbox;
 use serde::de::DeserializeOwned;
 
 use super::{build, eks_poll::ApiServerAccess, fargate};
-use crate::{
-    api::{CaptCluster, CaptControlPlane, WorkspaceTemplate, WorkspaceTemplateApply, names as words},
-    aws::Principal,
-    controllers::common::{
-        Context,
-        cluster::{self, CapiClusterView},
-        identity::{self, IdentityError},
-        invalid_object,
-        owning_cluster::OwningCluster,
-    },
-    k8s::K8sError,
-    model::names,
+use crate::common::{
+    Context,
+    cluster::{self, CapiClusterView},
+    identity::{self, IdentityError},
+    invalid_object,
+    owning_cluster::OwningCluster,
 };
 
 /// The `CAPTCluster` of the same Cluster, and its workspace.
@@ -242,7 +242,7 @@ async fn list_profile_workspaces(
     found.retain(|apply| apply.owner_references().iter().any(|it| it.uid == uid));
     let known: BTreeSet<String> = found.iter().map(kube::ResourceExt::name_any).collect();
     let mut taken = BTreeMap::new();
-    for profile in crate::model::fargate::desired_profiles(&object.spec) {
+    for profile in capt_model::model::fargate::desired_profiles(&object.spec) {
         let name = fargate::apply_name(object, &profile.name);
         if !known.contains(&name) {
             // It has no profile label, or another owner.
@@ -319,7 +319,7 @@ async fn resolve_acting_principal(
     match found {
         Err(IdentityError::ReadFailed { source, .. }) => Err(source),
         Err(error) => Ok(Err(IdentityUnavailable {
-            is_failure: error.class() == crate::error::ErrorClass::Invalid,
+            is_failure: error.class() == capt_kube::error::ErrorClass::Invalid,
             message: error.full_message(),
         })),
         Ok(principal) => Ok(Ok(principal)),

@@ -1,6 +1,6 @@
 //! Parses the URL of a Kubernetes API server into host and port. Pure.
 
-use crate::api::ApiEndpoint;
+use capt_kinds::api::ApiEndpoint;
 
 /// Default port.
 const HTTPS_PORT: i32 = 443;

@@ -1,11 +1,9 @@
 //! Derives events from the difference between the old and the new status. Pure.
 
-use crate::{
-    api::{CaptControlPlaneStatus, conditions::types},
-    k8s::{
-        conditions::{find, is_true, turned_true},
-        events::EventSpec,
-    },
+use capt_kinds::api::{CaptControlPlaneStatus, conditions::types};
+use capt_kube::k8s::{
+    conditions::{find, is_true, turned_true},
+    events::EventSpec,
 };
 
 /// `action` field of events.
@@ -85,10 +83,8 @@ fn failure_event(old: &CaptControlPlaneStatus, new: &CaptControlPlaneStatus) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        api::conditions::reasons,
-        k8s::conditions::{ConditionUpdate, set},
-    };
+    use capt_kinds::api::conditions::reasons;
+    use capt_kube::k8s::conditions::{ConditionUpdate, set};
 
     fn status(said: &[ConditionUpdate], failure: Option<&str>) -> CaptControlPlaneStatus {
         let failure_reason = failure.map(ToOwned::to_owned);

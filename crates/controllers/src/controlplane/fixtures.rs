@@ -1,13 +1,11 @@
 //! Objects for the tests of pure steps. Names differ from each other on purpose.
 
+use capt_engine::aws::Principal;
+use capt_kinds::api::{CaptControlPlane, WorkspaceTemplateApply};
 use serde_json::{Value, json};
 
 use super::dereference::{AccessSecrets, ClusterNetwork, ControlPlaneReferences};
-use crate::{
-    api::{CaptControlPlane, WorkspaceTemplateApply},
-    aws::Principal,
-    controllers::common::cluster::CapiClusterView,
-};
+use crate::common::cluster::CapiClusterView;
 
 /// A control plane `cp` in namespace `team`.
 pub(super) fn control_plane(spec: &Value) -> CaptControlPlane {

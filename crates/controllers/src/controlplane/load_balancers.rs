@@ -3,17 +3,15 @@
 
 use std::time::Duration;
 
+use capt_kinds::api::CaptControlPlane;
+use capt_kinds::sandbox::names::ROUTER_LABEL;
+use capt_kube::k8s::{DeletionPropagation, K8sError, KubeClient, connect_by_token};
+use capt_model::model::names;
 use k8s_openapi::api::core::v1::{Secret, Service};
 use kube::ResourceExt as _;
-use sandbox::api::names::ROUTER_LABEL;
 
 use super::dereference::RemainingObjects;
-use crate::{
-    api::CaptControlPlane,
-    controllers::common::{Context, owning_cluster::OwningCluster},
-    k8s::{DeletionPropagation, K8sError, KubeClient, connect_by_token},
-    model::names,
-};
+use crate::common::{Context, owning_cluster::OwningCluster};
 
 /// Request timeout. The cluster may be gone already.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);

@@ -29,6 +29,8 @@ mod watch;
 
 use std::{sync::Arc, time::Duration};
 
+use capt_kinds::api::{CaptControlPlane, CaptControlPlaneStatus, conditions::reasons, names};
+use capt_kube::k8s::StatusWrite;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
 use kube::{ResourceExt as _, api::DynamicObject, runtime::controller::Action};
@@ -48,10 +50,6 @@ use super::common::{
     metrics::elapsed_since,
     reconcile_error::{ReconcileError, ReconcileStep},
     runner,
-};
-use crate::{
-    api::{CaptControlPlane, CaptControlPlaneStatus, conditions::reasons, names},
-    k8s::StatusWrite,
 };
 
 /// Resync interval for changes that no watch reports.

@@ -1,11 +1,8 @@
 //! Derives `status.phase` from the conditions alone. Pure.
 
+use capt_kinds::api::{Phase, conditions::types};
+use capt_kube::k8s::conditions::is_true;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-
-use crate::{
-    api::{Phase, conditions::types},
-    k8s::conditions::is_true,
-};
 
 /// The phase of an object with these conditions.
 pub(crate) fn phase_from_conditions(conditions: &[Condition], is_deleting: bool) -> Phase {
@@ -25,10 +22,8 @@ pub(crate) fn phase_from_conditions(conditions: &[Condition], is_deleting: bool)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        api::conditions::reasons,
-        k8s::conditions::{ConditionUpdate, set},
-    };
+    use capt_kinds::api::conditions::reasons;
+    use capt_kube::k8s::conditions::{ConditionUpdate, set};
 
     fn of(true_ones: &[&'static str], is_deleting: bool) -> Phase {
         let mut conditions = Vec::new();

@@ -4,6 +4,11 @@
 
 use std::collections::BTreeMap;
 
+use capt_engine::aws::EksCluster;
+use capt_kinds::api::{
+    CaptControlPlane, FargateProfileStatus, RunPhase, WorkspaceTemplateApply, conditions::reasons,
+};
+use capt_model::model::{KubernetesVersion, Limits, Parse as _};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
@@ -17,12 +22,7 @@ use super::{
     validate::{InvalidControlPlane, ValidatedEksCluster, recorded_eks_name, validate},
     version::{self, UpgradeStep},
 };
-use crate::{
-    api::{CaptControlPlane, FargateProfileStatus, RunPhase, WorkspaceTemplateApply, conditions::reasons},
-    aws::EksCluster,
-    controllers::common::workspace_summary::{self, WorkspaceSummary, string_output},
-    model::{KubernetesVersion, Limits, Parse as _},
-};
+use crate::common::workspace_summary::{self, WorkspaceSummary, string_output};
 
 /// Name and region of the cluster in AWS.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,7 +97,7 @@ impl<'a> ControlPlaneSnapshot<'a> {
             .as_ref()
             .ok()
             .map(|valid| version::next_upgrade_step(&valid.control_plane.version, running.as_ref()));
-        let principal = seen.principal.as_ref().ok().map(crate::aws::Principal::digest);
+        let principal = seen.principal.as_ref().ok().map(capt_engine::aws::Principal::digest);
         let mut snapshot = Self {
             object,
             references: seen,
@@ -171,7 +171,7 @@ impl<'a> ControlPlaneSnapshot<'a> {
 
     /// The profiles of the spec, and removed ones whose workspace still exists.
     pub(crate) fn managed_profiles(&self) -> Vec<ManagedProfile<'a>> {
-        let wanted = crate::model::fargate::desired_profiles(&self.object.spec);
+        let wanted = capt_model::model::fargate::desired_profiles(&self.object.spec);
         let by_name: BTreeMap<String, &WorkspaceTemplateApply> =
             self.references.profile_workspaces.iter().map(|apply| (apply.name_any(), apply)).collect();
         let mut all: Vec<ManagedProfile<'a>> = wanted

@@ -3,6 +3,7 @@
 
 mod deletion;
 mod eks;
+mod fake_eks;
 mod harness;
 mod lifecycle;
 mod profiles;

@@ -1,13 +1,11 @@
 //! Validates a control plane together with its Cluster and network. Pure.
 
-use crate::{
-    api::{CaptControlPlane, WorkspaceTemplateApply, conditions::reasons, names as words},
-    model::{
-        Limits, Parse as _, Problem,
-        control_plane::{self, ValidatedControlPlane},
-        network::{self, NetworkSource},
-        newtypes::{ClusterName, Namespace, Region},
-    },
+use capt_kinds::api::{CaptControlPlane, WorkspaceTemplateApply, conditions::reasons, names as words};
+use capt_model::model::{
+    Limits, Parse as _, Problem,
+    control_plane::{self, ValidatedControlPlane},
+    network::{self, NetworkSource},
+    newtypes::{ClusterName, Namespace, Region},
 };
 
 use super::dereference::{ClusterNetwork, ControlPlaneReferences};
@@ -178,7 +176,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::controllers::controlplane::fixtures::{control_plane, network, references, workspace};
+    use crate::controlplane::fixtures::{control_plane, network, references, workspace};
 
     fn verdict(
         spec: &Value,

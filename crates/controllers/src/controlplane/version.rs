@@ -2,7 +2,7 @@
 //!
 //! EKS upgrades one minor version at a time and does not downgrade.
 
-use crate::model::{KubernetesVersion, Parse as _};
+use capt_model::model::{KubernetesVersion, Parse as _};
 
 /// The version to request from the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use capt_kinds::api::{CaptCluster, CaptControlPlane, WorkspaceTemplateApply, names};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api,
@@ -17,10 +18,7 @@ use kube::{
 };
 
 use super::{Context, reconcile};
-use crate::{
-    api::{CaptCluster, CaptControlPlane, WorkspaceTemplateApply, names},
-    controllers::common::{self, cluster, owning_cluster::OwningCluster, runner},
-};
+use crate::common::{self, cluster, owning_cluster::OwningCluster, runner};
 
 const KIND: &str = "CAPTControlPlane";
 

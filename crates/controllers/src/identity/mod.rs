@@ -3,6 +3,17 @@
 
 use std::{sync::Arc, time::Duration};
 
+use capt_engine::aws::{CallerIdentity, SdkConfigCache, get_caller_identity};
+use capt_kinds::api::{
+    CaptIdentity, CaptIdentityStatus, WorkspaceTemplateApply,
+    conditions::{reasons, types},
+    names,
+};
+use capt_kube::k8s::{
+    EventSpec, K8sError,
+    conditions::{self, ConditionUpdate},
+};
+use capt_model::model::identity::{self, CredentialSource, ValidatedIdentity};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api, Resource, ResourceExt,
@@ -18,20 +29,7 @@ use kube::{
 use terraform_driver::clock;
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    api::{
-        CaptIdentity, CaptIdentityStatus, WorkspaceTemplateApply,
-        conditions::{reasons, types},
-        names,
-    },
-    aws::{CallerIdentity, SdkConfigCache, get_caller_identity},
-    controllers::common::{self, identity::build_principal, invalid_object::filter_valid, runner},
-    k8s::{
-        EventSpec, K8sError,
-        conditions::{self, ConditionUpdate},
-    },
-    model::identity::{self, CredentialSource, ValidatedIdentity},
-};
+use crate::common::{self, identity::build_principal, invalid_object::filter_valid, runner};
 
 /// Interval at which an identity is verified with AWS.
 const VERIFY_INTERVAL: Duration = Duration::from_mins(10);

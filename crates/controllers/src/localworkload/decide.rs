@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use capt_kinds::sandbox::{
+    LocalPhase, LocalProtocol, LocalWorkload, LocalWorkloadStatus, Sandbox,
+    conditions::{reasons, types},
+};
+use capt_kube::k8s::EventSpec;
 use jiff::Timestamp;
 use sandbox::{
-    api::{
-        LocalPhase, LocalProtocol, LocalWorkload, LocalWorkloadStatus, Sandbox,
-        conditions::{reasons, types},
-    },
     condition::{ConditionUpdate, is_true},
     local_slots::check_slot,
     local_status::{ConnectionState, active_session, connection_conditions, merge_status},
@@ -16,7 +17,6 @@ use sandbox::{
 };
 
 use super::dereference::{BaselineLookup, LocalWorkloadInputs};
-use crate::k8s::EventSpec;
 
 /// How long a router may send no heartbeat, which it writes every 30 s.
 pub(super) const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(90);

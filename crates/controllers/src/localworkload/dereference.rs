@@ -1,14 +1,12 @@
 //! Dereferences a local workload: Sandbox, baseline, Services, competing local workloads. Read only, decides nothing.
 
+use capt_kinds::sandbox::{BaselineService, LocalWorkload, Sandbox, names};
+use capt_kube::k8s::{K8sError, KubeClient};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use kube::{Resource as _, ResourceExt as _, runtime::reflector::Store};
-use sandbox::{
-    api::{BaselineService, LocalWorkload, Sandbox, names},
-    service::baseline_services,
-};
+use sandbox::service::baseline_services;
 
 use super::watch::GuardedLocalWorkload;
-use crate::k8s::{K8sError, KubeClient};
 
 /// The objects that a local workload refers to.
 #[derive(Debug, Clone, Default)]

@@ -9,6 +9,8 @@ mod watch;
 
 use std::sync::Arc;
 
+use capt_kinds::sandbox::LocalWorkload;
+use capt_kube::k8s::K8sError;
 use kube::{
     core::DeserializeGuard,
     runtime::{
@@ -16,14 +18,10 @@ use kube::{
         reflector::{self, Store},
     },
 };
-use sandbox::api::LocalWorkload;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use self::decide::decide;
-use crate::{
-    controllers::common::{Context, runner},
-    k8s::K8sError,
-};
+use crate::common::{Context, runner};
 
 const KIND: &str = "LocalWorkload";
 

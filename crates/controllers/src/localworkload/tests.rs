@@ -1,12 +1,12 @@
 use std::time::Duration;
 
+use capt_kinds::sandbox::{
+    BaselineService, LocalPhase, LocalWorkload, LocalWorkloadStatus, Sandbox, SandboxStatus, Session,
+    conditions::{reasons, types},
+};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sandbox::{
-    api::{
-        BaselineService, LocalPhase, LocalWorkload, LocalWorkloadStatus, Sandbox, SandboxStatus, Session,
-        conditions::{reasons, types},
-    },
     condition::{ConditionUpdate, merge_conditions},
     local_status::{ConnectionState, connection_conditions, merge_status},
 };
@@ -39,7 +39,7 @@ fn object(spec: &serde_json::Value, status: Option<LocalWorkloadStatus>) -> Loca
 fn sandbox() -> Sandbox {
     let programmed = [ConditionUpdate::yes(types::ROUTES_PROGRAMMED, reasons::PROGRAMMED, "")];
     let conditions = merge_conditions(&[], &programmed, &types::OF_SANDBOX, Some(1), now());
-    let mut sandbox = Sandbox::new("pr-1", sandbox::api::SandboxSpec::default());
+    let mut sandbox = Sandbox::new("pr-1", capt_kinds::sandbox::SandboxSpec::default());
     sandbox.status = Some(SandboxStatus { conditions, ..SandboxStatus::default() });
     sandbox
 }
@@ -127,7 +127,7 @@ fn beside_a_fork_it_says_what_the_fork_is_for() {
     let mut object = object(&json!({}), None);
     let refused = decide(&object, &around, now());
     assert_eq!(said(&refused, types::ACCEPTED), ("False".to_owned(), "InvalidSpec".to_owned()));
-    object.spec.disconnect_policy = sandbox::api::DisconnectPolicy::Fork;
+    object.spec.disconnect_policy = capt_kinds::sandbox::DisconnectPolicy::Fork;
     assert_eq!(said(&decide(&object, &around, now()), types::ACCEPTED).0, "True");
 }
 

@@ -1,5 +1,6 @@
 //! Maps changes of other objects to the local workloads to reconcile.
 
+use capt_kinds::sandbox::{LocalWorkload, Sandbox};
 use futures::Stream;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use kube::{
@@ -11,10 +12,9 @@ use kube::{
         watcher,
     },
 };
-use sandbox::api::{LocalWorkload, Sandbox};
 
 use super::dereference;
-use crate::controllers::common::{Context, runner};
+use crate::common::{Context, runner};
 
 /// A local workload, including one that does not decode.
 pub(super) type GuardedLocalWorkload = DeserializeGuard<LocalWorkload>;

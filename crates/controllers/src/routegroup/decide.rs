@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
+use capt_kinds::sandbox::{
+    DataPlane, EndpointStatus, Phase, RouteGroup, RouteGroupStatus, RoutingMode, UnreadyPolicy,
+    conditions::{reasons, types},
+};
+use capt_kube::k8s::{
+    EventSpec,
+    conditions::{turned_true, whole_seconds},
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sandbox::{
-    api::{
-        DataPlane, EndpointStatus, Phase, RouteGroup, RouteGroupStatus, RoutingMode, UnreadyPolicy,
-        conditions::{reasons, types},
-    },
     condition::{ConditionUpdate, merge_conditions},
     phase::{self, PhaseInputs},
     routes::{OwnerRoutes, RouteOwner, programming_status},
@@ -17,13 +21,7 @@ use sandbox::{
 };
 
 use super::{ACTION, STALE_TABLE_REQUEUE};
-use crate::{
-    controllers::common::route_snapshot::RouteSnapshot,
-    k8s::{
-        EventSpec,
-        conditions::{turned_true, whole_seconds},
-    },
-};
+use crate::common::route_snapshot::RouteSnapshot;
 
 /// The outcome of a reconcile.
 #[derive(Debug)]
@@ -85,7 +83,7 @@ fn observe_group(
 ) -> RouteGroupStatus {
     let before = group.status.clone().unwrap_or_default();
     let count = |it: usize| i32::try_from(it).unwrap_or(i32::MAX);
-    let endpoint = |it: &sandbox::api::Endpoint| EndpointStatus {
+    let endpoint = |it: &capt_kinds::sandbox::Endpoint| EndpointStatus {
         name: it.name.clone(),
         target: it.target.clone(),
         url: own.hosts.get(&it.name).map(|host| format!("https://{host}")),
@@ -166,7 +164,8 @@ fn resolved_condition(own: &OwnerRoutes) -> ConditionUpdate {
     if own.conflicts.is_empty() {
         return ConditionUpdate::yes(kind, reasons::RESOLVED, "");
     }
-    let one = |it: &sandbox::api::Conflict| format!("{} by {}", it.baseline, it.sandboxes.join(" and "));
+    let one =
+        |it: &capt_kinds::sandbox::Conflict| format!("{} by {}", it.baseline, it.sandboxes.join(" and "));
     let all: Vec<_> = own.conflicts.iter().map(one).collect();
     ConditionUpdate::no(kind, reasons::CONFLICT, format!("overridden more than once: {}", all.join("; ")))
 }

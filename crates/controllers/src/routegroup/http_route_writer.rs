@@ -3,15 +3,14 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use capt_kinds::sandbox::names;
+use capt_kube::k8s::K8sError;
 use kube::core::DynamicObject;
-use sandbox::{
-    api::names,
-    mesh::{MeshPlan, NamespacedName, RouteShard, source_digest},
-};
+use sandbox::mesh::{MeshPlan, NamespacedName, RouteShard, source_digest};
 use serde_json::Value;
 
 use super::Context;
-use crate::{controllers::common::http_routes::http_route_resource, k8s::K8sError};
+use crate::common::http_routes::http_route_resource;
 
 /// Retry delay after a failed write.
 const RETRY: Duration = Duration::from_secs(5);

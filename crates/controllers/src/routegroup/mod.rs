@@ -8,6 +8,8 @@ mod tests;
 
 use std::{sync::Arc, time::Duration};
 
+use capt_kinds::sandbox::RouteGroup;
+use capt_kube::k8s::{EventSpec, K8sError};
 use futures::{Stream, StreamExt as _, stream};
 use kube::{
     core::DeserializeGuard,
@@ -16,21 +18,15 @@ use kube::{
         reflector::ObjectRef,
     },
 };
-use sandbox::{
-    api::RouteGroup,
-    routes::{OwnerKind, RouteOwner},
-};
+use sandbox::routes::{OwnerKind, RouteOwner};
 use tokio::sync::watch;
 
 use self::decide::{RouteGroupDecision, decide};
-use crate::{
-    controllers::common::{
-        self,
-        gate::matches_watch_filter,
-        route_snapshot::{RouteSnapshot, RouteSnapshotter},
-        runner,
-    },
-    k8s::{EventSpec, K8sError},
+use crate::common::{
+    self,
+    gate::matches_watch_filter,
+    route_snapshot::{RouteSnapshot, RouteSnapshotter},
+    runner,
 };
 
 const KIND: &str = "RouteGroup";

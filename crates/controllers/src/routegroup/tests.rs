@@ -1,27 +1,25 @@
 use std::{sync::Arc, time::Duration};
 
+use capt_dataplane::route_inputs;
+use capt_kinds::sandbox::{
+    Phase, RouteGroup, RouteGroupStatus, Sandbox,
+    conditions::{reasons, types},
+    names,
+};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, api::PostParams};
-use sandbox::{
-    api::{
-        Phase, RouteGroup, RouteGroupStatus, Sandbox,
-        conditions::{reasons, types},
-        names,
-    },
-    routes::{RouteObjects, RouteOwner, RouterObservation, build_routes},
-};
+use sandbox::routes::{RouteObjects, RouteOwner, RouterObservation, build_routes};
 use serde_json::{Value, json};
 
 use super::decide::{RouteGroupDecision, decide};
-use crate::controllers::{
+use crate::{
     common::{
         Settings,
         route_snapshot::{RouteSnapshot, RouteSnapshotter},
     },
     testing::{NAMESPACE, TestEnv},
 };
-use crate::dataplane::route_inputs;
 
 fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
@@ -181,7 +179,7 @@ fn a_member_that_is_not_ready_is_named() {
     let decided = decide(&group, &sheet, now());
     assert_ne!(decided.status.phase, Some(Phase::Ready));
     let mut lax = group.clone();
-    lax.spec.routing.unready_policy = sandbox::api::UnreadyPolicy::Baseline;
+    lax.spec.routing.unready_policy = capt_kinds::sandbox::UnreadyPolicy::Baseline;
     assert_eq!(decide(&lax, &sheet, now()).status.ready_sandboxes, 1);
 }
 

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use capt_kinds::sandbox::{LocalWorkload, Sandbox, conditions::reasons, names};
+use capt_kube::k8s::{K8sError, KubeClient, events::EventSpec};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use kube::{
     ResourceExt as _,
     core::{ApiResource, DynamicObject},
 };
-use sandbox::{
-    api::{LocalWorkload, Sandbox, conditions::reasons, names},
-    rejection::Rejection,
-};
+use sandbox::rejection::Rejection;
 use serde::Serialize;
 
 use super::{
@@ -19,10 +18,7 @@ use super::{
     dereference::{OwnedObjects, api_resource, is_owned_by},
     fork_target::ForkTarget,
 };
-use crate::{
-    controllers::common::apply_diff,
-    k8s::{K8sError, KubeClient, events::EventSpec},
-};
+use crate::common::apply_diff;
 
 /// `action` of the events of this module.
 const ACTION: &str = "Act";

@@ -1,8 +1,8 @@
 //! Distinguishes rejections by the API server, which become conditions, from errors that are retried. Pure.
 
-use sandbox::{api::conditions::reasons, rejection::Rejection};
-
-use crate::k8s::K8sError;
+use capt_kinds::sandbox::conditions::reasons;
+use capt_kube::k8s::K8sError;
+use sandbox::rejection::Rejection;
 
 /// Why an apply failed.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::k8s::ApiOperation;
+    use capt_kube::k8s::ApiOperation;
 
     fn status(code: u16) -> Box<kube::core::Status> {
         serde_json::from_value(json!({"code": code, "message": "limit exceeded"})).unwrap()

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use capt_kinds::sandbox::{
+    BaselineUpdatePolicy, ForkServiceStatus, ForkSpec, Sandbox, Unroutable, conditions::reasons,
+};
 use kube::{ResourceExt as _, core::DynamicObject};
 use sandbox::{
-    api::{BaselineUpdatePolicy, ForkServiceStatus, ForkSpec, Sandbox, Unroutable, conditions::reasons},
     fargate::{self, ClusterCompute, ForkPods, Placement},
     fork::{self, ForkAddress, ForkRequest, ForkedDeployment},
     labels::Labels,

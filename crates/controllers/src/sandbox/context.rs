@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
+use capt_kinds::sandbox::Sandbox;
 use futures::{
     FutureExt as _,
     channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded},
@@ -13,7 +14,7 @@ use kube::{
     core::{DeserializeGuard, DynamicObject},
     runtime::reflector::{ObjectRef, Store},
 };
-use sandbox::{api::Sandbox, routes::OwnerKind};
+use sandbox::routes::OwnerKind;
 use tokio::sync::Notify;
 
 use super::{
@@ -22,7 +23,7 @@ use super::{
     key_conflict::{self, Claimant},
     remote_clusters::ClusterConnections,
 };
-use crate::controllers::common::{self, remote_target::SandboxScope, route_snapshot::RouteSnapshotter};
+use crate::common::{self, remote_target::SandboxScope, route_snapshot::RouteSnapshotter};
 
 /// Reference to a Sandbox in the controller's queue.
 pub(super) type SandboxObjectRef = ObjectRef<DeserializeGuard<Sandbox>>;

@@ -2,12 +2,10 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use capt_kinds::sandbox::{BaselineUpdatePolicy, ForkSpec, names};
 use jiff::{SignedDuration, Timestamp};
 use kube::{ResourceExt as _, core::DynamicObject};
-use sandbox::{
-    api::{BaselineUpdatePolicy, ForkSpec, names},
-    service::fork_services,
-};
+use sandbox::service::fork_services;
 
 use super::{
     build::{

@@ -4,13 +4,14 @@
 
 use std::{marker::PhantomData, sync::Arc, time::Duration};
 
+use capt_kinds::sandbox::{ClusterRef, LocalWorkload, Sandbox, SandboxSpec, names};
+use capt_kube::k8s::{K8sError, events::EventSpec};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use kube::{
     ResourceExt as _,
     core::{ApiResource, DeserializeGuard, PartialObjectMeta},
     runtime::controller::Action,
 };
-use sandbox::api::{ClusterRef, LocalWorkload, Sandbox, SandboxSpec, names};
 
 use super::{
     context::Context,
@@ -21,13 +22,10 @@ use super::{
     status::{self, StatusContext},
     write_status,
 };
-use crate::{
-    controllers::common::{
-        metrics::elapsed_since,
-        reconcile_error::{ReconcileError, ReconcileStep},
-        runner,
-    },
-    k8s::{K8sError, events::EventSpec},
+use crate::common::{
+    metrics::elapsed_since,
+    reconcile_error::{ReconcileError, ReconcileStep},
+    runner,
 };
 
 /// How long to wait for the routers to confirm that they withdrew the routes.

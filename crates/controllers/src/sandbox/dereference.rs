@@ -16,15 +16,13 @@ use kube::{
     Resource, ResourceExt as _,
     core::{ApiResource, DynamicObject, ObjectMeta, TypeMeta},
 };
-use sandbox::{
-    api::{LocalWorkload, Sandbox, names},
-    fork::fork_name,
-};
+use sandbox::fork::fork_name;
 
+use capt_kinds::sandbox::{LocalWorkload, Sandbox, names};
+use capt_kube::k8s::K8sError;
 use serde_json::Value;
 
 use super::{context::Context, fork_target::ForkTarget};
-use crate::k8s::K8sError;
 
 /// The baselines of the forks, and the objects of their namespace that affect them.
 #[derive(Debug, Clone, Default)]

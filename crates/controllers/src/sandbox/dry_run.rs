@@ -1,15 +1,12 @@
 //! Applies the patches of forks to their baselines as a server-side dry run. Writes nothing.
 
+use capt_kinds::sandbox::{ForkSpec, Patch, PatchType, Sandbox, conditions::reasons};
+use capt_kube::k8s::{K8sError, PatchKind};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{ResourceExt as _, core::DynamicObject};
-use sandbox::{
-    api::{ForkSpec, Patch, PatchType, Sandbox, conditions::reasons},
-    rejection::Rejection,
-    validate::check_patch_shape,
-};
+use sandbox::{rejection::Rejection, validate::check_patch_shape};
 
 use super::{apply_error::ApplyError, context::Context, dereference::api_resource, fork_target::ForkTarget};
-use crate::k8s::{K8sError, PatchKind};
 
 /// The baseline with the patch of the fork, or the rejection by the API server.
 pub(super) async fn dry_run_patch(

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use sandbox::api::{
+use capt_kinds::sandbox::{
     Phase, Sandbox, SandboxStatus,
     conditions::{reasons, types},
 };
-
-use super::{ACTION, build::BuiltFork, context::Context};
-use crate::k8s::{
+use capt_kube::k8s::{
     conditions::{find, is_true, turned_true},
     events::EventSpec,
 };
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use super::{ACTION, build::BuiltFork, context::Context};
 
 /// The metric label of a phase.
 pub(super) const fn phase_label(phase: Phase) -> &'static str {

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use capt_kinds::sandbox::{
+    Sandbox, VirtualSpec, VirtualStatus,
+    conditions::{reasons, types},
+};
+use capt_kube::k8s::K8sError;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{ResourceExt as _, core::DynamicObject};
 use sandbox::{
-    api::{
-        Sandbox, VirtualSpec, VirtualStatus,
-        conditions::{reasons, types},
-    },
     condition::ConditionUpdate,
     fargate::ClusterCompute,
     labels::Labels,
@@ -30,10 +31,7 @@ use super::{
     local_workloads,
     status::{self, StatusContext},
 };
-use crate::{
-    controllers::common::reconcile_error::{ReconcileError, ReconcileStep},
-    k8s::K8sError,
-};
+use crate::common::reconcile_error::{ReconcileError, ReconcileStep};
 
 /// The inputs of one pass.
 pub(super) struct ForkPass<'a> {
@@ -198,7 +196,7 @@ impl ForkPass<'_> {
     /// The state of the existing forks when nothing is applied.
     pub(super) fn retained_forks(&self) -> Vec<status::ForkState> {
         let before = self.object.status.clone().unwrap_or_default().forks;
-        let one = |fork: &sandbox::api::ForkSpec| {
+        let one = |fork: &capt_kinds::sandbox::ForkSpec| {
             let live = self.live_fork(&fork.fork_of.name)?.clone();
             let old = before.iter().find(|it| it.name == fork.name()).cloned().unwrap_or_default();
             Some(status::ForkState {
@@ -260,7 +258,7 @@ impl ForkPass<'_> {
     pub(super) async fn fork_statuses(
         &self,
         forks: &[status::ForkState],
-    ) -> Result<Vec<(sandbox::api::ForkStatus, sandbox::readiness::ForkReadiness)>, K8sError> {
+    ) -> Result<Vec<(capt_kinds::sandbox::ForkStatus, sandbox::readiness::ForkReadiness)>, K8sError> {
         let before = self.object.status.clone().unwrap_or_default();
         let say = |pods: &[_], events: &[_]| {
             forks.iter().map(|it| status::fork_status(it, &before, (pods, events))).collect::<Vec<_>>()

@@ -1,11 +1,12 @@
 //! The target of the forks of a Sandbox: API server and namespace.
 
+use capt_kinds::sandbox::Sandbox;
+use capt_kube::k8s::KubeClient;
 use kube::ResourceExt as _;
-use sandbox::{api::Sandbox, fargate::Profile};
+use sandbox::fargate::Profile;
 
 pub(super) use super::baseline_index::ClusterNamespace;
 use super::context::Context;
-use crate::k8s::KubeClient;
 
 /// Where forks are created.
 #[derive(Debug, Clone)]

@@ -1,11 +1,8 @@
 //! Routing-key conflicts: the oldest object that claims a key holds it. Pure.
 
+use capt_kinds::sandbox::{Sandbox, conditions::reasons, names};
 use kube::core::ObjectMeta;
-use sandbox::{
-    api::{Sandbox, conditions::reasons, names},
-    rejection::Rejection,
-    routes::OwnerKind,
-};
+use sandbox::{rejection::Rejection, routes::OwnerKind};
 
 /// An object that claims the same routing key.
 pub(super) type Claimant = (OwnerKind, ObjectMeta);

@@ -6,6 +6,10 @@ use std::{
     sync::Arc,
 };
 
+use capt_kinds::api::names::WATCH_FILTER_LABEL;
+use capt_kinds::sandbox::{
+    LocalSpec, LocalWorkload, LocalWorkloadSpec, Sandbox, SandboxRef, conditions::types, names,
+};
 use futures::{Stream, StreamExt as _, stream};
 use kube::{
     Api, Resource as _, ResourceExt as _,
@@ -16,11 +20,7 @@ use kube::{
         watcher::{self, Event, watcher},
     },
 };
-use sandbox::{
-    api::{LocalSpec, LocalWorkload, LocalWorkloadSpec, Sandbox, SandboxRef, conditions::types, names},
-    rejection::Rejection,
-    ttl,
-};
+use sandbox::{rejection::Rejection, ttl};
 use serde_json::Value;
 
 use super::{
@@ -29,7 +29,6 @@ use super::{
     dereference::api_resource,
     fork_target::{ClusterNamespace, cluster_namespace},
 };
-use crate::api::names::WATCH_FILTER_LABEL;
 
 /// The name of the `LocalWorkload` of an entry of `spec.local`.
 pub(super) fn object_name(object: &Sandbox, local: &str) -> String {

@@ -3,16 +3,13 @@
 //! The controllers of that cluster reconcile it like any other Sandbox. It has the routing key of the original, and no TTL: that
 //! is enforced by the original.
 
+use capt_kinds::sandbox::{Sandbox, SandboxSpec, SandboxStatus, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{
     ResourceExt as _,
     core::{DynamicObject, ObjectMeta},
 };
-use sandbox::{
-    api::{Sandbox, SandboxSpec, SandboxStatus, names},
-    fork::without_tool_metadata,
-    rejection::Rejection,
-};
+use sandbox::{fork::without_tool_metadata, rejection::Rejection};
 
 use super::{
     build::to_dynamic,

@@ -28,14 +28,15 @@ mod watch;
 
 use std::time::Duration;
 
+use capt_kinds::sandbox::{
+    ForkStatus, Sandbox, SandboxStatus, TtlOffset,
+    conditions::{reasons, types},
+    names,
+};
+use capt_kube::k8s::{StatusWrite, events::EventSpec};
 use jiff::{SignedDuration, Timestamp};
 use kube::{ResourceExt as _, runtime::controller::Action};
 use sandbox::{
-    api::{
-        ForkStatus, Sandbox, SandboxStatus, TtlOffset,
-        conditions::{reasons, types},
-        names,
-    },
     condition::ConditionUpdate,
     readiness::ForkReadiness,
     rejection::Rejection,
@@ -54,7 +55,6 @@ use super::common::{
     reconcile_error::{ReconcileError, ReconcileStep},
     runner,
 };
-use crate::k8s::{StatusWrite, events::EventSpec};
 
 /// Resync interval. Covers inputs that are not watched: disruption budgets, network policies.
 const RESYNC: Duration = Duration::from_mins(10);

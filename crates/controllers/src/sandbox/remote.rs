@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use capt_kinds::sandbox::{Sandbox, SandboxStatus, conditions::reasons, names};
+use capt_kube::{
+    error::ErrorClass,
+    k8s::{DeletionPropagation, K8sError},
+};
 use jiff::{SignedDuration, Timestamp};
 use kube::{ResourceExt as _, runtime::controller::Action};
-use sandbox::{
-    api::{Sandbox, SandboxStatus, conditions::reasons, names},
-    rejection::Rejection,
-    validate::validate_sandbox,
-};
+use sandbox::{rejection::Rejection, validate::validate_sandbox};
 
 use super::{
     apply_error::ApplyError,
@@ -21,13 +22,9 @@ use super::{
     status::{self, SandboxObservation, StatusContext},
     with_rejection, write_status,
 };
-use crate::{
-    controllers::common::{
-        apply_diff,
-        reconcile_error::{ReconcileError, ReconcileStep},
-    },
-    error::ErrorClass,
-    k8s::{DeletionPropagation, K8sError},
+use crate::common::{
+    apply_diff,
+    reconcile_error::{ReconcileError, ReconcileStep},
 };
 
 /// How long a workload cluster may be unreachable during deletion before its forks are abandoned.

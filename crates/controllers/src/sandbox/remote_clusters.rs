@@ -9,15 +9,16 @@ use std::{
     time::Duration,
 };
 
+use capt_kinds::api::{CaptControlPlane, FargateProfile, FargateSelector};
+use capt_kinds::sandbox::Sandbox;
+use capt_kube::k8s::{K8sError, KubeClient, SwappableClient, connect_by_token};
+use capt_model::model::{fargate, names};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Resource as _, ResourceExt as _,
     core::{DeserializeGuard, ObjectMeta},
 };
-use sandbox::{
-    api::Sandbox,
-    fargate::{Profile, Selector},
-};
+use sandbox::fargate::{Profile, Selector};
 use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -26,14 +27,9 @@ use super::{
     fork_target::{ClusterNamespace, cluster_namespace},
     watch as watches,
 };
-use crate::{
-    api::{CaptControlPlane, FargateProfile, FargateSelector},
-    controllers::common::{
-        cluster, invalid_object,
-        remote_target::{RemoteTarget, SandboxScope, StartRemoteControllers},
-    },
-    k8s::{K8sError, KubeClient, SwappableClient, connect_by_token},
-    model::{fargate, names},
+use crate::common::{
+    cluster, invalid_object,
+    remote_target::{RemoteTarget, SandboxScope, StartRemoteControllers},
 };
 
 /// Key of the kubeconfig in its Secret.
@@ -135,7 +131,7 @@ pub(super) async fn connect(
 ) -> Result<KubeClient, K8sError> {
     let way = SwappableClient::new(connect_by_token(text).await?);
     let kube = ctx.common.kube.with_client(way.client());
-    let kinds = sandbox::api::crds();
+    let kinds = capt_kinds::sandbox::crds();
     kube.install_crds(&kinds).await?;
     let all: Vec<&str> = kinds.iter().filter_map(|it| it.metadata.name.as_deref()).collect();
     kube.wait_for_crds(&all, CRD_TIMEOUT).await?;

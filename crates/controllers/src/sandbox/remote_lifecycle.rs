@@ -5,22 +5,18 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use capt_kinds::api::CaptControlPlane;
+use capt_kinds::sandbox::{LocalWorkload, RouteGroup, Sandbox};
+use capt_kube::k8s::{K8sError, KubeClient, connect_by_token};
 use k8s_openapi::api::core::v1::Service;
 use kube::{Resource, ResourceExt as _, core::DeserializeGuard};
-use sandbox::{
-    api::{LocalWorkload, RouteGroup, Sandbox},
-    service::is_taken_over,
-};
+use sandbox::service::is_taken_over;
 
 use super::{context::Context, fork_target::ClusterNamespace, remote_clusters};
-use crate::{
-    api::CaptControlPlane,
-    controllers::common::{
-        gate, invalid_object,
-        owning_cluster::OwningCluster,
-        remote_target::{SandboxScope, StartRemoteControllers},
-    },
-    k8s::{K8sError, KubeClient, connect_by_token},
+use crate::common::{
+    gate, invalid_object,
+    owning_cluster::OwningCluster,
+    remote_target::{SandboxScope, StartRemoteControllers},
 };
 
 /// Rescan interval; the deletion of the last Sandbox of a cluster triggers a scan earlier.

@@ -2,12 +2,13 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use capt_kinds::sandbox::{
+    ForkStatus, Sandbox,
+    conditions::{reasons, types},
+};
+use capt_kube::k8s::conditions::find;
 use kube::ResourceExt as _;
 use sandbox::{
-    api::{
-        ForkStatus, Sandbox,
-        conditions::{reasons, types},
-    },
     condition::{ConditionStatus, ConditionUpdate},
     routes::{OwnerKind, OwnerRoutes, RouteOwner, programming_status},
 };
@@ -17,7 +18,7 @@ use super::{
     key_conflict,
     status::endpoint_statuses,
 };
-use crate::{controllers::common::route_snapshot::RouteSnapshot, k8s::conditions::find};
+use crate::common::route_snapshot::RouteSnapshot;
 
 /// The condition and the stored state of the routes of a Sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]

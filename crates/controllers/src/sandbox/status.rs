@@ -1,14 +1,15 @@
 //! Derives the status of a Sandbox. Pure.
 
+use capt_kinds::sandbox::{
+    BaselineStatus, EndpointStatus, ForkServiceStatus, ForkStatus, LocalStatus, LocalWorkload, Sandbox,
+    SandboxStatus, Unroutable, VirtualStatus,
+    conditions::{reasons, types},
+};
+use capt_kube::k8s::conditions::whole_seconds;
 use jiff::Timestamp;
 use k8s_openapi::{api::apps::v1::Deployment, apimachinery::pkg::apis::meta::v1::Time};
 use kube::{ResourceExt as _, core::DynamicObject};
 use sandbox::{
-    api::{
-        BaselineStatus, EndpointStatus, ForkServiceStatus, ForkStatus, LocalStatus, LocalWorkload, Sandbox,
-        SandboxStatus, Unroutable, VirtualStatus,
-        conditions::{reasons, types},
-    },
     condition::{self, ConditionUpdate},
     fargate::Placement,
     phase::{self, PhaseInputs},
@@ -20,7 +21,6 @@ use super::{
     build::{BASELINE_HASH_ANNOTATION, BuiltFork},
     route_status::{EndpointHosts, RouteStatus},
 };
-use crate::k8s::conditions::whole_seconds;
 
 /// Generation and times of a status update.
 #[derive(Debug, Clone, Copy)]
@@ -146,7 +146,7 @@ pub(super) fn terminating_status(object: &Sandbox, why: &str, at: StatusContext)
 /// The endpoints with their URLs; those of the last status if `hosts` is `None`.
 pub(super) fn endpoint_statuses(object: &Sandbox, hosts: Option<&EndpointHosts>) -> Vec<EndpointStatus> {
     let before = object.status.iter().flat_map(|it| &it.endpoints);
-    let one = |it: &sandbox::api::Endpoint| EndpointStatus {
+    let one = |it: &capt_kinds::sandbox::Endpoint| EndpointStatus {
         name: it.name.clone(),
         target: it.target.clone(),
         url: match hosts {
@@ -189,7 +189,7 @@ pub(super) fn fork_status(
         serde_json::to_value(&fork.live).and_then(serde_json::from_value).unwrap_or_default();
     let name = fork.live.name_any();
     let is_its = |labels: &std::collections::BTreeMap<String, String>| {
-        labels.get(sandbox::api::names::FORK_LABEL) == Some(&name)
+        labels.get(capt_kinds::sandbox::names::FORK_LABEL) == Some(&name)
     };
     let own: Vec<_> = pods.iter().filter(|it| is_its(it.labels())).cloned().collect();
     let seen =

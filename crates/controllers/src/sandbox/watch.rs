@@ -7,6 +7,8 @@ use std::{
     sync::Arc,
 };
 
+use capt_kinds::api::CaptControlPlane;
+use capt_kinds::sandbox::{Sandbox, names};
 use futures::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::{
     NamespaceResourceScope,
@@ -25,7 +27,6 @@ use kube::{
         watcher::{self, Event, watcher},
     },
 };
-use sandbox::api::{Sandbox, names};
 use serde::de::DeserializeOwned;
 
 use super::{
@@ -34,10 +35,7 @@ use super::{
     deletion, dereference, key_conflict, local_workloads, reconcile, remote_clusters, remote_lifecycle,
     route_status,
 };
-use crate::{
-    api::CaptControlPlane,
-    controllers::common::{self, remote_target::SandboxScope, route_snapshot::RouteSnapshotter, runner},
-};
+use crate::common::{self, remote_target::SandboxScope, route_snapshot::RouteSnapshotter, runner};
 
 const KIND: &str = "Sandbox";
 

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use capt_kinds::sandbox::names;
+use capt_kube::k8s::{DeletionPropagation, EventSpec, K8sError};
 use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt as _;
-use sandbox::{api::names, service::is_taken_over};
+use sandbox::service::is_taken_over;
 use serde_json::{Value, json};
 
 use super::{
@@ -12,7 +14,6 @@ use super::{
     build::{self, RevertHistory},
     decide::{ATTEMPTS, RestoreReason, TakeoverStep},
 };
-use crate::k8s::{DeletionPropagation, EventSpec, K8sError};
 
 /// Executes a step. Returns the requeue delay, if the default resync is too late.
 pub(super) async fn apply_step(

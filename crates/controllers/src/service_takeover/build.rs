@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+use capt_dataplane::{REVERTS_ANNOTATION, ROUTER_LABEL_VALUE};
+use capt_kinds::sandbox::names;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::apimachinery::pkg::{
@@ -13,13 +15,10 @@ use k8s_openapi::apimachinery::pkg::{
 };
 use kube::{Resource as _, ResourceExt as _};
 use sandbox::{
-    api::names,
     digest::sha256,
     service::{OriginalService, is_taken_over, original_service},
 };
 use serde_json::{Value, json};
-
-use crate::dataplane::{REVERTS_ANNOTATION, ROUTER_LABEL_VALUE};
 
 /// Range of the router's listener ports.
 const LISTENER_PORTS: std::ops::Range<u16> = 20_000..30_000;

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use capt_kinds::api::names::FIELD_MANAGER;
 use k8s_openapi::api::core::v1::Service;
 use sandbox::service::is_taken_over;
 use serde_json::Value;
@@ -11,7 +12,6 @@ use super::{
     build::{self, RevertHistory},
     dereference::TakeoverInputs,
 };
-use crate::api::names::FIELD_MANAGER;
 
 /// How long no router may be ready before Services are restored.
 pub(super) const ROUTER_GRACE_PERIOD: Duration = Duration::from_secs(5);

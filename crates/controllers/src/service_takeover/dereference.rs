@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use capt_dataplane::LISTENERS_ANNOTATION;
+use capt_kinds::sandbox::{LocalWorkload, Sandbox, names};
 use futures::{Stream, StreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -16,11 +18,8 @@ use kube::{
         watcher,
     },
 };
-use sandbox::{
-    api::{LocalWorkload, Sandbox, names},
-    service::{
-        TakeoverMode, is_managed, is_taken_over, overridden_services, takeover_blocker, takeover_mode,
-    },
+use sandbox::service::{
+    TakeoverMode, is_managed, is_taken_over, overridden_services, takeover_blocker, takeover_mode,
 };
 
 use super::{
@@ -29,10 +28,7 @@ use super::{
     watch,
     watch_cache::{ServiceEndpoints, WatchCache, service_endpoints, watch_into},
 };
-use crate::{
-    controllers::common::{self, runner},
-    dataplane::LISTENERS_ANNOTATION,
-};
+use crate::common::{self, runner};
 
 /// The inputs of a takeover decision.
 #[derive(Debug, Clone, Default)]

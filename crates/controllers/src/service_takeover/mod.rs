@@ -27,6 +27,8 @@ mod watch_cache;
 
 use std::{sync::Arc, time::Duration};
 
+use capt_kinds::sandbox::names;
+use capt_kube::k8s::K8sError;
 use k8s_openapi::api::core::v1::Service;
 use kube::{
     ResourceExt as _,
@@ -36,14 +38,11 @@ use kube::{
         watcher,
     },
 };
-use sandbox::{api::names, service::is_managed};
+use sandbox::service::is_managed;
 use tokio_util::sync::CancellationToken;
 
 use self::{dereference::TakeoverWatches, timers::TakeoverTimers};
-use crate::{
-    controllers::common::{self, runner},
-    k8s::K8sError,
-};
+use crate::common::{self, runner};
 
 const KIND: &str = "Service";
 

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
+use capt_kinds::sandbox::names;
 use kube::{Resource as _, runtime::reflector::ObjectRef};
-use sandbox::{
-    api::names,
-    service::{TakeoverMode, is_managed, takeover_mode},
-};
+use sandbox::service::{TakeoverMode, is_managed, takeover_mode};
 
 use super::{
     GuardedService, build,

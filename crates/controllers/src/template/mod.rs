@@ -6,6 +6,17 @@ mod validation_worker;
 
 use std::{sync::Arc, time::Duration};
 
+use capt_engine::runs::RunManager;
+use capt_kinds::api::{
+    WorkspaceTemplate, WorkspaceTemplateApply, WorkspaceTemplateObjectStatus,
+    conditions::{reasons, types},
+    names,
+};
+use capt_kube::k8s::{
+    EventSpec, K8sError,
+    conditions::{self, ConditionUpdate},
+};
+use capt_model::workspaces::WorkspaceKey;
 use kube::{
     ResourceExt,
     core::DeserializeGuard,
@@ -20,20 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::static_validation::{TemplateValidity, validate_statically};
 use self::{usage_index::TemplateUsageIndex, validation_worker::ValidationWorker};
-use crate::{
-    api::{
-        WorkspaceTemplate, WorkspaceTemplateApply, WorkspaceTemplateObjectStatus,
-        conditions::{reasons, types},
-        names,
-    },
-    controllers::common::{self, gate::matches_watch_filter, invalid_object::filter_valid, runner},
-    k8s::{
-        EventSpec, K8sError,
-        conditions::{self, ConditionUpdate},
-    },
-    runs::RunManager,
-    workspaces::WorkspaceKey,
-};
+use crate::common::{self, gate::matches_watch_filter, invalid_object::filter_valid, runner};
 
 /// Dependencies of the reconciler.
 pub struct TemplateContext {

@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use capt_kinds::api::{WorkspaceTemplate, conditions::types};
+use capt_model::workspaces::{TemplateError, WorkspaceKey, instantiate_template, template_request};
 use terraform_driver::render::{self, RenderRequest, RootSource};
-
-use crate::{
-    api::{WorkspaceTemplate, conditions::types},
-    workspaces::{TemplateError, WorkspaceKey, instantiate_template, template_request},
-};
 
 /// Validity of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]

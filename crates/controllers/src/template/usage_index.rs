@@ -6,6 +6,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use capt_kinds::api::{WorkspaceTemplate, WorkspaceTemplateApply};
+use capt_model::workspaces::WorkspaceKey;
 use futures::{Stream, StreamExt as _, stream};
 use kube::{
     Api, Resource, ResourceExt,
@@ -19,11 +21,7 @@ use kube::{
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
 
-use crate::{
-    api::{WorkspaceTemplate, WorkspaceTemplateApply},
-    controllers::common::Context,
-    workspaces::WorkspaceKey,
-};
+use crate::common::Context;
 
 /// A workspace, deserialized only as far as needed here.
 type TemplateUser = Object<TemplateUse, IgnoredAny>;

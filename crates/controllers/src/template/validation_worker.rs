@@ -5,6 +5,9 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use capt_engine::{pipeline::validate_configuration, runs::RunManager};
+use capt_kinds::api::WorkspaceTemplate;
+use capt_model::workspaces::WorkspaceKey;
 use futures::{Stream, stream::poll_fn};
 use kube::{ResourceExt, core::DeserializeGuard, runtime::reflector::ObjectRef};
 use terraform_driver::render::RenderRequest;
@@ -13,9 +16,6 @@ use tokio::sync::{Semaphore, mpsc};
 use super::{
     object_ref,
     static_validation::{StaticValidation, TemplateValidity, recorded_validity, validate_statically},
-};
-use crate::{
-    api::WorkspaceTemplate, pipeline::validate_configuration, runs::RunManager, workspaces::WorkspaceKey,
 };
 
 /// Validated generation by template; the validity is none while terraform runs.

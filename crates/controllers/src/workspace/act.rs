@@ -4,6 +4,13 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use capt_engine::runs::{BackupStore, RunKind, RunPriority, RunRequest, RunResult, RunSnapshot};
+use capt_kinds::api::{
+    BuiltInModule, IdentityRef, RunOperation, RunStatus, SecretRef, WorkspaceTemplateApply,
+    WorkspaceTemplateApplyStatus, conditions::types, names,
+};
+use capt_kube::k8s::{EventSpec, conditions, secrets::SecretSpec, state_store::StateOwner};
+use capt_model::workspaces::WorkspaceKey;
 use kube::{Resource, ResourceExt, runtime::controller::Action};
 use terraform_driver::output::Outputs;
 
@@ -15,18 +22,7 @@ use super::{
     run_identity,
     secret_backup_store::SecretBackupStore,
 };
-use crate::{
-    api::{
-        BuiltInModule, IdentityRef, RunOperation, RunStatus, SecretRef, WorkspaceTemplateApply,
-        WorkspaceTemplateApplyStatus, conditions::types, names,
-    },
-    controllers::common::{
-        self, ProvisionedResource, cluster::cluster_name_label, metrics::elapsed_since, runner,
-    },
-    k8s::{EventSpec, conditions, secrets::SecretSpec, state_store::StateOwner},
-    runs::{BackupStore, RunKind, RunPriority, RunRequest, RunResult, RunSnapshot},
-    workspaces::WorkspaceKey,
-};
+use crate::common::{self, ProvisionedResource, cluster::cluster_name_label, metrics::elapsed_since, runner};
 
 /// Requeue interval while a run is active. Runs trigger reconciles themselves; this covers a lost notification.
 const RESYNC: Duration = Duration::from_mins(1);

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
-
-use super::observation::{ConditionReason, DriftMode, ResolvedInputs, RunInputs, WorkspaceObservation};
-use crate::{
-    api::{RunOperation, RunPhase, WorkspaceTemplateApplyStatus, conditions::reasons},
+use capt_engine::{
     pipeline::Goal,
     runs::{RunPriority, RunResult},
 };
+use capt_kinds::api::{RunOperation, RunPhase, WorkspaceTemplateApplyStatus, conditions::reasons};
+use jiff::Timestamp;
+
+use super::observation::{ConditionReason, DriftMode, ResolvedInputs, RunInputs, WorkspaceObservation};
 
 /// The next action.
 #[derive(Debug)]

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use capt_kinds::api::{WorkspaceTemplateApply, conditions::reasons, names};
+use capt_model::{model::ObjectKey, workspaces::WorkspaceKey};
 use kube::ResourceExt;
 
 use super::{
@@ -11,14 +13,9 @@ use super::{
     observation::{ConditionReason, DriftSettings, RunInputs, WorkspaceObservation},
     reference_reader::{ReferenceReader, list_dependents},
 };
-use crate::{
-    api::{WorkspaceTemplateApply, conditions::reasons, names},
-    controllers::common::{
-        cluster::{CapiClusterView, cluster_name_label, cluster_resource},
-        gate::{has_annotation, is_paused, matches_watch_filter},
-    },
-    model::ObjectKey,
-    workspaces::WorkspaceKey,
+use crate::common::{
+    cluster::{CapiClusterView, cluster_name_label, cluster_resource},
+    gate::{has_annotation, is_paused, matches_watch_filter},
 };
 
 /// Observes a workspace; none if the object is filtered out or being moved by clusterctl.

@@ -1,7 +1,8 @@
 //! Why the inputs of a run cannot be resolved.
 
+use capt_kube::k8s::K8sError;
+
 use super::observation::{ConditionReason, ResolvedInputs, RunInputs};
-use crate::k8s::K8sError;
 
 /// Why resolving the inputs stopped.
 #[derive(Debug)]

@@ -5,6 +5,23 @@
 
 use std::collections::BTreeMap;
 
+use capt_engine::pipeline::WorkspaceJob;
+use capt_kinds::api::{
+    InputFormat, ManagementPolicy, SecretRef, WorkspaceTemplate, WorkspaceTemplateApply, conditions::reasons,
+    names as api_names,
+};
+use capt_model::{
+    manifest::{Origin, ValidatedManifests, ValidatedObject},
+    model::{
+        ObjectKey, Problem,
+        template::{self, DataSource, EnvValue, TemplateSource, ValidatedTemplate},
+        workspace_apply::{self, TerraformSource, ValidatedApply, ValidatedInput},
+    },
+    workspaces::{
+        self, DesiredWorkspace, ResolveError, ResolvedWorkspace, WorkspaceSource, desired_workspaces,
+        resolve_references,
+    },
+};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use serde_json::Value;
@@ -16,23 +33,6 @@ use super::{
     observation::{AllowedOperations, ConditionReason, ResolvedInputs},
     reference_reader::ReferenceReader,
     run_identity,
-};
-use crate::{
-    api::{
-        InputFormat, ManagementPolicy, SecretRef, WorkspaceTemplate, WorkspaceTemplateApply,
-        conditions::reasons, names as api_names,
-    },
-    manifest::{Origin, ValidatedManifests, ValidatedObject},
-    model::{
-        ObjectKey, Problem,
-        template::{self, DataSource, EnvValue, TemplateSource, ValidatedTemplate},
-        workspace_apply::{self, TerraformSource, ValidatedApply, ValidatedInput},
-    },
-    pipeline::WorkspaceJob,
-    workspaces::{
-        self, DesiredWorkspace, ResolveError, ResolvedWorkspace, WorkspaceSource, desired_workspaces,
-        resolve_references,
-    },
 };
 
 /// Resolves all inputs, or returns what is missing or invalid.
@@ -275,7 +275,7 @@ fn secret_ref(key: &ObjectKey) -> SecretRef {
 /// Whether the template retains its resources when the object is deleted.
 pub fn template_retains_resources(found: &WorkspaceTemplate) -> bool {
     template::validate(&found.spec).is_ok_and(|meaning| {
-        meaning.deletion_policy == crate::api::DeletionPolicy::Orphan
+        meaning.deletion_policy == capt_kinds::api::DeletionPolicy::Orphan
             || !meaning
                 .management_policies
                 .iter()

@@ -3,13 +3,12 @@
 //! A changed hash triggers a new plan. It covers the inputs before rendering: rendered values such as the generated name
 //! of a Fargate profile depend on existing resources and must not count as a change.
 
+use capt_model::workspaces::ResolvedWorkspace;
 use sha2::{Digest as _, Sha256};
 use terraform_driver::{
     hex::hex,
     render::{FileContents, InlineFormat, RenderRequest, RootSource},
 };
-
-use crate::workspaces::ResolvedWorkspace;
 
 /// Hashes the configuration, environment and arguments; `principal` is a digest of the credentials, not the credentials.
 pub fn hash_inputs(resolved: &ResolvedWorkspace, principal: &str) -> String {

@@ -18,6 +18,19 @@ mod watch;
 
 use std::{sync::Arc, time::Duration};
 
+use capt_engine::runs::RunManager;
+use capt_kinds::api::WorkspaceTemplateApply;
+use capt_kube::{
+    error::ErrorClass,
+    k8s::{
+        FencingToken, K8sError,
+        state_store::{KubeStateStore, StateStoreError},
+    },
+};
+use capt_model::{
+    model::names,
+    workspaces::{ProviderDefaults, WorkspaceKey},
+};
 use kube::{ResourceExt, runtime::controller::Action};
 use terraform_driver::{
     clock,
@@ -29,18 +42,7 @@ pub use self::{
     reference_index::{ReferenceIndex, ReferenceKind, ReferenceTarget},
     watch::run,
 };
-use crate::{
-    api::WorkspaceTemplateApply,
-    controllers::common::{self, error_policy::ClassifiedError},
-    error::ErrorClass,
-    k8s::{
-        FencingToken, K8sError,
-        state_store::{KubeStateStore, StateStoreError},
-    },
-    model::names,
-    runs::RunManager,
-    workspaces::{ProviderDefaults, WorkspaceKey},
-};
+use crate::common::{self, error_policy::ClassifiedError};
 
 /// Dependencies of the reconciler.
 pub struct WorkspaceContext {

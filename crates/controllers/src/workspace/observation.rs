@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use capt_engine::{pipeline::WorkspaceJob, runs::RunSnapshot};
+use capt_kinds::api::SecretRef;
 use jiff::Timestamp;
-
-use crate::{api::SecretRef, pipeline::WorkspaceJob, runs::RunSnapshot};
 
 /// Everything that a decision depends on, except status and time.
 #[expect(clippy::struct_excessive_bools, reason = "the flags are independent")]

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use crate::workspaces::WorkspaceKey;
+use capt_model::workspaces::WorkspaceKey;
 
 /// An object that workspaces reference.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,6 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use capt_kinds::api::{WorkspaceTemplate, WorkspaceTemplateApply, conditions::reasons, conditions::types};
+use capt_kube::k8s::{K8sError, KubeClient, conditions, references};
+use capt_model::{
+    model::{ObjectKey, names},
+    workspaces::WorkspaceKey,
+};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::{Resource, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -11,13 +17,7 @@ use super::{
     observation::ConditionReason,
     reference_index::{ReferenceIndex, ReferenceKind, ReferenceTarget},
 };
-use crate::{
-    api::{WorkspaceTemplate, WorkspaceTemplateApply, conditions::reasons, conditions::types},
-    controllers::common::invalid_object::filter_valid,
-    k8s::{K8sError, KubeClient, conditions, references},
-    model::{ObjectKey, names},
-    workspaces::WorkspaceKey,
-};
+use crate::common::invalid_object::filter_valid;
 
 /// Reads the references of one object and records them.
 pub struct ReferenceReader<'a> {

@@ -2,6 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use capt_engine::aws::Principal;
+use capt_kinds::api::{CaptIdentity, CaptIdentitySpec, WorkspaceTemplateApply, conditions::reasons};
+use capt_model::{
+    model::{
+        Problem,
+        identity::{self, CredentialSource, ValidatedIdentity},
+    },
+    workspaces::WorkspaceSource,
+};
 use k8s_openapi::api::core::v1::Secret;
 use terraform_driver::{
     environment::TerraformCredentials,
@@ -15,16 +24,7 @@ use super::{
     reference_index::{ReferenceKind, ReferenceTarget},
     reference_reader::ReferenceReader,
 };
-use crate::{
-    api::{CaptIdentity, CaptIdentitySpec, WorkspaceTemplateApply, conditions::reasons},
-    aws::Principal,
-    controllers::common::identity::{IdentityError, build_principal, is_namespace_allowed},
-    model::{
-        Problem,
-        identity::{self, CredentialSource, ValidatedIdentity},
-    },
-    workspaces::WorkspaceSource,
-};
+use crate::common::identity::{IdentityError, build_principal, is_namespace_allowed};
 
 /// Crossplane's name of the provider configuration that is used when none is named.
 const DEFAULT_PROVIDER_CONFIG: &str = "default";

@@ -2,16 +2,14 @@
 
 use std::{sync::Arc, time::Instant};
 
+use capt_engine::runs::{BackupStore, BackupStoreError, WorkspaceBackup};
+use capt_kube::k8s::{
+    FencingToken,
+    state_store::{self, KubeStateStore, StateOwner},
+};
 use futures::future::BoxFuture;
 
-use crate::{
-    controllers::common::ControllerMetricsSink,
-    k8s::{
-        FencingToken,
-        state_store::{self, KubeStateStore, StateOwner},
-    },
-    runs::{BackupStore, BackupStoreError, WorkspaceBackup},
-};
+use crate::common::ControllerMetricsSink;
 
 /// Backup store of one workspace, on top of the state Secrets.
 pub struct SecretBackupStore {

@@ -2,20 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use capt_engine::runs::{RunFailure, RunResult, RunSnapshot, retry_delay};
+use capt_kinds::api::{
+    LastError, RunOperation, RunRecord, RunStatus, WorkspaceTemplateApplyStatus,
+    conditions::{reasons, types},
+};
+use capt_kube::k8s::conditions::{self, ConditionUpdate};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 use terraform_driver::output::Outputs;
 
 use super::{decide::Decision, observation::ConditionReason};
-use crate::{
-    api::{
-        LastError, RunOperation, RunRecord, RunStatus, WorkspaceTemplateApplyStatus,
-        conditions::{reasons, types},
-    },
-    k8s::conditions::{self, ConditionUpdate},
-    runs::{RunFailure, RunResult, RunSnapshot, retry_delay},
-};
 
 /// Maximum number of runs in the history.
 const HISTORY_LIMIT: usize = 10;
@@ -298,7 +296,7 @@ fn to_time(at: Timestamp) -> Time {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::RunPhase;
+    use capt_kinds::api::RunPhase;
 
     fn snapshot(id: &str, plain: Option<&str>, end: Option<RunResult>) -> RunSnapshot {
         let started = "2026-11-01T10:00:00Z".parse().unwrap();

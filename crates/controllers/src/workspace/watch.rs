@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use capt_kinds::api::{CaptIdentity, WorkspaceTemplate, WorkspaceTemplateApply, names};
+use capt_model::workspaces::WorkspaceKey;
 use futures::{Stream, StreamExt, stream::poll_fn};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{
@@ -19,11 +21,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{ReferenceKind, ReferenceTarget, WorkspaceContext, reconcile};
-use crate::{
-    api::{CaptIdentity, WorkspaceTemplate, WorkspaceTemplateApply, names},
-    controllers::common::{self, cluster::cluster_resource, runner},
-    workspaces::WorkspaceKey,
-};
+use crate::common::{self, cluster::cluster_resource, runner};
 
 type GuardedApply = DeserializeGuard<WorkspaceTemplateApply>;
 type ApplyRef = ObjectRef<GuardedApply>;

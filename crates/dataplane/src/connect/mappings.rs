@@ -1,7 +1,7 @@
 //! What an agent may dial. Loopback targets of the object are accepted; any other target only if the command line confirms it.
 //! Later changes of the object have no effect on a running agent.
 
-use sandbox::api::{LocalProtocol, Mapping as Proposed};
+use capt_kinds::sandbox::{LocalProtocol, Mapping as Proposed};
 use sandbox_router::tunnel::{InvalidMapping, LocalMapping, TunnelProtocol};
 
 /// Why a mapping is rejected.

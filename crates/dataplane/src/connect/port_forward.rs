@@ -8,10 +8,10 @@ use std::{
     task::{Context, Poll},
 };
 
+use capt_kinds::sandbox::names;
 use futures::{FutureExt as _, future::BoxFuture};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt as _, api::ListParams};
-use sandbox::api::names;
 use sandbox_router::tunnel::{
     BoxIo, DEFAULT_PORT,
     agent::{GatewayDialer, PermanentDialError, root_cause},

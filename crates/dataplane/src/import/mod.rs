@@ -9,10 +9,8 @@ mod unread_fields;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sandbox::{
-    api::{RouteGroup, Sandbox, names},
-    validate::{validate_group, validate_sandbox},
-};
+use capt_kinds::sandbox::{RouteGroup, Sandbox, names};
+use sandbox::validate::{validate_group, validate_sandbox};
 use serde_json::{Map, Value, json};
 
 use self::unread_fields::UnreadFields;

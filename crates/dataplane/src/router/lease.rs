@@ -6,16 +6,16 @@ use std::{
     time::{Duration, Instant},
 };
 
+use capt_kinds::sandbox::names;
+use capt_kube::k8s::{DeletionPropagation, KubeClient};
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, OwnerReference},
 };
-use sandbox::api::names;
 use terraform_driver::clock;
 use tokio::{sync::watch, time::sleep};
 
 use super::{super::LISTENERS_ANNOTATION, RouterSettings, labels};
-use crate::k8s::{DeletionPropagation, KubeClient};
 
 /// Renew interval of an unchanged Lease.
 const RENEW: Duration = Duration::from_secs(10);

@@ -16,6 +16,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use capt_kube::k8s::KubeClient;
 use futures::FutureExt as _;
 use sandbox_router::{
     proxy::{Proxy, ProxySettings},
@@ -32,7 +33,6 @@ use tokio_util::sync::CancellationToken;
 use self::lease::{AppliedTable, LeasePublisher};
 use super::route_inputs::{RouteInputs, TableScope, WatchSet};
 use super::tunnel::{ApiServerAuthority, LateCertificate, RouterIdentity, expected_session, report_sessions};
-use crate::k8s::KubeClient;
 
 /// Changes within this window lead to a single table.
 const TABLE_DEBOUNCE: Duration = Duration::from_millis(20);
@@ -153,5 +153,8 @@ async fn apply_tables(
 
 /// Labels of the objects of a router.
 fn labels() -> BTreeMap<String, String> {
-    BTreeMap::from([(sandbox::api::names::ROUTER_LABEL.to_owned(), super::ROUTER_LABEL_VALUE.to_owned())])
+    BTreeMap::from([(
+        capt_kinds::sandbox::names::ROUTER_LABEL.to_owned(),
+        super::ROUTER_LABEL_VALUE.to_owned(),
+    )])
 }

@@ -2,18 +2,18 @@
 
 use std::{collections::BTreeMap, future::Future, pin::Pin};
 
+use capt_kinds::sandbox::{LocalWorkload, names};
+use capt_kube::k8s::{K8sError, KubeClient};
 use k8s_openapi::api::{
     authentication::v1::{TokenReview, TokenReviewSpec, UserInfo},
     authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
 };
-use sandbox::api::{LocalWorkload, names};
 use sandbox_router::tunnel::{
     WorkloadName,
     gateway::{AuthorizeError, Authorizer, SessionGrant},
 };
 
 use super::session_status::{epoch_and_holder, grace_period};
-use crate::k8s::{K8sError, KubeClient};
 
 /// Authorizes agents by the API server.
 #[derive(Debug, Clone)]

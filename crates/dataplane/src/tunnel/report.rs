@@ -2,6 +2,8 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use capt_kinds::sandbox::LocalWorkload;
+use capt_kube::k8s::{EventPublisher, KubeClient};
 use futures::StreamExt as _;
 use kube::{
     Api, ResourceExt as _,
@@ -11,7 +13,6 @@ use kube::{
         watcher::{self, Event, watcher},
     },
 };
-use sandbox::api::LocalWorkload;
 use sandbox_router::tunnel::{
     WorkloadName,
     gateway::{Gateway, SessionStatus},
@@ -21,7 +22,6 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::session_status::{HEARTBEAT, SessionAction, decide_action, session_event};
-use crate::k8s::{EventPublisher, KubeClient};
 
 /// The identity of a router.
 #[derive(Debug, Clone)]
@@ -146,7 +146,7 @@ impl WorkloadCache {
     }
 
     /// Records a written status, so that it is not written again before the watch delivers it.
-    fn record_status(&mut self, view: &SessionStatus, status: sandbox::api::LocalWorkloadStatus) {
+    fn record_status(&mut self, view: &SessionStatus, status: capt_kinds::sandbox::LocalWorkloadStatus) {
         if let Some(object) = self.objects.get_mut(&view.workload) {
             object.status = Some(status);
         }

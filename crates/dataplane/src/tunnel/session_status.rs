@@ -2,11 +2,14 @@
 
 use std::time::{Duration, SystemTime};
 
+use capt_kinds::sandbox::{
+    LocalPhase, LocalPortStatus, LocalWorkload, LocalWorkloadStatus, Session, conditions::types,
+};
+use capt_kube::k8s::EventSpec;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use sandbox::{
-    api::{LocalPhase, LocalPortStatus, LocalWorkload, LocalWorkloadStatus, Session, conditions::types},
     condition::is_true,
     local_status::{ConnectionState, active_session, connection_conditions, merge_status},
     ttl,
@@ -17,7 +20,6 @@ use sandbox_router::tunnel::{
 };
 
 use super::RouterIdentity;
-use crate::k8s::EventSpec;
 
 /// Maximum age of the heartbeat in a status.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(30);
@@ -36,10 +38,7 @@ pub(super) fn epoch_and_holder(status: &LocalWorkloadStatus) -> (u64, Option<Ses
 }
 
 /// The session that is expected to reconnect to a restarted router, from the status that it wrote before.
-pub(in crate::dataplane) fn expected_session(
-    object: &LocalWorkload,
-    router: &str,
-) -> Option<ExpectedSession> {
+pub(crate) fn expected_session(object: &LocalWorkload, router: &str) -> Option<ExpectedSession> {
     let session = active_session(object.status.as_ref()?)?;
     if session.gateway.as_deref() != Some(router) || object.metadata.deletion_timestamp.is_some() {
         return None;
@@ -239,7 +238,7 @@ mod tests {
     fn object(status: Option<LocalWorkloadStatus>) -> LocalWorkload {
         LocalWorkload {
             status,
-            ..LocalWorkload::new("cart-local", sandbox::api::LocalWorkloadSpec::default())
+            ..LocalWorkload::new("cart-local", capt_kinds::sandbox::LocalWorkloadSpec::default())
         }
     }
 

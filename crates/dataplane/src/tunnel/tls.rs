@@ -7,6 +7,11 @@ use std::{
     time::Duration,
 };
 
+use capt_kinds::sandbox::names;
+use capt_kube::{
+    certificate::{CertificateError, CertificateSecret, Certificates, PublishBundle},
+    k8s::{K8sError, KubeClient},
+};
 use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::core::ObjectMeta;
@@ -15,14 +20,9 @@ use rustls::{
     server::{ClientHello, ResolvesServerCert},
     sign::CertifiedKey,
 };
-use sandbox::api::names;
 use tokio_util::sync::CancellationToken;
 
 use super::super::ROUTER_LABEL_VALUE;
-use crate::{
-    certificate::{CertificateError, CertificateSecret, Certificates, PublishBundle},
-    k8s::{K8sError, KubeClient},
-};
 
 /// The `ConfigMap` with the CA, in the namespace of the routers.
 pub const AUTHORITY: &str = "capt-tunnel-authority";
@@ -40,7 +40,7 @@ pub fn server_name(namespace: &str) -> String {
 
 /// Certificate resolver whose certificate arrives later. Until then TLS handshakes fail and port-forwards work.
 #[derive(Debug, Default)]
-pub(in crate::dataplane) struct LateCertificate(OnceLock<Arc<ServerConfig>>);
+pub(crate) struct LateCertificate(OnceLock<Arc<ServerConfig>>);
 
 impl ResolvesServerCert for LateCertificate {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
@@ -50,7 +50,7 @@ impl ResolvesServerCert for LateCertificate {
 
 impl LateCertificate {
     /// The TLS server configuration that uses this resolver.
-    pub(in crate::dataplane) fn server_config(self: &Arc<Self>) -> Result<ServerConfig, rustls::Error> {
+    pub(crate) fn server_config(self: &Arc<Self>) -> Result<ServerConfig, rustls::Error> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         Ok(ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
@@ -59,12 +59,7 @@ impl LateCertificate {
     }
 
     /// Obtains and rotates the certificate and publishes its CA, until `stop`.
-    pub(in crate::dataplane) async fn run(
-        self: Arc<Self>,
-        kube: KubeClient,
-        namespace: String,
-        stop: CancellationToken,
-    ) {
+    pub(crate) async fn run(self: Arc<Self>, kube: KubeClient, namespace: String, stop: CancellationToken) {
         let certificates = loop {
             match open_certificates(&kube, &namespace).await {
                 Ok((certificates, config)) => {

@@ -6,8 +6,6 @@
 
 mod assume_role;
 mod eks;
-#[cfg(test)]
-pub(crate) mod fake_eks;
 mod identity;
 mod principal;
 mod sdk_cache;

@@ -25,7 +25,7 @@ use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::{config::ProcessEnv, local::daemon_files::DaemonFiles};
+use crate::{daemon_files::DaemonFiles, process_env::ProcessEnv};
 
 /// A running gateway daemon; stored in `DATA/gateway/server.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -16,7 +16,7 @@ use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
 use super::daemon::GatewayProcess;
-use crate::{config::ProcessEnv, local::daemon_files::DaemonFiles};
+use crate::{daemon_files::DaemonFiles, process_env::ProcessEnv};
 
 /// Timeout of the start; generous for a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(30);

@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use capt_model::workspaces::WorkspaceKey;
 use thiserror::Error;
-
-use crate::workspaces::WorkspaceKey;
 
 /// Workspaces that form a dependency cycle.
 #[derive(Debug, Error, PartialEq, Eq)]

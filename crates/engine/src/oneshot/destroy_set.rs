@@ -4,9 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use capt_model::workspaces::WorkspaceKey;
 use thiserror::Error;
 
-use crate::{pipeline::WorkspaceRecord, workspaces::WorkspaceKey};
+use crate::pipeline::WorkspaceRecord;
 
 /// A workspace cannot be destroyed because another one depends on it.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -69,7 +70,8 @@ fn transitive_dependencies(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{pipeline::RecordedArgs, workspaces::WorkspaceRole};
+    use crate::pipeline::RecordedArgs;
+    use capt_model::workspaces::WorkspaceRole;
 
     fn key(name: &str) -> WorkspaceKey {
         WorkspaceKey::new("default", name)

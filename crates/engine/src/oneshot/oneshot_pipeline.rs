@@ -3,6 +3,13 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use capt_model::{
+    manifest::ValidatedManifests,
+    workspaces::{
+        AppliedOutputs, DesiredWorkspace, ProviderDefaults, ResolveError, ResolvedWorkspace, WorkspaceKey,
+        desired_workspaces, resolve_references,
+    },
+};
 use futures::future::BoxFuture;
 use terraform_driver::{
     events::TerraformProgress, output::Outputs, plan::PlanSummary, run::StepPhase, workspace::WorkspaceDir,
@@ -11,16 +18,9 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::progress::{ProgressBoard, WorkspaceStage};
-use crate::{
-    manifest::ValidatedManifests,
-    pipeline::{
-        self, DataDirectory, DestroyReason, DestroyRequest, Goal, HookGuard, PipelineError, RunHooks,
-        WorkspaceJob, WorkspaceOutcome, WorkspaceRecord,
-    },
-    workspaces::{
-        AppliedOutputs, DesiredWorkspace, ProviderDefaults, ResolveError, ResolvedWorkspace, WorkspaceKey,
-        desired_workspaces, resolve_references,
-    },
+use crate::pipeline::{
+    self, DataDirectory, DestroyReason, DestroyRequest, Goal, HookGuard, PipelineError, RunHooks,
+    WorkspaceJob, WorkspaceOutcome, WorkspaceRecord,
 };
 
 /// Asks the user whether a plan may be applied.

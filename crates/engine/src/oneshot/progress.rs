@@ -6,10 +6,9 @@ use std::{
     time::Duration,
 };
 
+use capt_model::workspaces::WorkspaceKey;
 use jiff::Timestamp;
 use terraform_driver::{clock, events::TerraformProgress, run::StepPhase};
-
-use crate::workspaces::WorkspaceKey;
 
 /// Stage of one workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]

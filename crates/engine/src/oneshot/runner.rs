@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use capt_model::workspaces::{DesiredWorkspace, WorkspaceKey};
 use futures::{StreamExt, stream::FuturesUnordered};
 use terraform_driver::{
     classify::{FailureClass, RetryAdvice},
@@ -12,10 +13,7 @@ use terraform_driver::{
 };
 
 use super::{dependency_graph::DependencyGraph, oneshot_pipeline::OneShotPipeline, progress::WorkspaceStage};
-use crate::{
-    pipeline::{DestroyReason, Goal, PipelineError, WorkspaceOutcome, WorkspaceRecord},
-    workspaces::{DesiredWorkspace, WorkspaceKey},
-};
+use crate::pipeline::{DestroyReason, Goal, PipelineError, WorkspaceOutcome, WorkspaceRecord};
 
 /// Maximum number of attempts for transient failures.
 const MAX_ATTEMPTS: u32 = 8;

@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use capt_model::workspaces::WorkspaceKey;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use terraform_driver::{
@@ -24,9 +25,8 @@ use thiserror::Error;
 use super::workspace_record::list_workspaces_with_resources;
 use crate::{
     aws::{Cloud, Principal, PrincipalSource, SdkConfig},
-    config::ProcessEnv,
     gateway::GatewayHandle,
-    workspaces::WorkspaceKey,
+    process_env::ProcessEnv,
 };
 
 /// Why the data directory cannot be used.

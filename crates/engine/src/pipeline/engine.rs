@@ -21,7 +21,7 @@ use terraform_driver::{
 };
 
 use super::data_directory::DataDirectoryError;
-use crate::config::ProcessEnv;
+use crate::process_env::ProcessEnv;
 
 /// Identity of an engine binary.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,6 +1,7 @@
 //! Errors of the pipeline. The operator puts their text into `status`, so only [`PipelineError::Interrupted`],
 //! [`PipelineError::Blocked`] and [`PipelineError::NotConfirmed`], which it reports otherwise, may give command-line advice.
 
+use capt_model::workspaces::ResolveError;
 use terraform_driver::{
     classify::{self, TerraformFailure},
     output::OutputError,
@@ -12,7 +13,6 @@ use terraform_driver::{
 use thiserror::Error;
 
 use super::{data_directory::DataDirectoryError, fetch::ModuleFetchError, untaint::InterruptedResourceError};
-use crate::workspaces::ResolveError;
 
 /// Why a run of the pipeline failed.
 #[derive(Debug, Error)]

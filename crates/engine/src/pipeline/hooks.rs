@@ -1,12 +1,12 @@
 //! Hooks through which the operator and the command line adapt the pipeline: scheduling, progress, confirmation, backup.
 
+use capt_model::workspaces::WorkspaceKey;
 use futures::future::BoxFuture;
 use terraform_driver::{
     events::TerraformProgress, plan::PlanSummary, run::StepPhase, workspace::WorkspaceDir,
 };
 
 use super::{error::PipelineError, workspace_record::WorkspaceRecord};
-use crate::workspaces::WorkspaceKey;
 
 /// Releases a slot or a cluster lock when dropped.
 pub type HookGuard = Box<dyn Send>;

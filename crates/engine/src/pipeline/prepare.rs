@@ -1,6 +1,7 @@
 //! Prepares a workspace directory for terraform: resolves the profile name, finds orphaned creates, renders and writes the
 //! files.
 
+use capt_model::workspaces::{ExistingProfile, ResolvedWorkspace, Shape, choose_profile_name};
 use serde_json::json;
 use terraform_driver::{
     render::{self, FileContents, RenderRequest},
@@ -16,7 +17,6 @@ use super::{
     workspace_pipeline::{WorkspacePipeline, count_managed_objects},
     workspace_record::WorkspaceRecord,
 };
-use crate::workspaces::{ExistingProfile, ResolvedWorkspace, Shape, choose_profile_name};
 
 /// A workspace directory that is rendered and written.
 pub(super) struct PreparedDir {

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::{
-    aws::Principal,
+use capt_model::{
     modules::EmbeddedModule,
     workspaces::{DesiredWorkspace, ResolvedWorkspace, WorkspaceKey, WorkspaceRole, WorkspaceSource},
 };
+
+use crate::aws::Principal;
 
 /// One workspace to plan or apply.
 #[derive(Debug, Clone)]

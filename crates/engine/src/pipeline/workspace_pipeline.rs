@@ -1,6 +1,7 @@
 //! The pipeline of one workspace: restore the state, recover the previous run, untaint, render, init, plan, guard, apply,
 //! back up the state.
 
+use capt_model::workspaces::WorkspaceKey;
 use terraform_driver::{
     command::{PlanMode, UserArgs},
     plan::{GuardPolicy, PlanIntent},
@@ -26,7 +27,7 @@ use super::{
     workspace_job::WorkspaceJob,
     workspace_record::WorkspaceRecord,
 };
-use crate::{aws::Principal, gateway::GatewayReattachSource, workspaces::WorkspaceKey};
+use crate::{aws::Principal, gateway::GatewayReattachSource};
 
 /// Runs the steps for one workspace at a time.
 pub struct WorkspacePipeline<'a> {

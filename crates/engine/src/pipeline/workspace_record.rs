@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
+use capt_model::workspaces::{WorkspaceKey, WorkspaceRole};
 use serde::{Deserialize, Serialize};
 use terraform_driver::{
     command::UserArgs,
@@ -15,7 +16,6 @@ use terraform_driver::{
 };
 
 use super::{data_directory::workspace_dir, workspace_job::WorkspaceJob};
-use crate::workspaces::{WorkspaceKey, WorkspaceRole};
 
 /// Metadata of a workspace; stored in `.capt/workspace.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]

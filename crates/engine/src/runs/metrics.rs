@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use capt_kinds::api::{RunOperation, RunPhase};
+
 use super::scheduler::RunPriority;
-use crate::api::{RunOperation, RunPhase};
 
 /// Measures a phase until dropped.
 pub type PhaseGuard = Box<dyn Send + Sync>;

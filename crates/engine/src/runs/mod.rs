@@ -24,6 +24,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use capt_kinds::api::RunPhase;
+use capt_model::workspaces::WorkspaceKey;
 pub use metrics::{NoRunMetrics, PhaseGuard, RunMetrics};
 pub use retry::{RunFailure, retry_delay};
 pub use run_request::{RunKind, RunRequest};
@@ -39,11 +41,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use workspace_memory::WorkspaceMemory;
 
 use self::{cluster_lock::ClusterLocks, scheduler::SlotScheduler};
-use crate::{
-    api::RunPhase,
-    pipeline::{DataDirectory, WorkspaceRecord},
-    workspaces::WorkspaceKey,
-};
+use crate::pipeline::{DataDirectory, WorkspaceRecord};
 
 /// Minimum interval between two notifications for progress alone. It limits how often the object's status is written.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);

@@ -5,6 +5,8 @@ use std::{
     time::Instant,
 };
 
+use capt_kinds::api::{self, RunPhase};
+use capt_model::workspaces::WorkspaceKey;
 use futures::future::BoxFuture;
 use terraform_driver::{
     clock, events::TerraformProgress, plan::PlanSummary, run::StepPhase, workspace::WorkspaceDir,
@@ -15,11 +17,7 @@ use super::{
     Inner, WorkspaceMemory, run_snapshot::plan_status, scheduler::RunPriority, state_backup,
     state_backup::BackupStore,
 };
-use crate::{
-    api::{self, RunPhase},
-    pipeline::{HookGuard, PipelineError, RunHooks, WorkspaceRecord, destroy_bundle},
-    workspaces::WorkspaceKey,
-};
+use crate::pipeline::{HookGuard, PipelineError, RunHooks, WorkspaceRecord, destroy_bundle};
 
 /// Hooks of one run.
 pub(super) struct OperatorRunHooks {

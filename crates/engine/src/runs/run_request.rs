@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use capt_kinds::api::RunOperation;
+use capt_model::workspaces::WorkspaceKey;
+
 use super::{scheduler::RunPriority, state_backup::BackupStore};
 use crate::{
-    api::RunOperation,
     aws::Principal,
     pipeline::{Goal, WorkspaceJob},
-    workspaces::WorkspaceKey,
 };
 
 /// Everything that is needed to start a run.

@@ -1,5 +1,6 @@
 //! Snapshot of a run, from which the object's status is written.
 
+use capt_kinds::api::{PlanStatus, Progress, RunOperation, RunPhase};
 use jiff::Timestamp;
 use terraform_driver::{
     classify::FailureClass,
@@ -7,10 +8,7 @@ use terraform_driver::{
 };
 
 use super::retry::RunFailure;
-use crate::{
-    api::{PlanStatus, Progress, RunOperation, RunPhase},
-    pipeline::{PipelineError, WorkspaceOutcome},
-};
+use crate::pipeline::{PipelineError, WorkspaceOutcome};
 
 /// Snapshot of a run.
 #[derive(Debug, Clone)]

@@ -5,6 +5,7 @@ use std::{
     time::Instant,
 };
 
+use capt_model::workspaces::WorkspaceKey;
 use terraform_driver::{classify::FailureClass, clock, run::Driver, workspace::WorkspaceDir};
 use tokio_util::sync::CancellationToken;
 
@@ -15,12 +16,9 @@ use super::{
     run_snapshot::{RunResult, RunSnapshot},
     state_backup,
 };
-use crate::{
-    pipeline::{
-        DestroyReason, DestroyRequest, PipelineError, WorkspaceOutcome, WorkspacePipeline, WorkspaceRecord,
-        destroy_bundle,
-    },
-    workspaces::WorkspaceKey,
+use crate::pipeline::{
+    DestroyReason, DestroyRequest, PipelineError, WorkspaceOutcome, WorkspacePipeline, WorkspaceRecord,
+    destroy_bundle,
 };
 
 /// Spawns the run. Returns false if the workspace already has an active run.

@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use capt_model::workspaces::WorkspaceKey;
 use futures::future::BoxFuture;
 use terraform_driver::{
     state::{SnapshotOutcome, StateVersion},
@@ -16,10 +17,7 @@ use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
 use super::WorkspaceMemory;
-use crate::{
-    pipeline::{PipelineError, destroy_bundle},
-    workspaces::WorkspaceKey,
-};
+use crate::pipeline::{PipelineError, destroy_bundle};
 
 /// Interval at which the state of a running apply is checked for a new version.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);

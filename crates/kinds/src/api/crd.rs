@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::sandbox::drop_nullable;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt as _;
-use sandbox::api::drop_nullable;
 
 use super::{
     CaptCluster, CaptClusterTemplate, CaptControlPlane, CaptControlPlaneTemplate, CaptIdentity,
@@ -26,7 +26,7 @@ pub struct CrdYamlError {
 
 /// All CRDs, in installation order.
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    cluster_crds().into_iter().chain(sandbox::api::crds().into_iter().map(of_provider)).collect()
+    cluster_crds().into_iter().chain(crate::sandbox::crds().into_iter().map(of_provider)).collect()
 }
 
 /// The CRDs of Cluster API's contract, which the admission webhook reviews.

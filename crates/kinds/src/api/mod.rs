@@ -1,6 +1,6 @@
 //! The custom resources: fields, schemas, CEL rules, condition types and reasons.
 //!
-//! Data only: no client, clock, I/O or decisions. Validation is in [`crate::model`]. The kinds are `CAPTCluster` etc. in
+//! Data only: no client, clock, I/O or decisions. Validation is in [`capt_model::model`]. The kinds are `CAPTCluster` etc. in
 //! objects, and `CaptCluster` etc. in Rust. Doc comments become the descriptions in the CRDs.
 //!
 //! Rules about a single object are in the schema or in CEL, and the validator in `model` gives the same result without an API

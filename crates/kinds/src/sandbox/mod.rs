@@ -1,6 +1,6 @@
 //! The kinds of `sandbox.capt.x-k8s.io/v1alpha1`: fields, schema, CEL rules, condition types and reasons.
 //!
-//! Data only. Rules about a single object are in the schema or in CEL; [`crate::validate`] repeats them without an API server,
+//! Data only. Rules about a single object are in the schema or in CEL; `sandbox::validate` repeats them without an API server,
 //! because an object may be older than a rule.
 
 #![expect(

@@ -1,4 +1,4 @@
-//! Patterns and bounds of fields, shared by the CRD schema and `crate::validate`.
+//! Patterns and bounds of fields, shared by the CRD schema and `sandbox::validate`.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 

@@ -109,7 +109,8 @@ impl Certificates {
         Self::open_at(store, names, terraform_driver::clock::now).await
     }
 
-    pub(crate) async fn open_at(
+    /// [`Self::open`] with a given clock.
+    pub async fn open_at(
         store: Arc<dyn CertificateStore>,
         names: Vec<String>,
         now: fn() -> Timestamp,

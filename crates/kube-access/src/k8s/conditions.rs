@@ -16,11 +16,11 @@ pub const MAX_MESSAGE_BYTES: usize = 32_768;
 /// The desired value of one condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConditionUpdate {
-    /// One of [`crate::api::conditions::types`].
+    /// One of [`capt_kinds::api::conditions::types`].
     pub type_: &'static str,
     /// The status.
     pub status: ConditionStatus,
-    /// One of [`crate::api::conditions::reasons`].
+    /// One of [`capt_kinds::api::conditions::reasons`].
     pub reason: &'static str,
     /// Human-readable message. May be empty.
     pub message: String,
@@ -109,7 +109,7 @@ pub fn whole_seconds(at: Timestamp) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::conditions::{reasons, types};
+    use capt_kinds::api::conditions::{reasons, types};
 
     fn at(text: &str) -> Timestamp {
         text.parse().unwrap()

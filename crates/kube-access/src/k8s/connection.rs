@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use capt_kinds::api::names::STANDALONE_LABEL;
 use http::header::{HeaderValue, USER_AGENT};
 use k8s_openapi::{
     api::authentication::v1::SelfSubjectReview,
@@ -14,7 +15,7 @@ use kube::{
 use tokio::time::{Instant, sleep};
 
 use super::{error::K8sError, kube_client::KubeClient};
-use crate::{api::names::STANDALONE_LABEL, error::ErrorClass};
+use crate::error::ErrorClass;
 
 /// The CRD that indicates Cluster API.
 const CLUSTER_CRD: &str = "clusters.cluster.x-k8s.io";

@@ -1,5 +1,6 @@
 //! Objects of kinds known only at run time, and merge patches.
 
+use capt_kinds::api::names::FIELD_MANAGER;
 use kube::{
     Resource, ResourceExt as _,
     core::{
@@ -16,7 +17,6 @@ use super::{
     kube_client::{KubeClient, kind_request},
     objects::{DeleteOutcome, object_operation},
 };
-use crate::api::names::FIELD_MANAGER;
 
 impl KubeClient {
     /// Reads an object of this kind; `None` if it does not exist.

@@ -1,5 +1,6 @@
 //! Apply, create, replace and delete objects of any kind and scope.
 
+use capt_kinds::api::names::FIELD_MANAGER;
 use kube::{
     Resource, ResourceExt,
     core::{
@@ -14,7 +15,6 @@ use super::{
     error::{ApiOperation, K8sError},
     kube_client::{KubeClient, kind_operation, kind_request},
 };
-use crate::api::names::FIELD_MANAGER;
 
 /// Deletion propagation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

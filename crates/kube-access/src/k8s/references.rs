@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::api::names::ALLOW_REFERENCES_ANNOTATION;
+use capt_kinds::api::names::ALLOW_REFERENCES_ANNOTATION;
 
 /// The target of a reference and its namespace.
 #[derive(Debug, Clone, Copy)]

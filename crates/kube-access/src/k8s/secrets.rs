@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use capt_kinds::api::names::FIELD_MANAGER;
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{ResourceExt, core::ObjectMeta};
 
 use super::{error::K8sError, kube_client::KubeClient};
-use crate::api::names::FIELD_MANAGER;
 
 /// Type of connection Secrets, as in Crossplane.
 pub const CONNECTION_SECRET_TYPE: &str = "connection.crossplane.io/v1alpha1";

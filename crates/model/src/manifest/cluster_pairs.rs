@@ -5,12 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use capt_kinds::api::names;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::{
-    api::names,
-    model::{ObjectKey, Parse as _, Problem, newtypes::ObjectName},
-};
+use crate::model::{ObjectKey, Parse as _, Problem, newtypes::ObjectName};
 
 use super::{
     error::{FieldError, ManifestWarning},

@@ -2,16 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
-    api::{CaptCluster, CaptControlPlane, WorkspaceTemplate, WorkspaceTemplateApply},
-    model::{
-        ObjectKey, Parse as _, Problem,
-        control_plane::ValidatedControlPlane,
-        network::{NetworkSource, ValidatedNetwork},
-        newtypes::{ClusterName, ObjectName, Region},
-        template::ValidatedTemplate,
-        workspace_apply::{TerraformSource, ValidatedApply},
-    },
+use capt_kinds::api::{CaptCluster, CaptControlPlane, WorkspaceTemplate, WorkspaceTemplateApply};
+
+use crate::model::{
+    ObjectKey, Parse as _, Problem,
+    control_plane::ValidatedControlPlane,
+    network::{NetworkSource, ValidatedNetwork},
+    newtypes::{ClusterName, ObjectName, Region},
+    template::ValidatedTemplate,
+    workspace_apply::{TerraformSource, ValidatedApply},
 };
 
 use super::{

@@ -2,11 +2,10 @@
 
 use std::sync::LazyLock;
 
+use capt_kinds::api::crds;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
-
-use crate::api::crds;
 
 /// Built lazily: it is slower than reading a manifest and only needed for unknown fields.
 static CRDS: LazyLock<Vec<CustomResourceDefinition>> = LazyLock::new(crds);

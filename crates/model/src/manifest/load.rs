@@ -2,18 +2,16 @@
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
+use capt_kinds::api::{
+    CaptCluster, CaptClusterTemplate, CaptControlPlane, CaptControlPlaneTemplate, CaptIdentity,
+    WorkspaceTemplate, WorkspaceTemplateApply, names,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{
-    api::{
-        CaptCluster, CaptClusterTemplate, CaptControlPlane, CaptControlPlaneTemplate, CaptIdentity,
-        WorkspaceTemplate, WorkspaceTemplateApply, names,
-    },
-    model::{
-        ObjectKey, Parse as _, newtypes::Namespace, newtypes::ObjectName, references::DEFAULT_NAMESPACE,
-    },
+use crate::model::{
+    ObjectKey, Parse as _, newtypes::Namespace, newtypes::ObjectName, references::DEFAULT_NAMESPACE,
 };
 
 use super::{

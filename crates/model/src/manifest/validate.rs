@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
-    api::{CaptCluster, CaptControlPlane, CaptIdentity, WorkspaceTemplate, WorkspaceTemplateApply},
-    model::{
-        Limits, ObjectKey, Problem, cluster_class,
-        control_plane::{self, ValidatedControlPlane},
-        identity::{self, ValidatedIdentity},
-        network::{self, ValidatedNetwork},
-        newtypes::{ClusterName, ObjectName, Region},
-        overlap::overlaps,
-        template::{self, ValidatedTemplate},
-        workspace_apply::{self, ValidatedApply},
-    },
+use capt_kinds::api::{
+    CaptCluster, CaptControlPlane, CaptIdentity, WorkspaceTemplate, WorkspaceTemplateApply,
+};
+
+use crate::model::{
+    Limits, ObjectKey, Problem, cluster_class,
+    control_plane::{self, ValidatedControlPlane},
+    identity::{self, ValidatedIdentity},
+    network::{self, ValidatedNetwork},
+    newtypes::{ClusterName, ObjectName, Region},
+    overlap::overlaps,
+    template::{self, ValidatedTemplate},
+    workspace_apply::{self, ValidatedApply},
 };
 
 use super::{

@@ -1,6 +1,6 @@
 //! EKS access entries.
 
-use crate::api::{self, AccessEntryType, AccessScopeType};
+use capt_kinds::api::{self, AccessEntryType, AccessScopeType};
 
 use super::{
     control_plane::{ValidatedAccessEntry, ValidatedAccessPolicy},

@@ -1,6 +1,6 @@
 //! EKS addons.
 
-use crate::api;
+use capt_kinds::api;
 
 use super::{
     control_plane::ValidatedAddon,

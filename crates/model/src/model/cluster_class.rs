@@ -1,6 +1,6 @@
 //! `ClusterClass` templates: validated like the objects created from them, without fields of a single cluster.
 
-use crate::api;
+use capt_kinds::api;
 
 use super::{
     control_plane,

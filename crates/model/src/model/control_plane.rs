@@ -1,6 +1,6 @@
 //! Validation of a `CAPTControlPlane`.
 
-use crate::api::{self, AccessEntryType, AccessScopeType, ControlPlaneConfig, LogType, UpgradePolicy};
+use capt_kinds::api::{self, AccessEntryType, AccessScopeType, ControlPlaneConfig, LogType, UpgradePolicy};
 
 use super::{
     access, addons,

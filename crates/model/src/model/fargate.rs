@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::api::{self, schema};
+use capt_kinds::api::{self, schema};
 
 use super::{
     limits::Limits,

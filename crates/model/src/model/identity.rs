@@ -1,6 +1,6 @@
 //! Validation of a `CAPTIdentity`: AWS credentials and the namespaces that may use them.
 
-use crate::api::{self, IdentitySource};
+use capt_kinds::api::{self, IdentitySource};
 
 use super::{
     newtypes::{FileName, Namespace, RoleArn},

@@ -1,6 +1,6 @@
 //! Immutable fields. The CRDs contain the same rules as CEL transition rules.
 
-use crate::api;
+use capt_kinds::api;
 
 use super::{
     newtypes::{Parse as _, Region},

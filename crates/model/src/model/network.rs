@@ -1,6 +1,6 @@
 //! Validation of a `CAPTCluster`: the network of a cluster.
 
-use crate::api::{self, NatGateways, VpcConfig, schema};
+use capt_kinds::api::{self, NatGateways, VpcConfig, schema};
 
 use super::{
     cidr::Cidr,

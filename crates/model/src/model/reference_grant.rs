@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::api::names::ALLOW_REFERENCES_ANNOTATION;
+use capt_kinds::api::names::ALLOW_REFERENCES_ANNOTATION;
 
 use super::newtypes::Namespace;
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::api;
+use capt_kinds::api;
 
 use super::{
     newtypes::{Namespace, ObjectName, Parse as _},

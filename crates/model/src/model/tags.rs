@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::api::schema::MAX_TAGS;
+use capt_kinds::api::schema::MAX_TAGS;
 
 use super::problem::{FieldPath, Problems};
 

@@ -1,8 +1,7 @@
 //! Validation of a `WorkspaceTemplate`: a Terraform configuration supplied by a user.
 
+use capt_kinds::api::{self, DeletionPolicy, FileFormat, ManagementPolicy, ModuleSource, VarFileSource};
 use serde_json::Value;
-
-use crate::api::{self, DeletionPolicy, FileFormat, ManagementPolicy, ModuleSource, VarFileSource};
 
 use super::{
     problem::{FieldPath, Problem, Problems},

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use capt_kinds::api::{self, BuiltInModule, InputFormat};
 use serde_json::Value;
-
-use crate::api::{self, BuiltInModule, InputFormat};
 
 use super::{
     newtypes::{Namespace, ObjectName, Region},

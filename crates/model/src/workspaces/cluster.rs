@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use capt_kinds::api::{CaptCluster, CaptControlPlane};
+
 use super::{
     DesiredWorkspace, DesiredWorkspaceError, EKS_INPUTS_FROM_VPC, FARGATE_INPUT_FROM_EKS,
     FARGATE_INPUT_FROM_VPC, OutputRef, WorkspaceKey, WorkspaceRole, WorkspaceSource, module_inputs,
     user_templates::{has_orphan_policy, template_connection_secret, template_source},
 };
 use crate::{
-    api::{CaptCluster, CaptControlPlane},
     manifest::{ValidatedCluster, ValidatedManifests, ValidatedObject},
     model::{
         ObjectKey, Parse,

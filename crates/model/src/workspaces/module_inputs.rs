@@ -5,25 +5,23 @@
 
 use std::collections::BTreeMap;
 
+use capt_kinds::api::{AccessEntryType, AccessScopeType, LogType, NatGateways, UpgradePolicy};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{
-    api::{AccessEntryType, AccessScopeType, LogType, NatGateways, UpgradePolicy},
-    model::{
-        Cidr, KubernetesVersion, Parse,
-        control_plane::{
-            Encryption, EndpointAccess, Logs, ValidatedAccessEntry, ValidatedAddon, ValidatedControlPlane,
-        },
-        fargate::ValidatedProfile,
-        names,
-        network::{ExistingVpc, NetworkSource, NewVpc, ValidatedNetwork, Zones},
-        newtypes::{
-            AccessPolicyArn, AddonName, ClusterName, KeyArn, PodRoleArn, PrincipalArn, ProfileName, RoleArn,
-            SelectorLabelKey, SelectorLabelValue, SelectorNamespace, SubnetId, VpcId, Zone,
-        },
-        tags::Tags,
+use crate::model::{
+    Cidr, KubernetesVersion, Parse,
+    control_plane::{
+        Encryption, EndpointAccess, Logs, ValidatedAccessEntry, ValidatedAddon, ValidatedControlPlane,
     },
+    fargate::ValidatedProfile,
+    names,
+    network::{ExistingVpc, NetworkSource, NewVpc, ValidatedNetwork, Zones},
+    newtypes::{
+        AccessPolicyArn, AddonName, ClusterName, KeyArn, PodRoleArn, PrincipalArn, ProfileName, RoleArn,
+        SelectorLabelKey, SelectorLabelValue, SelectorNamespace, SubnetId, VpcId, Zone,
+    },
+    tags::Tags,
 };
 
 /// Variables in the form of `terraform.tfvars.json`.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use capt_kinds::api::{FileFormat, WorkspaceSpec, WorkspaceTemplateSpec};
 use serde_json::{Map, Value};
 use terraform_driver::{
     render::{InlineFormat, RenderRequest, RootSource, TemplateVar},
@@ -10,12 +11,9 @@ use terraform_driver::{
 use thiserror::Error;
 
 use super::{WorkspaceKey, parent_dir};
-use crate::{
-    api::{FileFormat, WorkspaceSpec, WorkspaceTemplateSpec},
-    model::{
-        Problem,
-        template::{self, TemplateSource, ValidatedTemplate},
-    },
+use crate::model::{
+    Problem,
+    template::{self, TemplateSource, ValidatedTemplate},
 };
 
 /// Why a template cannot be instantiated.

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use capt_kinds::api::{BuiltInModule, DeletionPolicy, WorkspaceTemplateApply};
+
 use super::{
     DesiredWorkspace, DesiredWorkspaceError, ModuleInputs, TemplateError, WorkspaceKey, WorkspaceRole,
     WorkspaceSource, template::instantiate_template,
 };
 use crate::{
-    api::{BuiltInModule, DeletionPolicy, WorkspaceTemplateApply},
     manifest::{ValidatedManifests, ValidatedObject},
     model::{
         ObjectKey, names,

@@ -1,12 +1,10 @@
 //! Images, variables and resources of a fork's containers.
 
+use capt_kinds::sandbox::{Resources, conditions::reasons};
 use serde_json::{Map, Value, json};
 
 use super::{ForkRequest, env};
-use crate::{
-    api::{Resources, conditions::reasons},
-    rejection::Rejection,
-};
+use crate::rejection::Rejection;
 
 /// Applies the customizations to a pod, in this order: images, env, resources.
 pub(super) fn customize(

@@ -1,13 +1,11 @@
 //! Environment variables of a fork's containers.
 
+use capt_kinds::sandbox::{EnvFrom, EnvOperation, EnvVar, ForkValue, conditions::reasons};
 use kube::ResourceExt as _;
 use serde_json::{Map, Value, json};
 
 use super::ForkRequest;
-use crate::{
-    api::{EnvFrom, EnvOperation, EnvVar, ForkValue, conditions::reasons},
-    rejection::Rejection,
-};
+use crate::rejection::Rejection;
 
 /// Address of a fork's Service.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,12 +20,12 @@ mod tool_metadata;
 
 use std::collections::BTreeMap;
 
+use capt_kinds::sandbox::{ForkSpec, Sandbox, conditions::reasons, names};
 use kube::ResourceExt as _;
 use regex::bytes::Regex;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    api::{ForkSpec, Sandbox, conditions::reasons, names},
     digest::{canonical_json, hashed_name, sha256},
     labels::{self, Labels},
     rejection::Rejection,

@@ -1,6 +1,8 @@
 //! Labels and annotations of other tools, which would make them treat a fork as their own object.
 
-use crate::{api::names, labels::Labels};
+use capt_kinds::sandbox::names;
+
+use crate::labels::Labels;
 
 /// Written by the server or `kubectl` about the baseline itself.
 const SERVER_WRITTEN: [&str; 2] =

@@ -13,11 +13,12 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use capt_kinds::sandbox::names;
 use sandbox_router::key::LEGACY_HEADERS;
 use serde_json::{Value, json};
 
 use self::pattern::ValueEncoding;
-use crate::{api::names, digest::sha256, labels::Labels, template::label_value};
+use crate::{digest::sha256, labels::Labels, template::label_value};
 
 pub use self::plan::{
     HttpRouteListing, MeshPlan, NamespacedName, RouteShard, has_service_parent, source_digest,

@@ -7,15 +7,15 @@ use std::{
     sync::Arc,
 };
 
+use capt_kinds::sandbox::{
+    RouteGroup, RoutingMode,
+    conditions::{reasons, types},
+    names,
+};
 use serde_json::{Value, json};
 
 use super::{MeshPort, assigned_shards, build_shards, foreign_route, has_active_mesh};
 use crate::{
-    api::{
-        RouteGroup, RoutingMode,
-        conditions::{reasons, types},
-        names,
-    },
     condition::ConditionUpdate,
     digest::sha256,
     routes::{OwnerKind, OwnerRoutes, RouteOwner, RouterObservation, Routes},

@@ -2,16 +2,14 @@
 
 use std::collections::HashMap;
 
+use capt_kinds::sandbox::{RouteGroup, Routing, Sandbox};
 use http::HeaderName;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use sandbox_router::table::Route;
 
 use super::RouteObjects;
-use crate::{
-    api::{RouteGroup, Routing, Sandbox},
-    digest::routing_key,
-};
+use crate::digest::routing_key;
 
 /// The Sandbox or group that owns routes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

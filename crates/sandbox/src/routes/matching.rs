@@ -1,12 +1,10 @@
 //! Matches Sandboxes with a `RouteGroup`.
 
+use capt_kinds::sandbox::{Clause, LabelMatch, Match, NamespaceScope, RouteGroup, Sandbox};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt as _;
 
-use crate::{
-    api::{Clause, LabelMatch, Match, NamespaceScope, RouteGroup, Sandbox},
-    labels::{Labels, glob_matches, selects},
-};
+use crate::labels::{Labels, glob_matches, selects};
 
 /// The Sandboxes that match a group, sorted by name, without those being deleted.
 pub fn group_members<'a>(

@@ -22,6 +22,7 @@ use std::{
     sync::Arc,
 };
 
+use capt_kinds::sandbox::{Conflict, LocalWorkload, RouteGroup, Sandbox, UnreadyPolicy};
 use k8s_openapi::api::{
     core::v1::{Namespace, Service},
     discovery::v1::EndpointSlice,
@@ -36,10 +37,7 @@ use self::{
     overrides::{Override, OverrideState, Overrides},
     service_index::ServiceIndex,
 };
-use crate::{
-    api::{Conflict, LocalWorkload, RouteGroup, Sandbox, UnreadyPolicy},
-    digest::lines_digest,
-};
+use crate::digest::lines_digest;
 
 pub use self::{
     claims::{OwnerKind, RouteOwner, effective_key},

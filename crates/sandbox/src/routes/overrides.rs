@@ -2,6 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use capt_kinds::sandbox::{
+    DisconnectPolicy, ForkStatus, LocalProtocol, LocalWorkload, Mapping, Override as OverrideSpec, Sandbox,
+    VirtualStatus,
+};
 use http::{HeaderName, HeaderValue, StatusCode};
 use kube::ResourceExt as _;
 use sandbox_router::table::{
@@ -11,10 +15,6 @@ use sandbox_router::table::{
 
 use super::{ByName, RouteObjects, service_index::ServiceIndex};
 use crate::{
-    api::{
-        DisconnectPolicy, ForkStatus, LocalProtocol, LocalWorkload, Mapping, Override as OverrideSpec,
-        Sandbox, VirtualStatus,
-    },
     local_slots::{check_slot, precedence},
     local_status::active_session,
 };

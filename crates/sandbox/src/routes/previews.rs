@@ -1,5 +1,6 @@
 //! Preview hosts of endpoints, and rules for queue consumers.
 
+use capt_kinds::sandbox::{Endpoint, Sandbox};
 use kube::ResourceExt as _;
 use sandbox_router::table::{
     BaselineWorkload, Destination, PortMapping, Preview, RoutingKey, RoutingRule, ServicePort,
@@ -10,10 +11,7 @@ use super::{
     claims::Claim,
     overrides::{Override, Overrides},
 };
-use crate::{
-    api::{Endpoint, Sandbox},
-    target::{parse_target, preview_label},
-};
+use crate::target::{parse_target, preview_label};
 
 impl RouteBuilder<'_> {
     /// Adds the preview hosts of a Sandbox or a group.

@@ -1,10 +1,9 @@
 //! Whether the routers have the routes of a Sandbox or a group.
 
+use capt_kinds::sandbox::conditions::{reasons, types};
+
 use super::{OwnerRoutes, Routes, UnroutedReason, UnroutedService};
-use crate::{
-    api::conditions::{reasons, types},
-    condition::ConditionUpdate,
-};
+use crate::condition::ConditionUpdate;
 
 /// A router, observed by its Lease and its pod.
 #[derive(Debug, Clone, PartialEq, Eq)]

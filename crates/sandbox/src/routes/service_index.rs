@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use capt_kinds::sandbox::names;
 use k8s_openapi::api::{
     core::v1::{self as k8s, Service},
     discovery::v1::EndpointSlice,
@@ -15,10 +16,7 @@ use kube::ResourceExt as _;
 use sandbox_router::table::{AppProtocol, Backend, Route, ServicePort};
 
 use super::{ByName, RouteObjects};
-use crate::{
-    api::names,
-    service::{TakeoverMode, is_managed, is_taken_over, original_service, takeover_mode},
-};
+use crate::service::{TakeoverMode, is_managed, is_taken_over, original_service, takeover_mode};
 
 /// Namespace and name of a Service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

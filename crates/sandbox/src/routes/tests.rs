@@ -120,7 +120,8 @@ fn a_service_that_was_taken_over_has_its_baseline_behind_the_keeper() {
     assert_eq!(cart.listener(), Some(20_001));
     assert_eq!(cart.baseline().addresses(), ["10.0.0.1:8080".parse().unwrap()], "and never the routers");
     // The routers' addresses are there a moment before the Service says that it was taken over.
-    let listen = (crate::api::names::LISTEN_ANNOTATION.to_owned(), json!({"80": 20_001}).to_string());
+    let listen =
+        (capt_kinds::sandbox::names::LISTEN_ANNOTATION.to_owned(), json!({"80": 20_001}).to_string());
     let said = shop.services[0].metadata.annotations.replace([listen].into());
     let early = shop.routes();
     assert_eq!(
@@ -139,7 +140,7 @@ fn routers_listen_before_the_traffic_comes() {
     let mut shop = Shop::new(&["cart"]);
     let listen = json!({"80": 20_001}).to_string();
     shop.services[0].metadata.annotations =
-        Some([(crate::api::names::LISTEN_ANNOTATION.to_owned(), listen)].into());
+        Some([(capt_kinds::sandbox::names::LISTEN_ANNOTATION.to_owned(), listen)].into());
     let routes = shop.routes();
     assert_eq!(routes.table.route_at_port(20_001).unwrap().service().name(), "cart");
     assert_ne!(routes.revisions["shop"], Shop::new(&["cart"]).routes().revisions["shop"]);
@@ -245,7 +246,11 @@ fn a_service_that_its_owner_has_back_is_what_its_owner_makes_of_it() {
     let baseline = |shop: &Shop| {
         shop.routes().table.route("shop", "cart", 80).unwrap().baseline().addresses()[0].to_string()
     };
-    shop.service("cart-sbxbase-aaaa", &json!({crate::api::names::BASE_OF_LABEL: "cart"}), Some("10.7.0.1"));
+    shop.service(
+        "cart-sbxbase-aaaa",
+        &json!({capt_kinds::sandbox::names::BASE_OF_LABEL: "cart"}),
+        Some("10.7.0.1"),
+    );
     let keeper = shop.services.last_mut().unwrap().spec.as_mut().unwrap();
     keeper.selector = Some([("app".to_owned(), "cart".to_owned())].into());
     assert_eq!(baseline(&shop), "10.7.0.1:8080", "its own endpoints may still be the routers");
@@ -257,7 +262,7 @@ fn a_service_that_its_owner_has_back_is_what_its_owner_makes_of_it() {
 fn a_sandbox_of_another_cluster_has_no_routes_here() {
     let mut shop = Shop::new(&["cart"]);
     shop.sandbox("pr-1", &["cart"], true);
-    shop.sandboxes[0].spec.cluster_ref = Some(crate::api::ClusterRef { name: "dev-eu".into() });
+    shop.sandboxes[0].spec.cluster_ref = Some(capt_kinds::sandbox::ClusterRef { name: "dev-eu".into() });
     assert!(shop.routes().table.routes().is_empty());
     shop.sandboxes[0].spec.cluster_ref = None;
     assert_eq!(shop.routes().table.routes().len(), 1, "its likeness has them there");

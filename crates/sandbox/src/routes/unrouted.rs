@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use capt_kinds::sandbox::{RoutingMode, conditions::reasons, names};
 use kube::ResourceExt as _;
 use sandbox_router::table::ServicePort;
 
@@ -10,7 +11,6 @@ use super::{
     service_index::ServiceIndex,
 };
 use crate::{
-    api::{RoutingMode, conditions::reasons, names},
     service::{is_taken_over, takeover_blocker, takeover_mode},
     target::parse_target,
 };
@@ -99,7 +99,7 @@ impl ServiceIndex<'_> {
 pub(super) fn explicitly_routed<'a>(objects: &RouteObjects<'a>) -> HashSet<(&'a str, &'a str)> {
     let groups = objects.groups.iter().filter(|it| it.spec.routing.mode == RoutingMode::Explicit);
     let sandboxes = groups.flat_map(|it| group_members(it, &objects.sandboxes, &objects.namespaces));
-    let name = |it: &'a crate::api::Sandbox| {
+    let name = |it: &'a capt_kinds::sandbox::Sandbox| {
         (
             it.metadata.namespace.as_deref().unwrap_or_default(),
             it.metadata.name.as_deref().unwrap_or_default(),

@@ -1,15 +1,12 @@
 //! Validates a `RouteGroup`.
 
+use capt_kinds::sandbox::{Clause, LabelMatch, Match, NamespaceScope, RouteGroup, RouteGroupSpec, schema};
 use kube::ResourceExt as _;
 
 use super::problems::{
     HEADER_NAME, LABEL_GLOB, LABEL_KEY, Problems, QUERY_PARAM, ROUTING_KEY, TTL, check_object_name,
 };
-use crate::{
-    api::{Clause, LabelMatch, Match, NamespaceScope, RouteGroup, RouteGroupSpec, schema},
-    rejection::Rejection,
-    target,
-};
+use crate::{rejection::Rejection, target};
 
 /// Validates the name and the spec.
 pub fn validate_group(group: &RouteGroup) -> Result<(), Rejection> {

@@ -1,12 +1,10 @@
 //! Validates a `LocalWorkload`.
 
+use capt_kinds::sandbox::{LocalWorkload, LocalWorkloadSpec, conditions::reasons};
 use kube::ResourceExt as _;
 
 use super::problems::{DNS_LABEL, GRACE, Problems, check_object_name};
-use crate::{
-    api::{LocalWorkload, LocalWorkloadSpec, conditions::reasons},
-    rejection::Rejection,
-};
+use crate::rejection::Rejection;
 
 /// Validates the name and the spec.
 pub fn validate_local(local: &LocalWorkload) -> Result<(), Rejection> {

@@ -1,9 +1,9 @@
 //! Validates a patch of a baseline before it is sent to the API server, and its result.
 
+use capt_kinds::sandbox::{Patch, PatchType, conditions::reasons, names};
 use serde_json::Value;
 
 use crate::{
-    api::{Patch, PatchType, conditions::reasons, names},
     rejection::Rejection,
     template::{PodTemplate, string_map},
 };

@@ -2,12 +2,10 @@
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
+use capt_kinds::sandbox::{Endpoint, Mapping, Override, WorkloadRef, conditions::reasons, schema};
 use regex::Regex;
 
-use crate::{
-    api::{Endpoint, Mapping, Override, WorkloadRef, conditions::reasons, schema},
-    rejection::Rejection,
-};
+use crate::rejection::Rejection;
 
 /// A pattern of the schema.
 pub(super) type Pattern = LazyLock<Option<Regex>>;

@@ -1,19 +1,15 @@
 //! Validates a Sandbox.
 
+use capt_kinds::sandbox::{
+    Customizations, DisconnectPolicy, EnvOperation, EnvVar, ForkSpec, LocalSpec, Sandbox, SandboxSpec,
+    conditions::reasons, schema,
+};
 use kube::ResourceExt as _;
 
 use super::problems::{
     DNS_LABEL, DNS_SUBDOMAIN, ENV_NAME, GRACE, Problems, QUANTITY, ROUTING_KEY, TTL, check_object_name,
 };
-use crate::{
-    api::{
-        Customizations, DisconnectPolicy, EnvOperation, EnvVar, ForkSpec, LocalSpec, Sandbox, SandboxSpec,
-        conditions::reasons, schema,
-    },
-    labels,
-    rejection::Rejection,
-    target,
-};
+use crate::{labels, rejection::Rejection, target};
 
 /// Validates the name and the spec.
 pub fn validate_sandbox(sandbox: &Sandbox) -> Result<(), Rejection> {

@@ -1,10 +1,10 @@
 //! Verdicts that only the controller gives. What an API server refuses too is in `tests/bad_input`, asked of both.
 
+use capt_kinds::sandbox::{Patch, PatchType, Sandbox};
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::api::{Patch, PatchType, Sandbox};
 
 fn sandbox(spec: &Value) -> Sandbox {
     serde_json::from_value(json!({

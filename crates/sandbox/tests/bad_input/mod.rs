@@ -10,12 +10,12 @@
 mod cases;
 mod server;
 
+use capt_kinds::sandbox::{LocalWorkload, RouteGroup, Sandbox};
 use kube::{
     Api, ResourceExt as _,
     api::{DynamicObject, PostParams},
 };
 use sandbox::{
-    api::{LocalWorkload, RouteGroup, Sandbox},
     rejection::Rejection,
     validate::{validate_group, validate_local, validate_sandbox},
 };

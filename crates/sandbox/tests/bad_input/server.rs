@@ -13,7 +13,7 @@ use serde_json::Value;
 pub(crate) async fn start() -> EmbeddedKube {
     let kube = EmbeddedKube::builder().in_memory().start().await.unwrap();
     let crds: Api<CustomResourceDefinition> = Api::all(kube.client());
-    for crd in sandbox::api::crds() {
+    for crd in capt_kinds::sandbox::crds() {
         let name = crd.metadata.name.clone().unwrap();
         crds.patch(&name, &PatchParams::apply("test"), &Patch::Apply(&crd)).await.unwrap();
         await_condition(crds.clone(), &name, is_crd_established()).await.unwrap();

@@ -20,9 +20,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use capt_kinds::sandbox::{Sandbox, names};
 use k8s_openapi::api::core::v1::Service;
 use sandbox::{
-    api::{Sandbox, names},
     fork::{ForkAddress, ForkRequest, ForkedDeployment, build_fork, source_hash, template_hash},
     namespace_context::NamespaceContext,
     service::{baseline_services, fork_services, misselecting_objects},

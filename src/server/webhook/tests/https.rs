@@ -2,6 +2,7 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
+use capt_kube::certificate::{CertificateDirectory, PublishBundle};
 use rustls::{
     ClientConfig, RootCertStore,
     pki_types::{CertificateDer, ServerName, pem::PemObject as _},
@@ -13,7 +14,6 @@ use tokio::{
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::*;
-use crate::certificate::{CertificateDirectory, PublishBundle};
 
 struct Running {
     address: SocketAddr,

@@ -35,7 +35,7 @@ fn the_configuration_fails_open_and_names_our_kinds_alone() {
     }
     resources.sort();
     let mut ours: Vec<String> =
-        crate::api::cluster_crds().into_iter().filter_map(|it| it.metadata.name).collect();
+        capt_kinds::api::cluster_crds().into_iter().filter_map(|it| it.metadata.name).collect();
     ours.sort();
     assert_eq!(resources, ours);
 }

@@ -1,7 +1,7 @@
 //! The status of a Cluster, case by case.
 
 use super::*;
-use crate::controllers::capi_cluster::fixtures::{cluster, referenced_object};
+use crate::capi_cluster::fixtures::{cluster, referenced_object};
 
 fn at() -> StatusContext {
     StatusContext { generation: Some(2), now: "2026-11-01T10:00:00Z".parse().unwrap() }

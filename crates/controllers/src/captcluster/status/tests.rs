@@ -1,13 +1,11 @@
 //! The status of a network case by case, and the latch under any sequence of failures.
 
+use capt_kube::k8s::conditions::{find, is_true};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{
-    controllers::captcluster::fixtures::workspace,
-    k8s::conditions::{find, is_true},
-};
+use crate::captcluster::fixtures::workspace;
 
 fn at(text: &str) -> StatusContext {
     StatusContext { generation: Some(3), now: text.parse().unwrap() }

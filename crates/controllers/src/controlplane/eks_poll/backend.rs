@@ -2,14 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
+use capt_engine::aws::{
+    EksApi, EksClient, EksToken, EksTokenError, Principal, SdkConfigCache, create_eks_token,
+};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
-
-use crate::aws::{EksApi, EksClient, EksToken, EksTokenError, Principal, SdkConfigCache, create_eks_token};
 
 /// Timeout of an API server probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);

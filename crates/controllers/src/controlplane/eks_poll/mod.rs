@@ -13,6 +13,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use capt_engine::aws::Principal;
 use jiff::Timestamp;
 
 pub use self::{
@@ -20,7 +21,6 @@ pub use self::{
     observation::{ApiServerAccess, EksFacts, EksLookup, EksObservation, EksResponse, IssuedToken},
     schedule::{NextPoll, PollInputs, next_poll},
 };
-use crate::aws::Principal;
 
 /// A query of a reconcile.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use capt_engine::aws::{EksAddon, EksCluster, EksFargateProfile, EksToken};
 use jiff::Timestamp;
-
-use crate::aws::{EksAddon, EksCluster, EksFargateProfile, EksToken};
 
 /// Result of a lookup by name.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use capt_engine::aws::{EksApi, EksError};
 use futures::future::join_all;
 use jiff::Timestamp;
 
@@ -9,10 +10,7 @@ use super::{
     EksBackend, EksQuery,
     observation::{ApiServerAccess, EksFacts, EksLookup, EksResponse, IssuedToken},
 };
-use crate::{
-    aws::{EksApi, EksError},
-    controllers::controlplane::kubeconfig::render,
-};
+use crate::controlplane::kubeconfig::render;
 
 /// Timeout of a query.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(45);

@@ -1,22 +1,22 @@
 //! Builds the desired workspace of a Fargate profile. Pure.
 
-use kube::ResourceExt as _;
-
-use crate::{
-    api::{
-        BuiltInModule, CaptControlPlane, SecretRef, WorkspaceTemplateApply, WorkspaceTemplateApplySpec,
-        names as words,
-    },
-    controllers::controlplane::{
-        build::{
-            eks_connection_secret_ref, identity_ref, input_from_output, output_format, template_ref,
-            workspace_metadata,
-        },
-        dereference::ClusterNetwork,
-        validate::ValidatedEksCluster,
-    },
+use capt_kinds::api::{
+    BuiltInModule, CaptControlPlane, SecretRef, WorkspaceTemplateApply, WorkspaceTemplateApplySpec,
+    names as words,
+};
+use capt_model::{
     model::{fargate::ValidatedProfile, names},
     workspaces::{self, FARGATE_INPUT_FROM_EKS, FARGATE_INPUT_FROM_VPC},
+};
+use kube::ResourceExt as _;
+
+use crate::controlplane::{
+    build::{
+        eks_connection_secret_ref, identity_ref, input_from_output, output_format, template_ref,
+        workspace_metadata,
+    },
+    dereference::ClusterNetwork,
+    validate::ValidatedEksCluster,
 };
 
 /// Name of the `WorkspaceTemplateApply` of a profile.
@@ -63,7 +63,7 @@ fn inputs_from_workspaces(
     profile: &ValidatedProfile,
     network: Option<&SecretRef>,
     cluster: &SecretRef,
-) -> Vec<crate::api::InputFrom> {
+) -> Vec<capt_kinds::api::InputFrom> {
     let subnets =
         network.filter(|_| profile.subnets.is_empty()).map(|secret| (FARGATE_INPUT_FROM_VPC, secret));
     let role = profile.pod_execution_role.is_none().then_some((FARGATE_INPUT_FROM_EKS, cluster));
@@ -79,13 +79,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{
-        controllers::controlplane::{
-            fixtures::{control_plane, network, references},
-            validate::validate,
-        },
-        model::Limits,
+    use crate::controlplane::{
+        fixtures::{control_plane, network, references},
+        validate::validate,
     };
+    use capt_model::model::Limits;
 
     fn built(profile: &Value) -> Value {
         let object = control_plane(&json!({"version": "1.33", "additionalFargateProfiles": [profile]}));

@@ -2,17 +2,16 @@
 //!
 //! A successful Terraform run is not enough: a profile is ready only if EKS reports it as ACTIVE.
 
+use capt_engine::aws::{EksFargateProfile, EksIssue};
+use capt_kinds::api::{
+    FargateProfileStatus, HealthIssue, WorkspaceTemplateApply,
+    conditions::{reasons, types},
+};
+use capt_kube::k8s::conditions::ConditionUpdate;
+
 use crate::{
-    api::{
-        FargateProfileStatus, HealthIssue, WorkspaceTemplateApply,
-        conditions::{reasons, types},
-    },
-    aws::{EksFargateProfile, EksIssue},
-    controllers::{
-        common::workspace_summary::{self, WorkspaceSummary, string_output},
-        controlplane::eks_poll::{EksFacts, EksLookup},
-    },
-    k8s::conditions::ConditionUpdate,
+    common::workspace_summary::{self, WorkspaceSummary, string_output},
+    controlplane::eks_poll::{EksFacts, EksLookup},
 };
 
 /// A profile of the spec, or one removed from it whose workspace still exists.

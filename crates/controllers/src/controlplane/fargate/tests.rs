@@ -1,18 +1,16 @@
 //! Assessment of profiles, case by case.
 
+use capt_engine::aws::{EksFargateProfile, EksIssue};
+use capt_kinds::api::{FargateProfileStatus, WorkspaceTemplateApply, conditions::types};
+use capt_kube::k8s::conditions::{ConditionStatus, ConditionUpdate};
 use serde_json::{Value, json};
 
 use super::{
     ManagedProfile, ProfileAssessment, ProfileState, assess_profile, profile_conditions, unmanaged_profiles,
 };
-use crate::{
-    api::{FargateProfileStatus, WorkspaceTemplateApply, conditions::types},
-    aws::{EksFargateProfile, EksIssue},
-    controllers::controlplane::{
-        eks_poll::{EksFacts, EksLookup},
-        fixtures::{completed_status, workspace},
-    },
-    k8s::conditions::{ConditionStatus, ConditionUpdate},
+use crate::controlplane::{
+    eks_poll::{EksFacts, EksLookup},
+    fixtures::{completed_status, workspace},
 };
 
 fn apply(status: &Value) -> WorkspaceTemplateApply {

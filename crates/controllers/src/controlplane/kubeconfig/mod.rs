@@ -14,6 +14,9 @@ mod token_lifetime;
 use std::collections::BTreeMap;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
+use capt_kinds::api::{CaptControlPlane, names as words};
+use capt_kube::k8s::secrets::CLUSTER_SECRET_TYPE;
+use capt_model::model::names;
 use jiff::Timestamp;
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::{ResourceExt as _, core::ObjectMeta};
@@ -24,11 +27,6 @@ pub(crate) use self::token_lifetime::TokenLifetime;
 use super::{
     build::owner_reference,
     eks_poll::{ApiServerAccess, IssuedToken},
-};
-use crate::{
-    api::{CaptControlPlane, names as words},
-    k8s::secrets::CLUSTER_SECRET_TYPE,
-    model::names,
 };
 
 /// Data key that Cluster API reads.
@@ -195,7 +193,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{aws::EksToken, controllers::controlplane::fixtures::control_plane};
+    use crate::controlplane::fixtures::control_plane;
+    use capt_engine::aws::EksToken;
 
     const PEM: &str = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n";
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::controllers::controlplane::eks_poll::ApiServerAccess;
+use crate::controlplane::eks_poll::ApiServerAccess;
 
 /// File name of the token in the directory of the kubeconfig, see [`render_with_token_file`].
 pub(crate) const TOKEN_FILE: &str = "token-file";

@@ -3,21 +3,19 @@
 
 use std::time::Duration;
 
+use capt_engine::aws::{EksCluster, EksToken};
+use capt_kinds::api::names;
+use capt_model::model::Limits;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::token_lifetime::TokenLifetime;
-use crate::{
-    api::names,
-    aws::{EksCluster, EksToken},
-    controllers::controlplane::{
-        decide::{decide, next_requeue, plan_poll},
-        dereference::ControlPlaneReferences,
-        eks_poll::{EksFacts, EksLookup, EksObservation, EksResponse, IssuedToken, NextPoll},
-        fixtures::{completed_status, control_plane, references, workspace},
-        snapshot::ControlPlaneSnapshot,
-    },
-    model::Limits,
+use crate::controlplane::{
+    decide::{decide, next_requeue, plan_poll},
+    dereference::ControlPlaneReferences,
+    eks_poll::{EksFacts, EksLookup, EksObservation, EksResponse, IssuedToken, NextPoll},
+    fixtures::{completed_status, control_plane, references, workspace},
+    snapshot::ControlPlaneSnapshot,
 };
 
 const INTERVAL: Duration = Duration::from_mins(3);

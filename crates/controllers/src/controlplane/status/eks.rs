@@ -1,13 +1,11 @@
 //! Conditions of the EKS cluster, its addons and its availability. Pure.
 
+use capt_engine::aws::{EksAddon, EksIssue};
+use capt_kinds::api::conditions::{reasons, types};
+use capt_kube::k8s::conditions::{ConditionStatus, ConditionUpdate, find};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use crate::{
-    api::conditions::{reasons, types},
-    aws::{EksAddon, EksIssue},
-    controllers::controlplane::{eks_poll::EksLookup, snapshot::ControlPlaneSnapshot},
-    k8s::conditions::{ConditionStatus, ConditionUpdate, find},
-};
+use crate::controlplane::{eks_poll::EksLookup, snapshot::ControlPlaneSnapshot};
 
 /// The previous condition with one of these reasons, without the stale marker.
 fn previous_condition(

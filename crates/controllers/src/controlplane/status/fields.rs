@@ -2,22 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use capt_kinds::api::{
+    CaptControlPlaneStatus, ControlPlaneInitialization, StatusVersion, WorkspaceStatus,
+    WorkspaceTemplateApply, WorkspaceTemplateStatus, conditions::types,
+};
+use capt_kube::k8s::conditions::find;
 use serde_json::{Value, json};
 
 use crate::{
-    api::{
-        CaptControlPlaneStatus, ControlPlaneInitialization, StatusVersion, WorkspaceStatus,
-        WorkspaceTemplateApply, WorkspaceTemplateStatus, conditions::types,
+    common::workspace_summary::WorkspaceSummary,
+    controlplane::{
+        kubeconfig::is_legacy_ca,
+        snapshot::{ControlPlaneSnapshot, KubeconfigState},
+        version::reported_version,
     },
-    controllers::{
-        common::workspace_summary::WorkspaceSummary,
-        controlplane::{
-            kubeconfig::is_legacy_ca,
-            snapshot::{ControlPlaneSnapshot, KubeconfigState},
-            version::reported_version,
-        },
-    },
-    k8s::conditions::find,
 };
 
 pub(super) fn fill_fields(new: &mut CaptControlPlaneStatus, snapshot: &ControlPlaneSnapshot<'_>) {

@@ -6,6 +6,11 @@ mod readiness;
 #[cfg(test)]
 mod tests;
 
+use capt_kinds::api::{
+    CaptControlPlaneStatus, FargateProfileStatus,
+    conditions::{reasons, types},
+};
+use capt_kube::k8s::conditions::{self, ConditionStatus, ConditionUpdate, find, is_true};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
@@ -16,13 +21,6 @@ use super::{
     phase::phase_from_conditions,
     snapshot::{ControlPlaneSnapshot, KubeconfigState},
     version::UpgradeStep,
-};
-use crate::{
-    api::{
-        CaptControlPlaneStatus, FargateProfileStatus,
-        conditions::{reasons, types},
-    },
-    k8s::conditions::{self, ConditionStatus, ConditionUpdate, find, is_true},
 };
 
 /// Generation and time that conditions are written with.
@@ -183,7 +181,7 @@ fn kubeconfig_condition(
     let trouble = snapshot.observation.token_error.as_ref();
     match &snapshot.kubeconfig {
         KubeconfigState::OwnedByOthers => {
-            let name = crate::model::names::kubeconfig_secret(&snapshot.references.cluster.name);
+            let name = capt_model::model::names::kubeconfig_secret(&snapshot.references.cluster.name);
             let why = format!("Secret {name} has another owner; delete it or rename the Cluster");
             ConditionUpdate::status_false(type_, reasons::SECRET_RECONCILIATION_FAILED, why)
         }

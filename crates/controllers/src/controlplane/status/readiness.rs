@@ -1,15 +1,13 @@
 //! Overall readiness of a control plane. Pure.
 
+use capt_kinds::api::{Timeouts, conditions::reasons};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{
-    api::{Timeouts, conditions::reasons},
-    controllers::controlplane::{
-        decide::{CreationBlocker, creation_blocker},
-        eks_poll::EksLookup,
-        snapshot::ControlPlaneSnapshot,
-        version::UpgradeStep,
-    },
+use crate::controlplane::{
+    decide::{CreationBlocker, creation_blocker},
+    eks_poll::EksLookup,
+    snapshot::ControlPlaneSnapshot,
+    version::UpgradeStep,
 };
 
 /// Overall readiness of a control plane.

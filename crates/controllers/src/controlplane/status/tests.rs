@@ -1,20 +1,18 @@
 //! Conditions case by case; and a property test of the initialization latch.
 
+use capt_engine::aws::{EksAddon, EksCluster, EksIssue};
+use capt_kinds::api::{CaptControlPlane, Phase, WorkspaceTemplateApply};
+use capt_model::model::Limits;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{
-    api::{CaptControlPlane, Phase, WorkspaceTemplateApply},
-    aws::{EksAddon, EksCluster, EksIssue},
-    controllers::controlplane::{
-        dereference::{ControlPlaneReferences, IdentityUnavailable},
-        eks_poll::{EksFacts, EksLookup, EksObservation, EksResponse, IssuedToken},
-        fixtures::{completed_status, control_plane, references, workspace},
-    },
-    model::Limits,
+use crate::controlplane::{
+    dereference::{ControlPlaneReferences, IdentityUnavailable},
+    eks_poll::{EksFacts, EksLookup, EksObservation, EksResponse, IssuedToken},
+    fixtures::{completed_status, control_plane, references, workspace},
 };
 
 const EKS: &str = "cp-eks-controlplane-apply";
@@ -69,9 +67,9 @@ fn applied() -> Value {
 fn secret(object: &CaptControlPlane, seen: &ControlPlaneReferences, look: &EksObservation) -> Option<Secret> {
     let snapshot = ControlPlaneSnapshot::new(object, seen, look, &Limits::default(), now());
     let token =
-        crate::aws::EksToken { bearer: "t".to_owned().into(), expires_at: at("2026-11-01T09:54:00Z") };
+        capt_engine::aws::EksToken { bearer: "t".to_owned().into(), expires_at: at("2026-11-01T09:54:00Z") };
     snapshot.with_kubeconfig_inputs(|facts| {
-        crate::controllers::controlplane::kubeconfig::build_kubeconfig_secret(
+        crate::controlplane::kubeconfig::build_kubeconfig_secret(
             facts,
             &IssuedToken { issued_at: now(), token },
         )
@@ -243,7 +241,7 @@ fn an_operator_that_just_started_repeats_what_was_said_before() {
     seen.eks_workspace = Some(eks_workspace(&applied()));
     let look = observation(facts(EksLookup::Present(view("ACTIVE"))));
     seen.secrets.kubeconfig = secret(&object, &seen, &look);
-    seen.connection = Some(crate::controllers::controlplane::eks_poll::ApiServerAccess {
+    seen.connection = Some(crate::controlplane::eks_poll::ApiServerAccess {
         endpoint: "https://eks.example".to_owned(),
         ca_data: "UEVN".to_owned(),
     });
@@ -391,7 +389,7 @@ impl Simulation {
             Event::Identity(known) => {
                 let unknown = IdentityUnavailable { is_failure: true, message: "no".to_owned() };
                 self.references.principal =
-                    if *known { Ok(crate::aws::Principal::from_default_chain()) } else { Err(unknown) };
+                    if *known { Ok(capt_engine::aws::Principal::from_default_chain()) } else { Err(unknown) };
             }
             Event::Restart => self.observation = EksObservation::default(),
             Event::Delete => return deleting(&old, moment, (reasons::DELETING, "x"), Vec::new()),

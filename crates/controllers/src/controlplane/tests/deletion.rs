@@ -9,7 +9,7 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::harness::{CONTROL_PLANE_NAME, EKS_APPLY_NAME, Harness, KIND, WTA, profile_apply_name};
-use crate::controllers::testing::{TIMEOUT, condition_message, condition_status};
+use crate::testing::{TIMEOUT, condition_message, condition_status};
 
 fn two_profiles() -> Value {
     let profile = |name: &str| json!({"name": name, "selectors": [{"namespace": name}]});
@@ -148,7 +148,7 @@ async fn p10_it_goes_without_its_cluster_and_while_its_namespace_goes() {
     world.env.delete("Cluster", "demo").await;
     let namespaces: kube::Api<k8s_openapi::api::core::v1::Namespace> =
         kube::Api::all(world.env.server.client());
-    namespaces.delete(crate::controllers::testing::NAMESPACE, &DeleteParams::default()).await.unwrap();
+    namespaces.delete(crate::testing::NAMESPACE, &DeleteParams::default()).await.unwrap();
     world.env.wait_until_gone(KIND, CONTROL_PLANE_NAME).await;
     let destroyed = world.behavior.lock().unwrap().destroyed.clone();
     assert!(destroyed.contains(&EKS_APPLY_NAME.to_owned()) && destroyed.len() == 3, "{destroyed:?}");
@@ -181,7 +181,7 @@ async fn what_clusterctl_moves_away_is_not_destroyed() {
 
 #[tokio::test]
 async fn one_that_never_made_anything_goes_at_once() {
-    let world = Harness::start(crate::controllers::common::Settings::default()).await;
+    let world = Harness::start(crate::common::Settings::default()).await;
     world.env.create(KIND, json!({"metadata": {"name": CONTROL_PLANE_NAME}, "spec": two_profiles()})).await;
     world.env.set_owner(KIND, CONTROL_PLANE_NAME, &world.cluster).await;
     world.wait_until(|it| it["metadata"]["finalizers"].is_array()).await;

@@ -1,12 +1,10 @@
 //! The status follows EKS and not only Terraform; without an EKS response nothing is invented.
 
+use capt_engine::aws::EksIssue;
 use serde_json::{Value, json};
 
 use super::harness::{CONTROL_PLANE_NAME, EKS_APPLY_NAME, Harness, KIND, WTA, profile_apply_name};
-use crate::{
-    aws::EksIssue,
-    controllers::testing::{condition_message, condition_status},
-};
+use crate::testing::{condition_message, condition_status};
 
 fn one_profile() -> Value {
     json!({"version": "1.33", "additionalFargateProfiles": [{"name": "apps", "selectors": [{"namespace": "apps"}]}]})

@@ -10,21 +10,17 @@ use std::{
 };
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
+use capt_engine::aws::{EksAddon, EksApi, EksCluster, EksFargateProfile, EksToken, EksTokenError, Principal};
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::fake_eks::FakeEks;
 use crate::{
-    aws::{
-        EksAddon, EksApi, EksCluster, EksFargateProfile, EksToken, EksTokenError, Principal,
-        fake_eks::FakeEks,
-    },
-    controllers::{
-        common::Settings,
-        controlplane::{self, eks_poll::EksBackend},
-        testing::{TIMEOUT, TestEnv, condition},
-    },
+    common::Settings,
+    controlplane::{self, eks_poll::EksBackend},
+    testing::{TIMEOUT, TestEnv, condition},
 };
 
 pub(super) const WTA: &str = "WorkspaceTemplateApply";

@@ -4,7 +4,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
 use super::harness::{CONTROL_PLANE_NAME, EKS_APPLY_NAME, Harness, KIND, WTA, profile_apply_name};
-use crate::controllers::{
+use crate::{
     common::Settings,
     testing::{USER_AGENT, condition_message, condition_status},
 };

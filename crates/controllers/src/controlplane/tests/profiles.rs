@@ -1,12 +1,10 @@
 //! Fargate profiles: each is independent of the others.
 
+use capt_engine::aws::{EksFargateProfile, EksIssue};
 use serde_json::{Value, json};
 
 use super::harness::{CONTROL_PLANE_NAME, Harness, KIND, WTA, profile_apply_name};
-use crate::{
-    aws::{EksFargateProfile, EksIssue},
-    controllers::testing::{condition_message, condition_status},
-};
+use crate::testing::{condition_message, condition_status};
 
 fn profile(name: &str) -> Value {
     json!({"name": name, "selectors": [{"namespace": name}]})

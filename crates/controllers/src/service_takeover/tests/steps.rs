@@ -1,8 +1,9 @@
 use std::{collections::BTreeSet, time::Duration};
 
+use capt_kinds::sandbox::names;
 use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt as _;
-use sandbox::{api::names, service::takeover_blocker};
+use sandbox::service::takeover_blocker;
 use serde_json::{Value, json};
 
 use super::super::{

@@ -40,7 +40,7 @@ pub(super) struct AwsHarness {
 /// Python of the virtual environment that `make deps` creates.
 #[expect(clippy::disallowed_methods, reason = "tests find their cache in the environment")]
 fn python() -> PathBuf {
-    let repo = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let repo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let cache = std::env::var_os("CAPT_CACHE").map_or_else(|| repo.join(".cache"), PathBuf::from);
     let python = cache.join("moto-venv/bin/python");
     assert!(python.exists(), "{} is missing; make it with `make deps`", python.display());

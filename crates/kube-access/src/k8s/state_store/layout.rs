@@ -3,11 +3,11 @@
 //! A workspace has one commit and two parts, `state` and `bundle`. Each part has two slots, each with as many pages as its
 //! largest copy needed so far. The commit selects the current slot; the other one is free for the next write.
 
+use capt_kinds::api::names::STATE_LABEL;
 use serde::{Deserialize, Serialize};
 use terraform_driver::state::StateVersion;
 
 use super::{super::truncate::truncate_name, compress::CompressedPages};
-use crate::api::names::STATE_LABEL;
 
 /// Maximum length of a Secret name.
 const LONGEST_NAME: usize = 253;

@@ -23,6 +23,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use capt_kinds::api::names::IN_USE_FINALIZER;
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use terraform_driver::state::StateVersion;
 
@@ -31,7 +32,6 @@ pub use self::{
     error::StateStoreError,
 };
 use super::{kube_client::KubeClient, leader::FencingToken, objects::DeletionPropagation};
-use crate::api::names::IN_USE_FINALIZER;
 
 /// What a destroy of the workspace needs. Both parts are opaque here.
 #[derive(Clone, Default, PartialEq, Eq)]

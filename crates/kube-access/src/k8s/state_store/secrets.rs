@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use capt_kinds::api::names::{CLUSTER_NAME_LABEL, FENCE_ANNOTATION, IN_USE_FINALIZER, STATE_LABEL};
 use k8s_openapi::{ByteString, api::core::v1::Secret};
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
@@ -10,7 +11,6 @@ use super::{
     super::{error::K8sError, kube_client::KubeClient, leader::FencingToken},
     StateOwner, layout,
 };
-use crate::api::names::{CLUSTER_NAME_LABEL, FENCE_ANNOTATION, IN_USE_FINALIZER, STATE_LABEL};
 
 /// Metadata of all Secrets of a workspace. Secrets with the label but another name are ignored.
 pub(super) async fn list_metadata(

@@ -2,6 +2,7 @@
 
 mod trouble;
 
+use capt_kinds::api::names::{CLUSTER_NAME_LABEL, FENCE_ANNOTATION, IN_USE_FINALIZER};
 use embedded_kube::fault_injection::Fault;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, NamespaceCondition, Secret};
 use kube::ResourceExt;
@@ -12,10 +13,7 @@ use super::{
     super::{DeletionPropagation, KubeClient, tests::World},
     FencingToken, KubeStateStore, SaveOutcome, StateOwner, StatePayload, StateStoreError, layout,
 };
-use crate::{
-    api::names::{CLUSTER_NAME_LABEL, FENCE_ANNOTATION, IN_USE_FINALIZER},
-    error::ErrorClass,
-};
+use crate::error::ErrorClass;
 
 const ONE: FencingToken = FencingToken(1);
 

@@ -3,12 +3,12 @@ use std::{
     time::Duration,
 };
 
+use capt_kinds::api::WorkspaceTemplateApply;
 use embedded_kube::fault_injection::{ApiCall, Effect, Fault, RequestRecord};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 
 use super::{AGENT, World, config};
 use crate::{
-    api::WorkspaceTemplateApply,
     error::ErrorClass,
     k8s::{CallMetrics, CallOutcome},
 };

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use capt_kinds::api::crds;
 use embedded_kube::cluster::{EmbeddedKube, ListenConfig};
 use k8s_openapi::{
     api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -7,12 +8,9 @@ use k8s_openapi::{
 use kube::ResourceExt;
 
 use super::{PATIENCE, World};
-use crate::{
-    api::crds,
-    k8s::{KubeClient, KubeconfigSource, connect},
-};
+use crate::k8s::{KubeClient, KubeconfigSource, connect};
 
-const CLUSTER: &str = include_str!("../../../crds/standalone/cluster.x-k8s.io_clusters.yaml");
+const CLUSTER: &str = include_str!("../../../../../crds/standalone/cluster.x-k8s.io_clusters.yaml");
 
 #[tokio::test]
 async fn kinds_are_waited_for_and_those_that_never_come_are_named() {

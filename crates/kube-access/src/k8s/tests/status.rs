@@ -1,9 +1,9 @@
+use capt_kinds::api::{WorkspaceTemplateApply, WorkspaceTemplateApplyStatus, crds};
 use kube::ResourceExt;
 use serde_json::json;
 
 use super::World;
 use crate::{
-    api::{WorkspaceTemplateApply, WorkspaceTemplateApplyStatus, crds},
     error::ErrorClass,
     k8s::{StatusWrite, status::changed_status},
 };

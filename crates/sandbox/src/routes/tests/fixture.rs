@@ -1,5 +1,6 @@
 //! A shop of some services in one namespace, and sandboxes that fork them.
 
+use capt_kinds::sandbox::{ForkStatus, LocalWorkload, RouteGroup, Sandbox, names};
 use k8s_openapi::api::{
     core::v1::{Namespace, Service},
     discovery::v1::EndpointSlice,
@@ -7,7 +8,6 @@ use k8s_openapi::api::{
 use serde_json::{Value, json};
 
 use crate::{
-    api::{ForkStatus, LocalWorkload, RouteGroup, Sandbox, names},
     routes::{RouteObjects, Routes, build_routes},
     service::{OriginalService, original_service},
 };

@@ -26,7 +26,7 @@ fn not_taken(word: Option<&str>) -> Shop {
 }
 
 fn annotated(word: &str) -> BTreeMap<String, String> {
-    [(crate::api::names::ROUTING_ANNOTATION.to_owned(), word.to_owned())].into()
+    [(capt_kinds::sandbox::names::ROUTING_ANNOTATION.to_owned(), word.to_owned())].into()
 }
 
 /// What is said if every router has the newest table.
@@ -139,7 +139,7 @@ fn callers_who_go_to_the_router_by_themselves_need_no_annotation() {
     let routes = shop.routes();
     assert!(routes.owners[&owner(OwnerKind::RouteGroup, "g")].unrouted.is_empty());
     assert_eq!(up_to_date(&shop).1, "Programmed", "and so do its members need none");
-    shop.groups[0].spec.routing.mode = crate::api::RoutingMode::Router;
+    shop.groups[0].spec.routing.mode = capt_kinds::sandbox::RoutingMode::Router;
     assert_eq!(up_to_date(&shop).1, "NotRouted");
     assert_eq!(shop.routes().owners[&owner(OwnerKind::RouteGroup, "g")].unrouted.len(), 1);
 }
@@ -177,11 +177,11 @@ fn a_service_that_no_router_can_stand_before_is_told_and_not_waited_for() {
 #[test]
 fn who_took_a_service_back_is_named() {
     let mut shop = not_taken(Some("enabled"));
-    shop.service("cart-sbxbase-aaaa", &json!({crate::api::names::BASE_OF_LABEL: "cart"}), None);
+    shop.service("cart-sbxbase-aaaa", &json!({capt_kinds::sandbox::names::BASE_OF_LABEL: "cart"}), None);
     assert_eq!(up_to_date(&shop).1, "RoutersBehind");
     let routes = shop.routes();
     assert_eq!(ask(&routes, &[], None).1, "RouterBypassed", "it was given back because none is ready");
-    let by = (crate::api::names::REVERTED_BY_ANNOTATION.to_owned(), "argocd-controller".to_owned());
+    let by = (capt_kinds::sandbox::names::REVERTED_BY_ANNOTATION.to_owned(), "argocd-controller".to_owned());
     shop.services.last_mut().unwrap().metadata.annotations = Some([by].into());
     let (_, reason, message) = up_to_date(&shop);
     assert_eq!(reason, "ServiceReverted");

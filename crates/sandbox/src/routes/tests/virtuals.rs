@@ -97,7 +97,7 @@ fn consumers_of_queues_keep_the_messages_of_a_virtual_workload() {
 #[test]
 fn a_mesh_needs_no_route_for_it() {
     let mut shop = two(&[], true);
-    shop.groups[0].spec.routing.mode = crate::api::RoutingMode::GatewayApi;
+    shop.groups[0].spec.routing.mode = capt_kinds::sandbox::RoutingMode::GatewayApi;
     let seen = HttpRouteListing::Listed(std::sync::Arc::default());
     let plan = MeshPlan::new(&shop.routes(), &[&shop.groups[0]], &[], seen, None);
     assert_eq!(plan.desired().count(), 0);

@@ -1,9 +1,9 @@
 //! Deletion: what runs is cancelled or awaited, then everything is destroyed, then the finalizer is removed.
 
+use capt_engine::runs::RunFailure;
 use terraform_driver::classify::FailureClass;
 
 use super::*;
-use crate::runs::RunFailure;
 
 #[test]
 fn a_deletion_cancels_a_run_without_changes_unless_it_is_the_destroy() {

@@ -2,6 +2,15 @@
 
 use std::{collections::BTreeSet, fmt::Display, time::Duration};
 
+use capt_engine::{
+    pipeline::WorkspaceJob,
+    runs::{RunResult, RunSnapshot},
+};
+use capt_kinds::api::{
+    LastError, PlanStatus, RunOperation, RunPhase, RunStatus, WorkspaceTemplateApplyStatus,
+    conditions::reasons,
+};
+use capt_model::workspaces::{ResolvedWorkspace, WorkspaceKey, WorkspaceRole};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use terraform_driver::{
@@ -9,21 +18,12 @@ use terraform_driver::{
     render::{InlineFormat, RenderRequest, RootSource},
 };
 
-use crate::{
-    api::{
-        LastError, PlanStatus, RunOperation, RunPhase, RunStatus, WorkspaceTemplateApplyStatus,
-        conditions::reasons,
+use crate::workspace::{
+    decide::{Decision, decide},
+    observation::{
+        AllowedOperations, ConditionReason, DriftMode, DriftSettings, ResolvedInputs, RunInputs,
+        WorkspaceObservation,
     },
-    controllers::workspace::{
-        decide::{Decision, decide},
-        observation::{
-            AllowedOperations, ConditionReason, DriftMode, DriftSettings, ResolvedInputs, RunInputs,
-            WorkspaceObservation,
-        },
-    },
-    pipeline::WorkspaceJob,
-    runs::{RunResult, RunSnapshot},
-    workspaces::{ResolvedWorkspace, WorkspaceKey, WorkspaceRole},
 };
 
 /// Inputs hash in the middle of the jitter: drift checks are exactly [`INTERVAL`] apart.

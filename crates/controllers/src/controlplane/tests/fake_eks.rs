@@ -5,32 +5,34 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use super::{EksAccessEntry, EksAddon, EksApi, EksCluster, EksError, EksFargateProfile, EksFuture};
+use capt_engine::aws::{
+    EksAccessEntry, EksAddon, EksApi, EksCluster, EksError, EksFargateProfile, EksFuture,
+};
 
 /// Contents of the fake.
 #[derive(Debug, Default)]
-pub(crate) struct FakeEksState {
+pub(super) struct FakeEksState {
     /// Name → cluster.
-    pub(crate) clusters: BTreeMap<String, EksCluster>,
+    pub(super) clusters: BTreeMap<String, EksCluster>,
     /// Cluster and profile → profile.
-    pub(crate) profiles: BTreeMap<(String, String), EksFargateProfile>,
+    pub(super) profiles: BTreeMap<(String, String), EksFargateProfile>,
     /// Cluster → addons.
-    pub(crate) addons: BTreeMap<String, Vec<EksAddon>>,
+    pub(super) addons: BTreeMap<String, Vec<EksAddon>>,
     /// Cluster and principal → entry.
-    pub(crate) access_entries: BTreeMap<(String, String), EksAccessEntry>,
+    pub(super) access_entries: BTreeMap<(String, String), EksAccessEntry>,
     /// Error of every call, if set: its message, and whether it is transient.
-    pub(crate) failure: Option<(String, bool)>,
+    pub(super) failure: Option<(String, bool)>,
     /// Log of the calls, such as `cluster shop`.
-    pub(crate) queries: Vec<String>,
+    pub(super) queries: Vec<String>,
 }
 
 /// In-memory EKS.
 #[derive(Debug, Default)]
-pub(crate) struct FakeEks(Mutex<FakeEksState>);
+pub(super) struct FakeEks(Mutex<FakeEksState>);
 
 impl FakeEks {
     /// Reads or changes the contents.
-    pub(crate) fn with_state<T>(&self, work: impl FnOnce(&mut FakeEksState) -> T) -> T {
+    pub(super) fn with_state<T>(&self, work: impl FnOnce(&mut FakeEksState) -> T) -> T {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
