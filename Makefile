@@ -94,7 +94,8 @@ lint: ## rustfmt, clippy, terraform fmt, and dependency licences if cargo-deny i
 run-lint: check-tools
 	cargo fmt --all -- --check
 	@# `make check` lints the same build that it tests.
-	$(if $(RUSTC_WORKSPACE_WRAPPER),scripts/lint-build,cargo clippy --locked --workspace --all-targets -- -D warnings)
+	$(if $(RUSTC_WORKSPACE_WRAPPER),scripts/lint-build,cargo clippy --locked --workspace --all-targets -- -D warnings \
+	  && cargo clippy --locked --workspace --lib --no-default-features -- -D warnings)
 	$(TF) fmt -check -recursive terraform
 	@if command -v cargo-deny >/dev/null; then cargo deny check bans licenses sources; \
 	  else echo "notice: cargo-deny is not installed; SKIPPED: dependency licences (cargo install cargo-deny)"; fi

@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 pub enum AwsMode {
     /// Local emulation on this machine; free, needs no account.
-    #[default]
+    #[cfg_attr(feature = "local", default)]
+    #[cfg_attr(not(feature = "local"), value(skip))]
     Local,
     /// The AWS account of the default credential chain.
+    #[cfg_attr(not(feature = "local"), default)]
     Real,
 }

@@ -8,21 +8,16 @@ use std::{
 use anyhow::bail;
 use capt_engine::{
     daemon_files::DaemonFiles,
-    pipeline::{
-        CloudBinding, DataDirectoryError, list_workspaces, list_workspaces_with_resources,
-        remove_all_workspaces,
-    },
+    pipeline::{CloudBinding, DataDirectoryError, list_workspaces_with_resources, remove_all_workspaces},
     process_env::ProcessEnv,
 };
 use comfy_table::{Table, presets};
 use serde::Serialize;
-use terraform_driver::{
-    run::RunHandle,
-    workspace::{FileLock, LockError, files::read_json},
-};
+use terraform_driver::workspace::{FileLock, LockError, files::read_json};
 
 use super::{
     OutputFormat,
+    operator_setup::refuse_if_terraform_runs,
     output::{self, ExitStatus},
 };
 use crate::local::{
@@ -227,21 +222,6 @@ fn refuse_if_account_holds_resources(data: &Path) -> anyhow::Result<()> {
             data.display(),
             data.display()
         );
-    }
-    Ok(())
-}
-
-/// A terraform process that outlived its caller still writes to its workspace.
-pub(super) fn refuse_if_terraform_runs(data: &Path) -> anyhow::Result<()> {
-    for (key, record) in list_workspaces(data)? {
-        if let Some(run) = RunHandle::find_alive(&record.workspace_dir(data, &key))? {
-            bail!(
-                "terraform is still running in {}; wait until it exits, then run the same command again (its output is \
-                in {})",
-                record.workspace_dir(data, &key).dir().display(),
-                run.dir().path().display()
-            );
-        }
     }
     Ok(())
 }

@@ -1,17 +1,25 @@
 //! The command line: one file per subcommand, each with its `Args` and `run`.
 
+#![cfg_attr(
+    not(feature = "local"),
+    allow(dead_code, unused_imports, reason = "helpers that only the subcommands of `local` call")
+)]
+
 mod apply;
 mod approve;
+#[cfg(feature = "local")]
 mod aws;
 mod completions;
 mod connect;
 mod crds;
 mod destroy;
+#[cfg(feature = "local")]
 mod down;
 mod gateway;
 mod history;
 mod import;
 mod init;
+#[cfg(feature = "local")]
 mod kube;
 mod kube_api;
 mod kube_target;
@@ -35,9 +43,11 @@ mod run_setup;
 mod run_workspaces;
 mod shim;
 mod status;
+#[cfg(feature = "local")]
 mod stop;
 mod time;
 mod tree;
+#[cfg(feature = "local")]
 mod up;
 mod version;
 
@@ -52,10 +62,8 @@ use clap::{Parser, Subcommand};
 pub use output::{ExitStatus, OutputFormat};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Create EKS clusters with Fargate from Kubernetes objects by running Terraform.
-#[derive(Debug, Parser)]
-#[command(name = "capt", version, propagate_version = true, max_term_width = 110)]
-#[command(after_help = "\
+#[cfg(feature = "local")]
+const AFTER_HELP: &str = "\
 Examples:
   capt up -f examples/quickstart.yaml            run everything locally: Kubernetes API, operator, local AWS
   capt status -w                                 watch the object tree
@@ -66,7 +74,22 @@ Examples:
   capt render examples/quickstart.yaml -o out    write the terraform directories without running terraform
   capt aws inventory                             list the resources of the local AWS
 
-Exit codes: 0 success, 1 invalid input or AWS error, 2 usage error, 3 interrupted, 70 internal error.")]
+Exit codes: 0 success, 1 invalid input or AWS error, 2 usage error, 3 interrupted, 70 internal error.";
+#[cfg(not(feature = "local"))]
+const AFTER_HELP: &str = "\
+Examples:
+  capt status -w                                 watch the object tree
+  capt logs demo-vpc -f                          follow the terraform output of a workspace
+  capt run --leader-elect                        run the operator in a cluster
+  capt apply examples/quickstart.yaml            apply without Kubernetes
+  capt render examples/quickstart.yaml -o out    write the terraform directories without running terraform
+
+Exit codes: 0 success, 1 invalid input or AWS error, 2 usage error, 3 interrupted, 70 internal error.";
+
+/// Create EKS clusters with Fargate from Kubernetes objects by running Terraform.
+#[derive(Debug, Parser)]
+#[command(name = "capt", version, propagate_version = true, max_term_width = 110)]
+#[command(after_help = AFTER_HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -79,6 +102,7 @@ enum Command {
     /// Approve a plan that destroys or replaces protected resources.
     Approve(approve::Args),
     /// Manage the local AWS: start, stop, status, inventory, reset.
+    #[cfg(feature = "local")]
     Aws(aws::Args),
     /// Print the CRDs, or write them to a directory.
     Crds(crds::Args),
@@ -89,6 +113,7 @@ enum Command {
     /// Destroy what was applied from manifests, without Kubernetes.
     Destroy(destroy::Args),
     /// Delete everything that `up` created, verify that nothing is left, and stop.
+    #[cfg(feature = "local")]
     Down(down::Args),
     /// Inspect or stop the provider gateway of a data directory.
     Gateway(gateway::Args),
@@ -99,6 +124,7 @@ enum Command {
     /// Container init process: start the operator, restart it, reap orphaned children.
     Init(init::Args),
     /// Serve the embedded Kubernetes API of a data directory.
+    #[cfg(feature = "local")]
     Kube(kube::Args),
     /// Print the kubeconfig of a cluster.
     Kubeconfig(kubeconfig::Args),
@@ -118,11 +144,14 @@ enum Command {
     /// Show the object tree with progress and errors.
     Status(status::Args),
     /// Stop the background process of `up` and keep all objects and states.
+    #[cfg(feature = "local")]
     Stop(stop::Args),
     /// Run everything on this machine, apply manifests, and wait until they are ready.
+    #[cfg(feature = "local")]
     Up(up::Args),
     /// The background process of `up` (internal).
     #[command(hide = true)]
+    #[cfg(feature = "local")]
     UpServe(up::ServeArgs),
     /// Print the version of capt and the terraform and providers it found.
     Version(version::Args),
@@ -195,10 +224,19 @@ async fn interruptible<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyh
     }
 }
 
+fn runs_operator(command: &Command) -> bool {
+    match command {
+        Command::Run(_) => true,
+        #[cfg(feature = "local")]
+        Command::Up(_) | Command::UpServe(_) => true,
+        _ => false,
+    }
+}
+
 /// The operator gets one worker thread per core; every other command gets two.
 fn build_runtime(command: &Command) -> anyhow::Result<tokio::runtime::Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
-    if !matches!(command, Command::Run(_) | Command::Up(_) | Command::UpServe(_)) {
+    if !runs_operator(command) {
         builder.worker_threads(2);
     }
     Ok(builder.enable_all().build()?)
@@ -209,15 +247,18 @@ async fn run_command(command: Command) -> anyhow::Result<ExitStatus> {
     match command {
         Command::Apply(args) => Box::pin(apply::run(&args, &process_env)).await,
         Command::Approve(args) => Box::pin(approve::run(&args, &process_env)).await,
+        #[cfg(feature = "local")]
         Command::Aws(args) => aws::run(args, &process_env).await,
         Command::Crds(args) => crds::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Import(args) => import::run(&args, &process_env),
         Command::Connect(args) => Box::pin(connect::run(&args, &process_env)).await,
         Command::Destroy(args) => Box::pin(destroy::run(&args, &process_env)).await,
+        #[cfg(feature = "local")]
         Command::Down(args) => Box::pin(down::run(&args, &process_env)).await,
         Command::Gateway(args) => gateway::run(args, &process_env).await,
         Command::History(args) => Box::pin(history::run(&args, &process_env)).await,
+        #[cfg(feature = "local")]
         Command::Kube(args) => kube::run(&args, &process_env).await,
         Command::Kubeconfig(args) => Box::pin(kubeconfig::run(&args, &process_env)).await,
         Command::Logs(args) => logs::run(&args, &process_env).await,
@@ -226,8 +267,11 @@ async fn run_command(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Router(args) => Box::pin(router::run(&args)).await,
         Command::Run(args) => Box::pin(run::run(&args, &process_env)).await,
         Command::Status(args) => Box::pin(status::run(&args, &process_env)).await,
+        #[cfg(feature = "local")]
         Command::Stop(args) => Box::pin(stop::run(&args, &process_env)).await,
+        #[cfg(feature = "local")]
         Command::Up(args) => Box::pin(up::run(&args, &process_env)).await,
+        #[cfg(feature = "local")]
         Command::UpServe(args) => Box::pin(up::run_server(&args, &process_env)).await,
         Command::Version(args) => version::run(&args, &process_env).await,
         // These build their own runtimes.

@@ -1,15 +1,22 @@
 //! Operator setup shared by `capt run` and `capt up`: engine, providers, AWS, data directory, signals.
 
-use std::{path::PathBuf, str::FromStr, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::Duration,
+};
 
+use anyhow::bail;
 use capt_engine::{
     aws::{Cloud, get_caller_identity},
     gateway::GatewayHandle,
-    pipeline::{CloudBinding, DataDirectory, list_workspaces_with_resources, remove_all_workspaces},
+    pipeline::{
+        CloudBinding, DataDirectory, list_workspaces, list_workspaces_with_resources, remove_all_workspaces,
+    },
     process_env::ProcessEnv,
 };
 use kube::Client;
-use terraform_driver::engine::Engine;
+use terraform_driver::{engine::Engine, run::RunHandle};
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::Instant,
@@ -17,7 +24,6 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    aws::refuse_if_terraform_runs,
     kube_api::{count_states, reset_workspaces},
     output,
     run_setup::{EngineArgs, default_region, describe_data_dir_error},
@@ -26,7 +32,7 @@ use crate::{
     aws_mode::AwsMode,
     local::{
         aws_daemon::{LocalAwsDaemon, LocalAwsError},
-        aws_server::LocalAwsRecord,
+        aws_record::LocalAwsRecord,
     },
     operator::Dependencies,
 };
@@ -45,11 +51,12 @@ impl FromStr for AwsTarget {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
-            "local" => Ok(Self::Local),
+            "local" if cfg!(feature = "local") => Ok(Self::Local),
             "real" => Ok(Self::Real),
             url if url.starts_with("http://") || url.starts_with("https://") => {
                 Ok(Self::Endpoint(url.to_owned()))
             }
+            "local" => Err("this capt was built without the local AWS; use real, or a URL".to_owned()),
             _ => Err("use real, local, or a URL such as http://127.0.0.1:4599".to_owned()),
         }
     }
@@ -189,6 +196,21 @@ impl OperatorSetup {
             }
         }
     }
+}
+
+/// A terraform process that outlived its caller still writes to its workspace.
+pub(super) fn refuse_if_terraform_runs(data: &Path) -> anyhow::Result<()> {
+    for (key, record) in list_workspaces(data)? {
+        if let Some(run) = RunHandle::find_alive(&record.workspace_dir(data, &key))? {
+            bail!(
+                "terraform is still running in {}; wait until it exits, then run the same command again (its output is \
+                in {})",
+                record.workspace_dir(data, &key).dir().display(),
+                run.dir().path().display()
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Long enough to survive drift intervals: a restarted gateway would have to start and configure its providers again.

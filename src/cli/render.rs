@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     aws_mode::AwsMode,
-    local::aws_server::{self, DEFAULT_PORT},
+    local::aws_record::{DEFAULT_PORT, LocalAwsRecord},
 };
 
 /// Arguments of `capt render`.
@@ -98,8 +98,7 @@ fn local_endpoint(aws: AwsMode, data: &Path) -> anyhow::Result<Option<String>> {
     match aws {
         AwsMode::Real => Ok(None),
         AwsMode::Local => {
-            let server: Option<aws_server::LocalAwsRecord> =
-                read_json(&DaemonFiles::of_local_aws(data).server_file())?;
+            let server: Option<LocalAwsRecord> = read_json(&DaemonFiles::of_local_aws(data).server_file())?;
             let usual = || format!("http://127.0.0.1:{DEFAULT_PORT}");
             Ok(Some(server.map_or_else(usual, |server| server.endpoint)))
         }

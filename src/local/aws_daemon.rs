@@ -25,7 +25,7 @@ use tokio::{
 
 use super::{
     admin::{AdminClient, AdminError},
-    aws_server::LocalAwsRecord,
+    aws_record::LocalAwsRecord,
     venv::{VenvError, ensure_python},
 };
 

@@ -7,7 +7,6 @@ use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use capt_engine::daemon_files::DaemonFiles;
 use local_aws::{Config, LocalAws};
-use serde::{Deserialize, Serialize};
 use terraform_driver::{
     exec::ProcessId,
     workspace::{
@@ -18,23 +17,10 @@ use terraform_driver::{
 use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::eks_hosts::EmbeddedClusters;
-
-/// The default port, so that directories rendered before the start have the right endpoint.
-pub const DEFAULT_PORT: u16 = 4599;
-
-/// Record of a running local AWS: `DATA/local-aws/server.json`.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct LocalAwsRecord {
-    /// The process.
-    pub process: ProcessId,
-    /// Its endpoint.
-    pub endpoint: String,
-    /// Id of the instance; changes whenever its resources are lost.
-    pub instance: String,
-    /// When it was started.
-    pub started: jiff::Timestamp,
-}
+use super::{
+    aws_record::{DEFAULT_PORT, LocalAwsRecord},
+    eks_hosts::EmbeddedClusters,
+};
 
 /// Why the local AWS cannot serve.
 #[derive(Debug, Error)]
