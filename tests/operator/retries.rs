@@ -76,7 +76,7 @@ async fn p6_what_passes_by_itself_is_waited_out_without_a_hand() {
     }
     for (name, _, (class, pauses)) in &cases {
         let status = wait_for_failure(&stage, name).await;
-        assert_eq!(status.last_error.as_ref().unwrap().class, *class, "{name}");
+        assert_eq!(<&str>::from(status.last_error.as_ref().unwrap().class), *class, "{name}");
         assert!(pauses.contains(&retry_delay_seconds(&status)), "{name}: {}", retry_delay_seconds(&status));
         if *class == "Wait" {
             assert_eq!(
@@ -102,7 +102,7 @@ async fn p6_what_a_person_must_mend_is_tried_once_in_ten_minutes_and_at_once_aft
     }
     let status = wait_for_failure(&stage, "forbidden").await;
     let error = status.last_error.clone().unwrap();
-    assert_eq!((error.class.as_str(), error.code.as_deref()), ("UserFix", Some("AccessDeniedException")));
+    assert_eq!((error.class.into(), error.code.as_deref()), ("UserFix", Some("AccessDeniedException")));
     assert!(retry_delay_seconds(&status) >= 600, "{}", retry_delay_seconds(&status));
     assert!(
         has_condition(&status.conditions, "Synced", "False")

@@ -8,20 +8,6 @@ use capt_kinds::api::{
     conditions::{reasons, types},
 };
 use capt_kube::k8s::conditions::{find, is_true, whole_seconds};
-use terraform_driver::classify::FailureClass;
-
-/// Error classes that resolve without user action. They are reported, but never as a failure.
-const SELF_RESOLVING_CLASSES: [FailureClass; 9] = [
-    FailureClass::Wait,
-    FailureClass::Throttle,
-    FailureClass::Propagation,
-    FailureClass::Dependency,
-    FailureClass::Lock,
-    FailureClass::Expired,
-    FailureClass::StalePlan,
-    FailureClass::Interrupted,
-    FailureClass::Network,
-];
 
 /// Reasons of `Synced=False` that need user action.
 const USER_ACTION_REASONS: [&str; 4] = [
@@ -146,7 +132,7 @@ fn find_problem(name: &str, apply: &WorkspaceTemplateApply) -> Option<WorkspaceP
         return Some(WorkspaceProblem { is_failure: true, message: text });
     }
     if let Some(error) = &status.last_error {
-        let is_failure = SELF_RESOLVING_CLASSES.iter().all(|class| class.name() != error.class);
+        let is_failure = !error.class.is_self_resolving();
         return Some(WorkspaceProblem { is_failure, message: format_error(name, error) });
     }
     let synced = find(&status.conditions, types::SYNCED).filter(|one| one.status == "False")?;

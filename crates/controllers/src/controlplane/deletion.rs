@@ -142,7 +142,7 @@ pub(crate) fn remaining_profile_statuses(
                 .as_ref()
                 .and_then(|_| workspace_summary::summarize(apply).problem);
             let error = apply.status.as_ref().and_then(|status| status.last_error.as_ref());
-            let word = error.map(|error| error.code.clone().unwrap_or_else(|| error.class.clone()));
+            let word = error.map(|error| error.code.clone().unwrap_or_else(|| error.class.to_string()));
             Some(FargateProfileStatus {
                 ready: false,
                 status: Some(

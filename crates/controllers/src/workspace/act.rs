@@ -155,7 +155,7 @@ fn status_events(
             message(types::DESTRUCTIVE_CHANGE_BLOCKED),
         ));
     }
-    let error = now.last_error.as_ref().filter(|error| error.class != "Wait");
+    let error = now.last_error.as_ref().filter(|error| !error.class.is_wait());
     let inputs = before.and_then(|it| it.last_error.as_ref()).map(|it| (&it.message, it.attempts));
     if let Some(error) = error.filter(|error| Some((&error.message, error.attempts)) != inputs) {
         all.push(EventSpec::warning("Run", "RunFailed", super::status::format_last_error(error)));

@@ -2,12 +2,13 @@
 
 use std::{sync::Arc, time::Instant};
 
-use capt_engine::runs::{BackupStore, BackupStoreError, WorkspaceBackup};
+use capt_engine::runs::{BackupStore, BackupStoreError};
 use capt_kube::k8s::{
     FencingToken,
-    state_store::{self, KubeStateStore, StateOwner},
+    state_store::{KubeStateStore, StateOwner},
 };
 use futures::future::BoxFuture;
+use terraform_driver::workspace::WorkspaceBackup;
 
 use crate::common::ControllerMetricsSink;
 
@@ -24,12 +25,10 @@ pub struct SecretBackupStore {
 }
 
 impl BackupStore for SecretBackupStore {
-    fn save(&self, deposit: WorkspaceBackup) -> BoxFuture<'_, Result<(), BackupStoreError>> {
+    fn save(&self, backup: WorkspaceBackup) -> BoxFuture<'_, Result<(), BackupStoreError>> {
         Box::pin(async move {
-            let (WorkspaceBackup { state, bundle }, begun) = (deposit, Instant::now());
-            self.state_store
-                .save(&self.state_owner, &state_store::StatePayload { state, bundle }, self.fence)
-                .await?;
+            let begun = Instant::now();
+            self.state_store.save(&self.state_owner, &backup, self.fence).await?;
             self.metrics.state_backed_up(begun.elapsed());
             Ok(())
         })
@@ -39,7 +38,7 @@ impl BackupStore for SecretBackupStore {
         Box::pin(async move {
             let found =
                 self.state_store.load(&self.state_owner.namespace, &self.state_owner.workspace).await?;
-            Ok(found.map(|it| WorkspaceBackup { state: it.payload.state, bundle: it.payload.bundle }))
+            Ok(found.map(|it| it.payload))
         })
     }
 }

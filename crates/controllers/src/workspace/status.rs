@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use capt_engine::runs::{RunFailure, RunResult, RunSnapshot, retry_delay};
+use capt_engine::runs::{RunResult, RunSnapshot, retry_delay, status_class};
 use capt_kinds::api::{
     LastError, RunOperation, RunRecord, RunStatus, WorkspaceTemplateApplyStatus,
     conditions::{reasons, types},
@@ -11,7 +11,7 @@ use capt_kube::k8s::conditions::{self, ConditionUpdate};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
-use terraform_driver::output::Outputs;
+use terraform_driver::{classify::TerraformFailure, output::Outputs};
 
 use super::{decide::Decision, observation::ConditionReason};
 
@@ -86,11 +86,11 @@ fn record_result(
     append_history(status, run, end);
 }
 
-fn build_last_error(trouble: &RunFailure, attempts: i32, finished: Timestamp, seed: &str) -> LastError {
+fn build_last_error(trouble: &TerraformFailure, attempts: i32, finished: Timestamp, seed: &str) -> LastError {
     let attempt = u32::try_from(attempts).unwrap_or(1);
     let retry = retry_delay(trouble.class, attempt, jitter(seed, attempts));
     LastError {
-        class: trouble.class.name().to_owned(),
+        class: status_class(trouble.class),
         code: trouble.code.clone(),
         address: trouble.address.clone(),
         message: trouble.message.clone(),
@@ -171,7 +171,7 @@ fn synced_condition(status: &Status, run: Option<&RunSnapshot>, decision: &Decis
         Decision::Reject(ConditionReason { reason, message })
         | Decision::Wait(ConditionReason { reason, message }, _) => no(reason, message.clone()),
         _ => match (&status.last_error, run.and_then(|run| run.result.as_ref())) {
-            (Some(error), _) if error.class == "Wait" => {
+            (Some(error), _) if error.class.is_wait() => {
                 no(reasons::WAITING_FOR_EKS, format_last_error(error))
             }
             (Some(error), _) => no(reasons::RECONCILE_ERROR, format_last_error(error)),
@@ -216,7 +216,7 @@ fn ready_condition(status: &Status, decision: &Decision) -> ConditionUpdate {
         _ if status.applied == Some(true) => {
             ConditionUpdate::status_true(types::READY, reasons::AVAILABLE, "")
         }
-        _ if status.last_error.as_ref().is_some_and(|error| error.class != "Wait") => {
+        _ if status.last_error.as_ref().is_some_and(|error| !error.class.is_wait()) => {
             no(reasons::UNAVAILABLE, "the first apply has not succeeded")
         }
         _ => no(reasons::CREATING, "the first apply is in progress"),

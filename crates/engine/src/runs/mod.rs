@@ -27,11 +27,11 @@ use std::{
 use capt_kinds::api::RunPhase;
 use capt_model::workspaces::WorkspaceKey;
 pub use metrics::{NoRunMetrics, PhaseGuard, RunMetrics};
-pub use retry::{RunFailure, retry_delay};
+pub use retry::{retry_delay, status_class};
 pub use run_request::{RunKind, RunRequest};
 pub use run_snapshot::{RunResult, RunSnapshot};
 pub use scheduler::{RunCapacity, RunPriority};
-pub use state_backup::{BackupStore, BackupStoreError, WorkspaceBackup};
+pub use state_backup::{BackupStore, BackupStoreError};
 use terraform_driver::{
     output::Outputs,
     workspace::{WorkspaceError, files::FileError},

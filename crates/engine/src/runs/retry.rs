@@ -2,6 +2,7 @@
 
 use std::{error::Error, time::Duration};
 
+use capt_kinds::api;
 use terraform_driver::{
     classify::{FailureClass, RetryAdvice, TerraformFailure},
     run::StepError,
@@ -9,33 +10,38 @@ use terraform_driver::{
 
 use crate::pipeline::PipelineError;
 
-/// Why a run failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunFailure {
-    /// Failure class, which determines the retry policy.
-    pub class: FailureClass,
-    /// AWS error code.
-    pub code: Option<String>,
-    /// Terraform address of the resource.
-    pub address: Option<String>,
-    /// Error message.
-    pub message: String,
+/// Why a run failed, from the error of its pipeline.
+pub(super) fn run_failure(error: &PipelineError) -> TerraformFailure {
+    match error {
+        PipelineError::Failed(failure) => failure.clone(),
+        other => TerraformFailure {
+            class: classify(other),
+            code: None,
+            address: None,
+            message: error_chain(other),
+        },
+    }
 }
 
-impl RunFailure {
-    /// Classifies a pipeline error.
-    pub fn from_error(error: &PipelineError) -> Self {
-        match error {
-            PipelineError::Failed(TerraformFailure { class, code, address, message }) => {
-                Self { class: *class, code: code.clone(), address: address.clone(), message: message.clone() }
-            }
-            other => Self { class: classify(other), code: None, address: None, message: error_chain(other) },
-        }
-    }
-
-    /// Whether the run only has to wait for AWS; not a failure.
-    pub const fn is_wait(&self) -> bool {
-        matches!(self.class, FailureClass::Wait)
+/// The class as the status shows it.
+pub const fn status_class(class: FailureClass) -> api::FailureClass {
+    match class {
+        FailureClass::Wait => api::FailureClass::Wait,
+        FailureClass::Throttle => api::FailureClass::Throttle,
+        FailureClass::Propagation => api::FailureClass::Propagation,
+        FailureClass::UserFix => api::FailureClass::UserFix,
+        FailureClass::Quota => api::FailureClass::Quota,
+        FailureClass::Dependency => api::FailureClass::Dependency,
+        FailureClass::Lock => api::FailureClass::Lock,
+        FailureClass::Expired => api::FailureClass::Expired,
+        FailureClass::Protected => api::FailureClass::Protected,
+        FailureClass::StalePlan => api::FailureClass::StalePlan,
+        FailureClass::Interrupted => api::FailureClass::Interrupted,
+        FailureClass::Provider => api::FailureClass::Provider,
+        FailureClass::Credentials => api::FailureClass::Credentials,
+        FailureClass::Network => api::FailureClass::Network,
+        FailureClass::Engine => api::FailureClass::Engine,
+        FailureClass::Unknown => api::FailureClass::Unknown,
     }
 }
 
@@ -139,6 +145,33 @@ mod tests {
     #[test]
     fn a_cluster_that_is_busy_is_asked_again_within_a_minute() {
         assert!(retry_delay(FailureClass::Wait, 50, 1.0) <= Some(Duration::from_mins(1)));
+    }
+
+    #[test]
+    fn the_status_has_every_class_under_its_own_name() {
+        use FailureClass as Class;
+        let all = [
+            Class::Wait,
+            Class::Throttle,
+            Class::Propagation,
+            Class::UserFix,
+            Class::Quota,
+            Class::Dependency,
+            Class::Lock,
+            Class::Expired,
+            Class::Protected,
+            Class::StalePlan,
+            Class::Interrupted,
+            Class::Provider,
+            Class::Credentials,
+            Class::Network,
+            Class::Engine,
+            Class::Unknown,
+        ];
+        for class in all {
+            assert_eq!(<&str>::from(status_class(class)), class.name());
+        }
+        assert_eq!(<api::FailureClass as strum::IntoEnumIterator>::iter().count(), all.len());
     }
 
     #[test]

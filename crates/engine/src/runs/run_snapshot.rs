@@ -3,11 +3,11 @@
 use capt_kinds::api::{PlanStatus, Progress, RunOperation, RunPhase};
 use jiff::Timestamp;
 use terraform_driver::{
-    classify::FailureClass,
+    classify::{FailureClass, TerraformFailure},
     plan::{ChangeCounts, PlanSummary},
 };
 
-use super::retry::RunFailure;
+use super::retry::run_failure;
 use crate::pipeline::{PipelineError, WorkspaceOutcome};
 
 /// Snapshot of a run.
@@ -61,7 +61,7 @@ pub enum RunResult {
         hash: String,
     },
     /// The run failed.
-    Failed(RunFailure),
+    Failed(TerraformFailure),
     /// The run was cancelled or interrupted; the next run continues.
     Interrupted,
 }
@@ -113,7 +113,7 @@ impl RunResult {
             Err(PipelineError::Failed(failure)) if failure.class == FailureClass::Interrupted => {
                 Self::Interrupted
             }
-            Err(error) => Self::Failed(RunFailure::from_error(&error)),
+            Err(error) => Self::Failed(run_failure(&error)),
         }
     }
 

@@ -11,7 +11,7 @@ use capt_model::workspaces::WorkspaceKey;
 use futures::future::BoxFuture;
 use terraform_driver::{
     state::{SnapshotOutcome, StateVersion},
-    workspace::WorkspaceDir,
+    workspace::{WorkspaceBackup, WorkspaceDir},
 };
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
@@ -24,15 +24,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Backup attempts at the end of a run before the run counts as failed.
 const MAX_ATTEMPTS: u32 = 5;
-
-/// Backup of one workspace.
-#[derive(Clone, Default)]
-pub struct WorkspaceBackup {
-    /// The state file, byte for byte.
-    pub state: Option<Vec<u8>>,
-    /// The sealed bundle that a destroy needs in addition to the state.
-    pub bundle: Option<Vec<u8>>,
-}
 
 /// Why a backup could not be written or read.
 pub type BackupStoreError = Box<dyn Error + Send + Sync>;

@@ -63,7 +63,7 @@ pub use workspace_apply::{
     BuiltInModule, InputFormat, InputFrom, WorkspaceTemplateApply, WorkspaceTemplateApplySpec,
 };
 pub use workspace_apply_status::{
-    LastError, PlanStatus, Progress, RunOperation, RunPhase, RunRecord, RunStatus,
+    FailureClass, LastError, PlanStatus, Progress, RunOperation, RunPhase, RunRecord, RunStatus,
     WorkspaceTemplateApplyStatus,
 };
 pub use workspace_template::{

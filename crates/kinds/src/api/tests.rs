@@ -196,3 +196,16 @@ fn the_kinds_of_sandboxes_belong_to_the_provider_and_to_no_contract() {
         assert_eq!(crd.metadata.labels, Some(BTreeMap::from(expected)), "{}", crd.spec.names.kind);
     }
 }
+
+#[test]
+fn the_class_of_an_error_is_a_word_and_one_of_another_release_is_unknown() {
+    for class in <FailureClass as strum::IntoEnumIterator>::iter() {
+        let word = serde_json::to_value(class).unwrap();
+        assert_eq!(word, <&str>::from(class));
+        assert_eq!(serde_json::from_value::<FailureClass>(word).unwrap(), class);
+    }
+    for word in ["Solar", ""] {
+        let error: LastError = serde_json::from_value(json!({"class": word, "message": "m"})).unwrap();
+        assert_eq!((error.class, error.class.is_self_resolving()), (FailureClass::Unknown, false));
+    }
+}

@@ -177,7 +177,8 @@ pub struct Progress {
 #[serde(rename_all = "camelCase")]
 pub struct LastError {
     /// Error class, which determines retries.
-    pub class: String,
+    #[schemars(with = "String")]
+    pub class: FailureClass,
     /// AWS error code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
@@ -192,6 +193,86 @@ pub struct LastError {
     /// Number of consecutive failed runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<i32>,
+}
+
+/// Class of an error. It determines whether and when the run is retried.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    strum::Display,
+    strum::IntoStaticStr,
+    strum::EnumIter,
+)]
+pub enum FailureClass {
+    /// EKS is busy with another change. Not a failure.
+    Wait,
+    /// Throttled by AWS.
+    Throttle,
+    /// Eventual consistency: a new resource is not visible everywhere yet.
+    Propagation,
+    /// Needs a fix by the user: the configuration, a permission, a name conflict.
+    UserFix,
+    /// Account quota exceeded.
+    Quota,
+    /// Another resource depends on the one to delete.
+    Dependency,
+    /// The state is locked.
+    Lock,
+    /// Expired credentials.
+    Expired,
+    /// Deletion protection.
+    Protected,
+    /// The state changed after the plan.
+    StalePlan,
+    /// Interrupted by a stop or a signal.
+    Interrupted,
+    /// A provider cannot be installed or started.
+    Provider,
+    /// Missing or rejected credentials.
+    Credentials,
+    /// Network error or server error of AWS.
+    Network,
+    /// Problem of the engine: its version, its directory, the disk.
+    Engine,
+    /// No rule matches, or a class of another release.
+    #[default]
+    #[serde(other)]
+    Unknown,
+}
+
+impl FailureClass {
+    /// Whether the run only has to wait for AWS; not a failure.
+    pub const fn is_wait(self) -> bool {
+        matches!(self, Self::Wait)
+    }
+
+    /// Whether it resolves without user action. Such an error is reported, but never as a failure.
+    pub const fn is_self_resolving(self) -> bool {
+        match self {
+            Self::Wait
+            | Self::Throttle
+            | Self::Propagation
+            | Self::Dependency
+            | Self::Lock
+            | Self::Expired
+            | Self::StalePlan
+            | Self::Interrupted
+            | Self::Network => true,
+            Self::UserFix
+            | Self::Quota
+            | Self::Protected
+            | Self::Provider
+            | Self::Credentials
+            | Self::Engine
+            | Self::Unknown => false,
+        }
+    }
 }
 
 /// A finished run.

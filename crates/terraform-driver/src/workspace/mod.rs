@@ -13,6 +13,7 @@
 //! | `.capt/pulled.tfstate` | last pulled copy of a state in a remote backend |
 //! | `.capt/runs/<id>/` | one terraform command each: specification, output, exit |
 
+mod backup;
 mod file_lock;
 pub mod files;
 
@@ -22,6 +23,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+pub use backup::WorkspaceBackup;
 pub use file_lock::{FileLock, LockError, is_lock_held};
 use files::{
     FileError, create_private_dir, read_json, read_optional, remove_optional, write_atomic, write_json,

@@ -213,7 +213,7 @@ fn failure_reason(
         && finding.is_some_and(|it| it.up_to_date && it.problem.is_none()))
     .then(|| reasons::EKS_NOT_FOUND.to_owned());
     let said = issue.or(state).or_else(|| code.map(str::to_owned)).or(lost);
-    said.or_else(|| error.map(|error| error.class.clone()))
+    said.or_else(|| error.map(|error| error.class.to_string()))
         .unwrap_or_else(|| reasons::FARGATE_PROFILE_FAILED.to_owned())
 }
 

@@ -3,10 +3,11 @@
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::ObjectMeta;
+use terraform_driver::workspace::WorkspaceBackup;
 
 use super::{
     super::{error::K8sError, kube_client::KubeClient},
-    LoadedState, StatePayload, StateStoreError,
+    LoadedState, StateStoreError,
     compress::decompress,
     layout::{self, COMMIT_KEY, CopyEntry, PAGE_KEY, StateCommit, StatePart},
     secrets,
@@ -89,7 +90,7 @@ async fn read_parts(
     let is_fallback = [&state, &bundle].into_iter().flatten().any(|found| found.is_fallback);
     let bytes = |found: Option<LoadedPart<'_>>| found.map(|found| found.bytes);
     Ok(Some(LoadedState {
-        payload: StatePayload { state: bytes(state), bundle: bytes(bundle) },
+        payload: WorkspaceBackup { state: bytes(state), bundle: bytes(bundle) },
         version,
         is_fallback,
     }))

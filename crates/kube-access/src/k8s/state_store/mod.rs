@@ -25,32 +25,13 @@ use std::{
 
 use capt_kinds::api::names::IN_USE_FINALIZER;
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference};
-use terraform_driver::state::StateVersion;
+use terraform_driver::{state::StateVersion, workspace::WorkspaceBackup};
 
 pub use self::{
     backend::{BackendState, backend_secret_name, decode_backend_state},
     error::StateStoreError,
 };
 use super::{kube_client::KubeClient, leader::FencingToken, objects::DeletionPropagation};
-
-/// What a destroy of the workspace needs. Both parts are opaque here.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct StatePayload {
-    /// The state file; `None` keeps the stored one.
-    pub state: Option<Vec<u8>>,
-    /// Everything else that a destroy needs; `None` keeps the stored one.
-    pub bundle: Option<Vec<u8>>,
-}
-
-/// Redacted: states contain secrets.
-impl std::fmt::Debug for StatePayload {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("StatePayload")
-            .field("state", &self.state.as_ref().map(Vec::len))
-            .field("bundle", &self.bundle.as_ref().map(Vec::len))
-            .finish()
-    }
-}
 
 /// The workspace and the object that owns its state.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,7 +70,7 @@ pub enum SaveOutcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadedState {
     /// The stored state and bundle.
-    pub payload: StatePayload,
+    pub payload: WorkspaceBackup,
     /// Lineage and serial of the state.
     pub version: Option<StateVersion>,
     /// Whether a current copy was damaged and the previous one was loaded.
@@ -116,7 +97,7 @@ impl KubeStateStore {
     pub async fn save(
         &self,
         home: &StateOwner,
-        deposit: &StatePayload,
+        deposit: &WorkspaceBackup,
         fence: FencingToken,
     ) -> Result<SaveOutcome, StateStoreError> {
         // Concurrent saves of one workspace would overwrite each other's pages and invalidate the commit.

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::ObjectMeta;
-use terraform_driver::state::State;
+use terraform_driver::{state::State, workspace::WorkspaceBackup};
 
 use super::{
     super::{error::K8sError, kube_client::KubeClient, leader::FencingToken},
-    KubeStateStore, SaveOutcome, StateOwner, StatePayload, StateStoreError,
+    KubeStateStore, SaveOutcome, StateOwner, StateStoreError,
     compress::CompressedPages,
     layout::{self, COMMIT_KEY, CopyEntry, PAGE_KEY, StateCommit, StateFacts, StatePart, StateSlot},
     load, secrets,
@@ -39,7 +39,7 @@ struct SaveAttempt<'a> {
 pub(super) async fn save(
     vault: &KubeStateStore,
     home: &StateOwner,
-    deposit: &StatePayload,
+    deposit: &WorkspaceBackup,
     fence: FencingToken,
 ) -> Result<SaveOutcome, StateStoreError> {
     let offers = prepare_uploads(home, deposit, vault.page_size)?;
@@ -58,7 +58,7 @@ pub(super) async fn save(
 
 fn prepare_uploads(
     home: &StateOwner,
-    deposit: &StatePayload,
+    deposit: &WorkspaceBackup,
     page: usize,
 ) -> Result<Vec<PartUpload>, StateStoreError> {
     let mut offers = Vec::new();

@@ -1,7 +1,6 @@
 //! Deletion: what runs is cancelled or awaited, then everything is destroyed, then the finalizer is removed.
 
-use capt_engine::runs::RunFailure;
-use terraform_driver::classify::FailureClass;
+use terraform_driver::classify::{FailureClass, TerraformFailure};
 
 use super::*;
 
@@ -62,7 +61,7 @@ fn a_destroy_waits_for_dependents_and_for_its_own_retry_only() {
     };
     let with_old_error =
         |phase| failed_destroy(30).status(|status| status.run.as_mut().unwrap().phase = phase);
-    let failure = RunFailure {
+    let failure = TerraformFailure {
         class: FailureClass::Network,
         code: None,
         address: None,
