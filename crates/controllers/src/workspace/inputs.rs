@@ -1,7 +1,4 @@
 //! Resolves the inputs of a run from the object and the objects that it references.
-//!
-//! The objects are presented as the manifests of one file, so that the operator and the command line resolve them with
-//! the same code.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +8,17 @@ use capt_kinds::api::{
     names as api_names,
 };
 use capt_model::{
-    manifest::{Origin, ValidatedManifests, ValidatedObject},
     model::{
         ObjectKey, Problem,
         template::{self, DataSource, EnvValue, TemplateSource, ValidatedTemplate},
         workspace_apply::{self, TerraformSource, ValidatedApply, ValidatedInput},
     },
     workspaces::{
-        self, DesiredWorkspace, ResolveError, ResolvedWorkspace, WorkspaceSource, desired_workspaces,
-        resolve_references,
+        self, DataLookup, DesiredWorkspace, ReferencedData, ResolveError, ResolvedWorkspace, WorkspaceSource,
+        apply_workspace, resolve_references, template_workspace_source,
     },
 };
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::ResourceExt;
 use serde_json::Value;
 
@@ -31,7 +27,7 @@ use super::{
     input_error::InputError,
     inputs_hash::hash_inputs,
     observation::{AllowedOperations, ConditionReason, ResolvedInputs},
-    reference_reader::ReferenceReader,
+    reference_reader::{ReferenceReader, template_not_found},
     run_identity,
 };
 
@@ -44,15 +40,15 @@ pub async fn resolve_inputs(
     let key = object_key(object)?;
     let valid = workspace_apply::validate(&object.spec, &key.namespace).map_err(|it| invalid_spec(&it))?;
     check_prerequisites(&valid, reader).await?;
-    let mut manifests = build_manifests(object, &key, valid.clone(), reader).await?;
-    let mut blueprint = build_workspace_spec(&manifests)?;
+    let template = get_template(&valid, reader).await?;
+    let mut blueprint = desired_workspace(&key, &valid, template.as_ref())?;
     if let Some(cluster) = object.annotations().get(api_names::EKS_CLUSTER_ANNOTATION) {
         blueprint.eks_cluster = Some(cluster.clone());
     }
-    load_template_data(&blueprint, reader, &mut manifests).await?;
+    let data = load_template_data(&blueprint, reader).await?;
     let nothing = workspaces::AppliedOutputs::default();
     let mut resolved =
-        resolve_references(&blueprint, &nothing, &manifests, &BTreeMap::new(), &ctx.provider_defaults)
+        resolve_references(&blueprint, &nothing, &data, &BTreeMap::new(), &ctx.provider_defaults)
             .map_err(unresolved_reference)?;
     resolve_secret_inputs(&valid, reader, &mut resolved).await?;
     let named = run_identity::identity_name(object, &blueprint.source);
@@ -111,31 +107,19 @@ async fn check_prerequisites(
     Ok(())
 }
 
-/// The object and its template as validated manifests.
-async fn build_manifests(
-    object: &WorkspaceTemplateApply,
-    key: &ObjectKey,
-    valid: ValidatedApply,
+/// The template that the spec names.
+async fn get_template(
+    valid: &ValidatedApply,
     reader: &mut ReferenceReader<'_>,
-) -> Result<ValidatedManifests, InputError> {
-    let mut manifests = ValidatedManifests::default();
-    if let TerraformSource::Template { template: wanted, .. } = &valid.source {
-        let found = reader.get_template(wanted).await?;
-        let meaning =
-            template::validate(&found.spec).map_err(|problems| invalid_template(wanted, &problems))?;
-        reject_local_paths(wanted, &meaning)?;
-        manifests.templates.insert(wanted.clone(), into_checked(wanted, found, meaning));
-    }
-    manifests.applies.insert(key.clone(), into_checked(key, object.clone(), valid));
-    Ok(manifests)
+) -> Result<Option<WorkspaceTemplate>, InputError> {
+    let TerraformSource::Template { template: wanted, .. } = &valid.source else { return Ok(None) };
+    let found = reader.get_template(wanted).await?;
+    let meaning = template::validate(&found.spec).map_err(|problems| invalid_template(wanted, &problems))?;
+    reject_local_paths(wanted, &meaning)?;
+    Ok(Some(found))
 }
 
-fn into_checked<T, V>(key: &ObjectKey, object: T, valid: V) -> ValidatedObject<T, V> {
-    let origin = Origin { file: "the API server".to_owned(), document: 1, line: 1 };
-    ValidatedObject { key: key.clone(), object, valid, origin }
-}
-
-fn invalid_template(key: &ObjectKey, problems: &[Problem]) -> InputError {
+fn invalid_template(key: &ObjectKey, problems: &[impl ToString]) -> InputError {
     let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
     let message = format!("WorkspaceTemplate {key}: {}", all.join("; "));
     InputError::Invalid(ConditionReason::new(reasons::TEMPLATE_INVALID, message))
@@ -155,24 +139,49 @@ fn reject_local_paths(key: &ObjectKey, template: &ValidatedTemplate) -> Result<(
     }
 }
 
-fn build_workspace_spec(manifests: &ValidatedManifests) -> Result<DesiredWorkspace, InputError> {
-    let invalid =
-        |message: String| InputError::Invalid(ConditionReason::new(reasons::TEMPLATE_INVALID, message));
-    let all = desired_workspaces(manifests).map_err(|errors| {
-        let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        // The placeholder file name means nothing to users of the API.
-        invalid(all.join("; ").replace("the API server: ", ""))
-    })?;
-    all.into_iter().next().ok_or_else(|| invalid("neither module nor templateRef is set".to_owned()))
+/// The workspace of the object.
+fn desired_workspace(
+    key: &ObjectKey,
+    valid: &ValidatedApply,
+    found: Option<&WorkspaceTemplate>,
+) -> Result<DesiredWorkspace, InputError> {
+    apply_workspace(key, valid, |workspace, template, variables| {
+        let found = found.ok_or_else(|| template_not_found(template))?;
+        // Local module paths are rejected, so there is no file that they could be relative to.
+        template_workspace_source(&found.spec, &workspace.name, variables.clone(), "")
+            .map_err(|errors| invalid_template(template, &errors))
+    })
 }
 
-/// Reads the `ConfigMap`s and Secrets that the template's variable files and environment come from.
+/// The `ConfigMap`s and Secrets that a template's variable files and environment come from.
+#[derive(Default)]
+struct TemplateData {
+    config_maps: BTreeMap<ObjectKey, ConfigMap>,
+    secrets: BTreeMap<ObjectKey, Secret>,
+}
+
+impl ReferencedData for TemplateData {
+    fn config_map_value(&self, object: &ObjectKey, key: &str) -> DataLookup {
+        let value = |map: &ConfigMap| map.data.as_ref().and_then(|data| data.get(key)).cloned();
+        self.config_maps.get(object).map_or(DataLookup::NoObject, |map| DataLookup::of_key(value(map)))
+    }
+
+    fn secret_value(&self, object: &ObjectKey, key: &str) -> DataLookup {
+        let value = |secret: &Secret| {
+            let bytes = secret.data.as_ref().and_then(|data| data.get(key));
+            bytes.map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned())
+        };
+        self.secrets.get(object).map_or(DataLookup::NoObject, |secret| DataLookup::of_key(value(secret)))
+    }
+}
+
+/// Reads the objects that the template refers to. Missing ones are reported by the resolution.
 async fn load_template_data(
     blueprint: &DesiredWorkspace,
     reader: &mut ReferenceReader<'_>,
-    manifests: &mut ValidatedManifests,
-) -> Result<(), InputError> {
-    let WorkspaceSource::Template { template, .. } = &blueprint.source else { return Ok(()) };
+) -> Result<TemplateData, InputError> {
+    let mut data = TemplateData::default();
+    let WorkspaceSource::Template { template, .. } = &blueprint.source else { return Ok(data) };
     let files = template.var_files.iter().map(|file| &file.from);
     let env = template.env.iter().filter_map(|variable| match &variable.value {
         EnvValue::From(source) => Some(source),
@@ -182,28 +191,14 @@ async fn load_template_data(
         let key = source.resolve().map_err(|problems| invalid_spec(&problems))?.object;
         match source {
             DataSource::ConfigMap(_) => {
-                if let Some(found) = reader.get_config_map(&key).await? {
-                    manifests.config_maps.insert(key, convert_object(&found)?);
-                }
+                data.config_maps.extend(reader.get_config_map(&key).await?.map(|found| (key, found)));
             }
             DataSource::Secret(_) => {
-                if let Some(found) = reader.get_secret(&key).await? {
-                    manifests.secrets.insert(key, convert_object(&found)?);
-                }
+                data.secrets.extend(reader.get_secret(&key).await?.map(|found| (key, found)));
             }
         }
     }
-    Ok(())
-}
-
-/// Converts a client type into the type that manifests use.
-fn convert_object<A: serde::Serialize, B: serde::de::DeserializeOwned>(object: &A) -> Result<B, InputError> {
-    serde_json::to_value(object).and_then(serde_json::from_value).map_err(|error| {
-        InputError::Invalid(ConditionReason::new(
-            reasons::INVALID_INPUT,
-            format!("cannot decode a referenced object: {error}"),
-        ))
-    })
+    Ok(data)
 }
 
 fn unresolved_reference(error: ResolveError) -> InputError {

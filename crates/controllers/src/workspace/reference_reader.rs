@@ -58,11 +58,7 @@ impl<'a> ReferenceReader<'a> {
 
     /// Gets a template that the object may reference.
     pub async fn get_template(&mut self, key: &ObjectKey) -> Result<WorkspaceTemplate, InputError> {
-        self.get_granted(ReferenceKind::Template, key).await?.ok_or_else(|| {
-            let message =
-                format!("WorkspaceTemplate {key} does not exist; create it, or correct templateRef");
-            InputError::Waiting(ConditionReason::new(reasons::WORKSPACE_TEMPLATE_NOT_FOUND, message))
-        })
+        self.get_granted(ReferenceKind::Template, key).await?.ok_or_else(|| template_not_found(key))
     }
 
     /// Gets a Secret that the object may reference, if it exists.
@@ -166,6 +162,12 @@ impl<'a> ReferenceReader<'a> {
         self.namespace_annotations.insert(namespace.to_owned(), annotations.clone());
         Ok(annotations)
     }
+}
+
+/// The error of a reference to a template that does not exist.
+pub fn template_not_found(key: &ObjectKey) -> InputError {
+    let message = format!("WorkspaceTemplate {key} does not exist; create it, or correct templateRef");
+    InputError::Waiting(ConditionReason::new(reasons::WORKSPACE_TEMPLATE_NOT_FOUND, message))
 }
 
 /// Names of the workspaces that depend on this one and still hold resources.

@@ -19,10 +19,14 @@ pub use module_inputs::{
     EKS_INPUTS_FROM_VPC, FARGATE_INPUT_FROM_EKS, FARGATE_INPUT_FROM_VPC, ModuleInputs, eks_inputs,
     fargate_inputs, vpc_inputs,
 };
-pub use resolve::{AppliedOutputs, ProviderDefaults, ResolveError, ResolvedWorkspace, resolve_references};
+pub use resolve::{
+    AppliedOutputs, DataLookup, ProviderDefaults, ReferencedData, ResolveError, ResolvedWorkspace,
+    resolve_references,
+};
 use serde::{Deserialize, Serialize};
 pub use template::{TemplateError, instantiate_template, template_request};
 use thiserror::Error;
+pub use user_templates::{apply_workspace, template_workspace_source};
 pub use workspace_key::WorkspaceKey;
 
 use crate::{

@@ -17,7 +17,10 @@ use super::{
 };
 use crate::{
     manifest::ValidatedManifests,
-    model::template::{DataSource, EnvValue, ExtraArgs, ValidatedTemplate},
+    model::{
+        ObjectKey,
+        template::{DataSource, EnvValue, ExtraArgs, ValidatedTemplate},
+    },
 };
 
 /// Outputs of the workspaces that are applied so far.
@@ -65,6 +68,47 @@ pub enum ResolveError {
     },
 }
 
+/// Looks up the Secrets and config maps that templates refer to.
+pub trait ReferencedData {
+    /// The value of a key of a `ConfigMap`.
+    fn config_map_value(&self, object: &ObjectKey, key: &str) -> DataLookup;
+
+    /// The value of a key of a Secret.
+    fn secret_value(&self, object: &ObjectKey, key: &str) -> DataLookup;
+}
+
+/// Result of looking up one key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DataLookup {
+    /// The value.
+    Found(String),
+    /// The object has no such key.
+    NoKey,
+    /// The object does not exist.
+    NoObject,
+}
+
+impl DataLookup {
+    /// The value of a key of an existing object.
+    pub fn of_key(value: Option<String>) -> Self {
+        value.map_or(Self::NoKey, Self::Found)
+    }
+}
+
+impl ReferencedData for ValidatedManifests {
+    fn config_map_value(&self, object: &ObjectKey, key: &str) -> DataLookup {
+        let found = self.config_maps.get(object);
+        found.map_or(DataLookup::NoObject, |map| DataLookup::of_key(map.data.get(key).cloned()))
+    }
+
+    fn secret_value(&self, object: &ObjectKey, key: &str) -> DataLookup {
+        let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+        self.secrets.get(object).map_or(DataLookup::NoObject, |secret| {
+            DataLookup::of_key(secret.value(key).map(|value| text(value.reveal())))
+        })
+    }
+}
+
 /// Input of the driver.
 #[derive(Debug, Clone)]
 pub struct ResolvedWorkspace {
@@ -82,12 +126,12 @@ pub struct ResolvedWorkspace {
 pub fn resolve_references(
     blueprint: &DesiredWorkspace,
     known: &AppliedOutputs,
-    manifests: &ValidatedManifests,
+    data: &dyn ReferencedData,
     secrets: &BTreeMap<String, WorkspaceKey>,
     place: &ProviderDefaults,
 ) -> Result<ResolvedWorkspace, ResolveError> {
     let mut finder =
-        ReferenceResolver { applied: known, manifests, secret_producers: secrets, missing: Vec::new() };
+        ReferenceResolver { applied: known, data, secret_producers: secrets, missing: Vec::new() };
     let (mut request, env, args) = match &blueprint.source {
         WorkspaceSource::Module { module, inputs } => {
             let key = &blueprint.key;
@@ -116,10 +160,10 @@ fn user_args(extra: &ExtraArgs) -> UserArgs {
     UserArgs { init, plan, apply, destroy }
 }
 
-/// Looks up references in the manifests and in the outputs of other workspaces.
+/// Looks up references in the referenced objects and in the outputs of other workspaces.
 struct ReferenceResolver<'a> {
     applied: &'a AppliedOutputs,
-    manifests: &'a ValidatedManifests,
+    data: &'a dyn ReferencedData,
     secret_producers: &'a BTreeMap<String, WorkspaceKey>,
     missing: Vec<ResolveError>,
 }
@@ -178,22 +222,19 @@ impl ReferenceResolver<'_> {
         let what = format!("{kind} {}/{} key {}", reference.namespace, reference.name, reference.key);
         let missing = || ResolveError::MissingData { what: what.clone() };
         let data = source.resolve().map_err(|_| missing())?;
-        let text = match source {
-            DataSource::ConfigMap(_) => {
-                let map = self.manifests.config_maps.get(&data.object).ok_or_else(missing)?;
-                map.data.get(&data.key).cloned()
+        let found = match source {
+            DataSource::ConfigMap(_) => self.data.config_map_value(&data.object, &data.key),
+            DataSource::Secret(_) => self.data.secret_value(&data.object, &data.key),
+        };
+        let text = match (found, source) {
+            (DataLookup::Found(text), _) => Some(text),
+            (DataLookup::NoKey, _) | (DataLookup::NoObject, DataSource::ConfigMap(_)) => None,
+            (DataLookup::NoObject, DataSource::Secret(_)) => {
+                let maker =
+                    self.secret_producers.get(&data.object.to_string()).cloned().ok_or_else(missing)?;
+                let Some(outputs) = self.outputs_of(&maker, &what) else { return Ok(None) };
+                outputs.connection_strings().get(&data.key).map(|value| value.expose().clone())
             }
-            DataSource::Secret(_) => match self.manifests.secrets.get(&data.object) {
-                Some(secret) => {
-                    secret.value(&data.key).map(|value| String::from_utf8_lossy(value.reveal()).into_owned())
-                }
-                None => {
-                    let maker =
-                        self.secret_producers.get(&data.object.to_string()).cloned().ok_or_else(missing)?;
-                    let Some(outputs) = self.outputs_of(&maker, &what) else { return Ok(None) };
-                    outputs.connection_strings().get(&data.key).map(|value| value.expose().clone())
-                }
-            },
         };
         Ok(Some((what.clone(), text.ok_or_else(missing)?)))
     }

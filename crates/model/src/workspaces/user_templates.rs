@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use capt_kinds::api::{BuiltInModule, DeletionPolicy, WorkspaceTemplateApply};
+use capt_kinds::api::{BuiltInModule, DeletionPolicy, WorkspaceTemplateApply, WorkspaceTemplateSpec};
 
 use super::{
     DesiredWorkspace, DesiredWorkspaceError, ModuleInputs, TemplateError, WorkspaceKey, WorkspaceRole,
@@ -24,7 +24,10 @@ pub(super) fn template_apply_workspaces(
 ) -> Result<Vec<DesiredWorkspace>, Vec<DesiredWorkspaceError>> {
     let (mut all, mut errors) = (Vec::new(), Vec::new());
     for apply in manifests.applies.values() {
-        match template_apply_workspace(apply, manifests) {
+        let source = |key: &WorkspaceKey, template: &ObjectKey, variables: &BTreeMap<String, String>| {
+            template_source(key, template, variables.clone(), manifests)
+        };
+        match apply_workspace(&apply.key, &apply.valid, source) {
             Ok(blueprint) => all.push(blueprint),
             Err(more) => errors.extend(more),
         }
@@ -34,15 +37,17 @@ pub(super) fn template_apply_workspaces(
 
 type CheckedApply = ValidatedObject<WorkspaceTemplateApply, ValidatedApply>;
 
-fn template_apply_workspace(
-    apply: &CheckedApply,
-    manifests: &ValidatedManifests,
-) -> Result<DesiredWorkspace, Vec<DesiredWorkspaceError>> {
-    let key = WorkspaceKey::new(apply.key.namespace.as_str(), names::workspace_name(apply.key.name.as_str()));
-    let owner = format!("WorkspaceTemplateApply {}", apply.key);
-    let (role, body) = match &apply.valid.source {
+/// The workspace of a `WorkspaceTemplateApply`, without dependencies through Secrets. `instantiate` looks up its template and
+/// substitutes the placeholders.
+pub fn apply_workspace<E>(
+    apply: &ObjectKey,
+    valid: &ValidatedApply,
+    instantiate: impl FnOnce(&WorkspaceKey, &ObjectKey, &BTreeMap<String, String>) -> Result<WorkspaceSource, E>,
+) -> Result<DesiredWorkspace, E> {
+    let key = WorkspaceKey::new(apply.namespace.as_str(), names::workspace_name(apply.name.as_str()));
+    let (role, body) = match &valid.source {
         TerraformSource::Template { template, variables } => {
-            (WorkspaceRole::Custom, template_source(&key, template, variables.clone(), manifests)?)
+            (WorkspaceRole::Custom, instantiate(&key, template, variables)?)
         }
         TerraformSource::Module { module, inputs, from: _ } => {
             let (role, module) = match module {
@@ -53,22 +58,18 @@ fn template_apply_workspace(
             (role, WorkspaceSource::Module { module, inputs: inputs.clone().into_iter().collect() })
         }
     };
-    let waits = apply.valid.wait_for_workspaces.iter();
+    let waits = valid.wait_for_workspaces.iter();
     Ok(DesiredWorkspace {
         role,
-        owner,
+        owner: format!("WorkspaceTemplateApply {apply}"),
         eks_cluster: target_eks_cluster(&body),
-        region: apply.valid.region.as_ref().map(ToString::to_string),
+        region: valid.region.as_ref().map(ToString::to_string),
         output_refs: Vec::new(),
         depends_on: waits
             .map(|key| WorkspaceKey::new(key.namespace.as_str(), names::workspace_name(key.name.as_str())))
             .collect(),
-        connection_secret: apply
-            .valid
-            .connection_secret
-            .clone()
-            .or_else(|| template_connection_secret(&body)),
-        retained: apply.valid.retain || has_orphan_policy(&body),
+        connection_secret: valid.connection_secret.clone().or_else(|| template_connection_secret(&body)),
+        retained: valid.retain || has_orphan_policy(&body),
         key,
         source: body,
     })
@@ -112,9 +113,19 @@ pub(super) fn template_source(
     let says = |error: TemplateError| {
         DesiredWorkspaceError::in_template(&found.origin.file, template, &error.to_string())
     };
-    let valid = instantiate_template(&found.object.spec, &workspace.name, &variables)
-        .map_err(|errors| errors.into_iter().map(says).collect::<Vec<_>>())?;
-    Ok(WorkspaceSource::Template { template: Box::new(valid), variables, file: found.origin.file.clone() })
+    template_workspace_source(&found.object.spec, &workspace.name, variables, &found.origin.file)
+        .map_err(|errors| errors.into_iter().map(says).collect())
+}
+
+/// Root module of a template. Relative module paths start at the directory of `file`.
+pub fn template_workspace_source(
+    spec: &WorkspaceTemplateSpec,
+    workspace: &str,
+    variables: BTreeMap<String, String>,
+    file: &str,
+) -> Result<WorkspaceSource, Vec<TemplateError>> {
+    let template = Box::new(instantiate_template(spec, workspace, &variables)?);
+    Ok(WorkspaceSource::Template { template, variables, file: file.to_owned() })
 }
 
 /// Adds a dependency on the workspace that writes a Secret to each workspace that reads it.
