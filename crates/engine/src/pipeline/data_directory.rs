@@ -22,7 +22,7 @@ use terraform_driver::{
 };
 use thiserror::Error;
 
-use super::workspace_record::list_workspaces_with_resources;
+use super::{terraform_steps::TerraformSteps, workspace_record::list_workspaces_with_resources};
 use crate::{
     aws::{Cloud, Principal, PrincipalSource, SdkConfig},
     gateway::GatewayHandle,
@@ -103,7 +103,7 @@ pub struct DataDirectory {
     /// The AWS that the commands talk to.
     pub cloud: Cloud,
     /// Runs terraform.
-    pub driver: Driver,
+    pub driver: Box<dyn TerraformSteps>,
     /// The gateway that runs providers; `None` if terraform starts its own.
     pub gateway: Option<GatewayHandle>,
     process_env: ProcessEnv,
@@ -131,7 +131,7 @@ impl DataDirectory {
         Ok(Self {
             path: data.to_owned(),
             cloud,
-            driver: Driver { engine, shim, limits: RunLimits::default() },
+            driver: Box::new(Driver { engine, shim, limits: RunLimits::default() }),
             gateway: None,
             process_env: process_env.clone(),
             cli_config: path,

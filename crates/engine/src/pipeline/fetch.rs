@@ -84,7 +84,7 @@ async fn download(
     WorkspaceDir::at(dir).remove()?;
     create_private_dir(dir)?;
     let commands =
-        CommandBuilder::new(&data_dir.driver.engine, dir, environment, UserArgs::default(), Duration::ZERO)
+        CommandBuilder::new(data_dir.driver.engine(), dir, environment, UserArgs::default(), Duration::ZERO)
             .map_err(|error| refused(error.to_string()))?;
     let init = commands.fetch(&wanted.address);
     let args: Vec<&str> = init.args.iter().map(String::as_str).collect();

@@ -14,6 +14,11 @@ mod hooks;
 mod orphaned_creates;
 mod outcome;
 mod prepare;
+mod terraform_steps;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 mod untaint;
 mod validate;
 mod workspace_job;
@@ -32,6 +37,7 @@ use terraform_driver::{
     render::{FileMode, RenderedWorkspace},
     workspace::{FileToWrite, files::FileError},
 };
+pub use terraform_steps::{StepFuture, TerraformSteps};
 pub use validate::validate_configuration;
 pub use workspace_job::WorkspaceJob;
 pub use workspace_pipeline::{DestroyRequest, WorkspacePipeline};

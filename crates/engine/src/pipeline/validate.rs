@@ -66,7 +66,7 @@ async fn run_init_and_validate(
     let environment = data_dir.environment(&[], None)?;
     let none = UserArgs::default();
     let commands = CommandBuilder::new(
-        &data_dir.driver.engine,
+        data_dir.driver.engine(),
         workspace.root(),
         &environment,
         none,

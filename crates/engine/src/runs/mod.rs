@@ -16,6 +16,8 @@ mod run_task;
 mod scheduler;
 mod state_backup;
 mod surviving_runs;
+#[cfg(test)]
+mod tests;
 mod workspace_memory;
 
 use std::{

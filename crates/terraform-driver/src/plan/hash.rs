@@ -16,7 +16,7 @@ const SHORT_LEN: usize = 12;
 
 impl PlanHash {
     /// From the digest of a plan's content.
-    pub(crate) fn new(digest: &[u8]) -> Self {
+    pub fn new(digest: &[u8]) -> Self {
         Self(hex(digest))
     }
 

@@ -1,0 +1,165 @@
+//! When and what is backed up, and how a backup is restored.
+
+use terraform_driver::workspace::WorkspaceDir;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::{
+    pipeline::{PipelineError, testing::state},
+    runs::{WorkspaceMemory, state_backup},
+};
+
+struct Directory {
+    site: FakeSite,
+    workspace: WorkspaceDir,
+    memory: Arc<WorkspaceMemory>,
+}
+
+impl Directory {
+    fn new() -> Self {
+        let site = FakeSite::new();
+        let workspace = site.workspace();
+        Self { site, workspace, memory: Arc::default() }
+    }
+
+    fn with_state(serial: u64) -> Self {
+        let it = Self::new();
+        it.site.put_state(&state(serial, &[("aws_vpc", "ok")]));
+        it
+    }
+
+    async fn back_up(&self, store: &MemoryStore, bundle: Option<&[u8]>) {
+        state_backup::back_up(store, &self.workspace, &self.memory, bundle.map(<[u8]>::to_vec))
+            .await
+            .unwrap();
+    }
+}
+
+fn serial(backup: &WorkspaceBackup) -> Option<u64> {
+    let state: serde_json::Value = serde_json::from_slice(backup.state.as_ref()?).unwrap();
+    state["serial"].as_u64()
+}
+
+#[tokio::test]
+async fn each_version_of_a_state_is_saved_once() {
+    let (dir, store) = (Directory::new(), MemoryStore::default());
+    dir.back_up(&store, None).await;
+    assert_eq!(store.saves(), 0, "there is no state");
+    for (version, saves) in [(1, 1), (1, 1), (2, 2), (2, 2)] {
+        dir.site.put_state(&state(version, &[("aws_vpc", "ok")]));
+        dir.back_up(&store, None).await;
+        assert_eq!((serial(&store.stored()), store.saves()), (Some(version), saves));
+    }
+}
+
+#[tokio::test]
+async fn a_bundle_is_saved_with_and_without_a_state() {
+    let (dir, store) = (Directory::new(), MemoryStore::default());
+    dir.back_up(&store, Some(b"sealed")).await;
+    assert_eq!(store.stored(), WorkspaceBackup { state: None, bundle: Some(b"sealed".to_vec()) });
+    let (dir, store) = (Directory::with_state(1), MemoryStore::default());
+    dir.back_up(&store, None).await;
+    dir.back_up(&store, Some(b"sealed")).await;
+    assert_eq!((serial(&store.stored()), store.saves()), (Some(1), 2));
+    assert_eq!(store.stored().bundle.unwrap(), b"sealed");
+}
+
+#[tokio::test]
+async fn a_state_that_is_being_written_is_not_backed_up() {
+    let (dir, store) = (Directory::with_state(1), MemoryStore::default());
+    dir.back_up(&store, None).await;
+    dir.site.put_state("{\"version\": 4, \"ser");
+    dir.back_up(&store, Some(b"sealed")).await;
+    assert_eq!(serial(&store.stored()), Some(1), "the newest snapshot");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_short_outage_of_the_store_is_survived_and_a_long_one_is_an_error() {
+    for (failures, saves, succeeds) in [(0, 1, true), (4, 5, true), (5, 5, false)] {
+        let (dir, store) = (Directory::with_state(1), MemoryStore::failing(failures));
+        let outcome =
+            state_backup::back_up_with_retries(store.as_ref(), &dir.workspace, &dir.memory, None).await;
+        match outcome {
+            Ok(()) => assert!(succeeds),
+            Err(PipelineError::StateBackup { source, .. }) => {
+                assert!(!succeeds && source.to_string() == "no route to host");
+            }
+            Err(other) => panic!("{other:?}"),
+        }
+        assert_eq!(store.saves(), saves, "after {failures} failures");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_versions_are_followed_until_the_end_of_the_run() {
+    let (dir, store) = (Directory::with_state(1), MemoryStore::failing(1));
+    let over = CancellationToken::new();
+    let task = tokio::spawn(state_backup::back_up_continuously(
+        key(),
+        store.clone(),
+        dir.workspace.clone(),
+        Arc::clone(&dir.memory),
+        over.clone(),
+    ));
+    for version in [1, 2] {
+        dir.site.put_state(&state(version, &[("aws_vpc", "ok")]));
+        while serial(&store.stored()) != Some(version) {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    }
+    over.cancel();
+    task.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_backup_of_another_lineage_is_not_mixed_with_the_state() {
+    let dir = Directory::with_state(1);
+    dir.back_up(&MemoryStore::default(), None).await;
+    let foreign = state(9, &[("aws_vpc", "ok")]).replace("\"line\"", "\"foreign\"");
+    let backup = WorkspaceBackup { state: Some(foreign.into_bytes()), bundle: None };
+    let store = MemoryStore { backup: Mutex::new(Some(backup)), ..MemoryStore::default() };
+    let outcome = state_backup::restore_backup(&store, &dir.workspace).await;
+    match outcome {
+        Err(PipelineError::StateBackup { source, .. }) => assert!(source.to_string().contains("lineage")),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn an_older_backup_does_not_replace_a_newer_snapshot() {
+    let dir = Directory::with_state(5);
+    dir.back_up(&MemoryStore::default(), None).await;
+    let older = WorkspaceBackup { state: Some(state(2, &[]).into_bytes()), bundle: None };
+    let store = MemoryStore { backup: Mutex::new(Some(older)), ..MemoryStore::default() };
+    state_backup::restore_backup(&store, &dir.workspace).await.unwrap();
+    assert_eq!(dir.workspace.snapshots().newest().unwrap().unwrap().0.serial, 5);
+}
+
+#[tokio::test]
+async fn nothing_stored_is_nothing_to_restore() {
+    let dir = Directory::new();
+    state_backup::restore_backup(&MemoryStore::default(), &dir.workspace).await.unwrap();
+    assert!(dir.workspace.snapshots().newest().unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_process_restores_each_workspace_once() {
+    let site = FakeSite::new();
+    let mut runs = Runs::new(&site);
+    for _ in 0..3 {
+        runs.run(&job(), apply()).await;
+    }
+    assert_eq!(runs.store.loads.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_backup_nothing_is_applied_and_the_run_is_retried() {
+    let site = FakeSite::new();
+    let mut runs = Runs::new(&site).with_store(&MemoryStore::failing(usize::MAX));
+    let snapshot = runs.run(&job(), apply()).await;
+    assert!(
+        failure_message(&snapshot).contains("cannot back up the state: no route to host"),
+        "{snapshot:?}"
+    );
+    assert!(!site.journal.has("apply"));
+}
