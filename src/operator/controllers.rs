@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use anyhow::bail;
 use capt_controllers::{
-    capi_cluster, captcluster,
-    common::{self, remote_target::SandboxScope},
-    controlplane, identity, template, workspace,
+    capi_cluster, captcluster, common, controlplane, identity, sandbox_common::remote_target::SandboxScope,
+    template, workspace,
 };
 use capt_engine::{
     aws::{Cloud, SdkConfigCache},

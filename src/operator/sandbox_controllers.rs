@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use capt_controllers::{
-    common::{
-        self, ControllerMetricsSink, Settings,
+    common::{self, ControllerMetricsSink, Settings},
+    localworkload, routegroup, sandbox,
+    sandbox_common::{
         remote_target::{RemoteTarget, SandboxScope, StartRemoteControllers},
         route_snapshot::RouteSnapshotter,
     },
-    localworkload, routegroup, sandbox, service_takeover,
+    service_takeover,
 };
 use capt_kube::k8s::{EventPublisher, KubeClient};
 use futures::FutureExt as _;

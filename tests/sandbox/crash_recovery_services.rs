@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use capt::operator::sandbox_controllers::{SandboxControllers, remote_starter};
-use capt_controllers::common::{Settings, remote_target::SandboxScope};
+use capt_controllers::{common::Settings, sandbox_common::remote_target::SandboxScope};
 use capt_kube::k8s::KubeClient;
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;

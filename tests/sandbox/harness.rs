@@ -8,8 +8,9 @@ use std::{
 
 use capt::operator::sandbox_controllers::{SandboxControllers, remote_starter};
 use capt_controllers::{
-    common::{Context, Settings, remote_target::SandboxScope, route_snapshot::RouteSnapshotter},
+    common::{Context, Settings},
     localworkload, routegroup, sandbox as controller,
+    sandbox_common::{remote_target::SandboxScope, route_snapshot::RouteSnapshotter},
 };
 use capt_kinds::api::{CaptControlPlane, cluster_crds};
 use capt_kinds::sandbox::{LocalWorkload, RouteGroup, Sandbox};

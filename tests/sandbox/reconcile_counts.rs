@@ -7,8 +7,9 @@ use std::{
 };
 
 use capt::operator::sandbox_controllers::{SandboxControllers, remote_starter};
-use capt_controllers::common::{
-    ControllerMetricsSink, ReconcileOutcome, Settings, remote_target::SandboxScope,
+use capt_controllers::{
+    common::{ControllerMetricsSink, ReconcileOutcome, Settings},
+    sandbox_common::remote_target::SandboxScope,
 };
 use capt_kube::k8s::KubeClient;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};

@@ -22,6 +22,7 @@ pub mod identity;
 pub mod localworkload;
 pub mod routegroup;
 pub mod sandbox;
+pub mod sandbox_common;
 pub mod service_takeover;
 pub mod template;
 #[cfg(test)]

@@ -6,15 +6,11 @@ pub mod cluster;
 pub mod context;
 pub mod error_policy;
 pub mod gate;
-pub mod http_routes;
 pub mod identity;
 pub mod invalid_object;
 pub mod metrics;
 pub mod owning_cluster;
-pub mod propagation;
 pub mod reconcile_error;
-pub mod remote_target;
-pub mod route_snapshot;
 pub mod runner;
 pub mod workspace_summary;
 

@@ -21,7 +21,7 @@ use sandbox::{
 };
 
 use super::{ACTION, STALE_TABLE_REQUEUE};
-use crate::common::route_snapshot::RouteSnapshot;
+use crate::sandbox_common::route_snapshot::RouteSnapshot;
 
 /// The outcome of a reconcile.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use sandbox::mesh::{MeshPlan, NamespacedName, RouteShard, source_digest};
 use serde_json::Value;
 
 use super::Context;
-use crate::common::http_routes::http_route_resource;
+use crate::sandbox_common::http_routes::http_route_resource;
 
 /// Retry delay after a failed write.
 const RETRY: Duration = Duration::from_secs(5);

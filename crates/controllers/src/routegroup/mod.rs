@@ -22,11 +22,9 @@ use sandbox::routes::{OwnerKind, RouteOwner};
 use tokio::sync::watch;
 
 use self::decide::{RouteGroupDecision, decide};
-use crate::common::{
-    self,
-    gate::matches_watch_filter,
-    route_snapshot::{RouteSnapshot, RouteSnapshotter},
-    runner,
+use crate::{
+    common::{self, gate::matches_watch_filter, runner},
+    sandbox_common::route_snapshot::{RouteSnapshot, RouteSnapshotter},
 };
 
 const KIND: &str = "RouteGroup";

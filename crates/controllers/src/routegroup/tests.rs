@@ -14,10 +14,8 @@ use serde_json::{Value, json};
 
 use super::decide::{RouteGroupDecision, decide};
 use crate::{
-    common::{
-        Settings,
-        route_snapshot::{RouteSnapshot, RouteSnapshotter},
-    },
+    common::Settings,
+    sandbox_common::route_snapshot::{RouteSnapshot, RouteSnapshotter},
     testing::{NAMESPACE, TestEnv},
 };
 

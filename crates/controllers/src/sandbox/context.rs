@@ -23,7 +23,10 @@ use super::{
     key_conflict::{self, Claimant},
     remote_clusters::ClusterConnections,
 };
-use crate::common::{self, remote_target::SandboxScope, route_snapshot::RouteSnapshotter};
+use crate::{
+    common,
+    sandbox_common::{remote_target::SandboxScope, route_snapshot::RouteSnapshotter},
+};
 
 /// Reference to a Sandbox in the controller's queue.
 pub(super) type SandboxObjectRef = ObjectRef<DeserializeGuard<Sandbox>>;

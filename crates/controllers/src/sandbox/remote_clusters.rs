@@ -27,9 +27,9 @@ use super::{
     fork_target::{ClusterNamespace, cluster_namespace},
     watch as watches,
 };
-use crate::common::{
-    cluster, invalid_object,
-    remote_target::{RemoteTarget, SandboxScope, StartRemoteControllers},
+use crate::{
+    common::{cluster, invalid_object},
+    sandbox_common::remote_target::{RemoteTarget, SandboxScope, StartRemoteControllers},
 };
 
 /// Key of the kubeconfig in its Secret.

@@ -13,10 +13,9 @@ use kube::{Resource, ResourceExt as _, core::DeserializeGuard};
 use sandbox::service::is_taken_over;
 
 use super::{context::Context, fork_target::ClusterNamespace, remote_clusters};
-use crate::common::{
-    gate, invalid_object,
-    owning_cluster::OwningCluster,
-    remote_target::{SandboxScope, StartRemoteControllers},
+use crate::{
+    common::{gate, invalid_object, owning_cluster::OwningCluster},
+    sandbox_common::remote_target::{SandboxScope, StartRemoteControllers},
 };
 
 /// Rescan interval; the deletion of the last Sandbox of a cluster triggers a scan earlier.

@@ -18,7 +18,7 @@ use super::{
     key_conflict,
     status::endpoint_statuses,
 };
-use crate::common::route_snapshot::RouteSnapshot;
+use crate::sandbox_common::route_snapshot::RouteSnapshot;
 
 /// The condition and the stored state of the routes of a Sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -35,7 +35,10 @@ use super::{
     deletion, dereference, key_conflict, local_workloads, reconcile, remote_clusters, remote_lifecycle,
     route_status,
 };
-use crate::common::{self, remote_target::SandboxScope, route_snapshot::RouteSnapshotter, runner};
+use crate::{
+    common::{self, runner},
+    sandbox_common::{remote_target::SandboxScope, route_snapshot::RouteSnapshotter},
+};
 
 const KIND: &str = "Sandbox";
 

@@ -1,7 +1,7 @@
 //! Controller of `WorkspaceTemplate`: validates templates and protects them with a finalizer while workspaces use them.
 
-mod static_validation;
 mod usage_index;
+mod validate;
 mod validation_worker;
 
 use std::{sync::Arc, time::Duration};
@@ -29,7 +29,7 @@ use kube::{
 use terraform_driver::clock;
 use tokio_util::sync::CancellationToken;
 
-pub use self::static_validation::{TemplateValidity, validate_statically};
+pub use self::validate::{TemplateValidity, validate_statically};
 use self::{usage_index::TemplateUsageIndex, validation_worker::ValidationWorker};
 use crate::common::{self, gate::matches_watch_filter, invalid_object::filter_valid, runner};
 

@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::{
     object_ref,
-    static_validation::{StaticValidation, TemplateValidity, recorded_validity, validate_statically},
+    validate::{StaticValidation, TemplateValidity, recorded_validity, validate_statically},
 };
 
 /// Validated generation by template; the validity is none while terraform runs.

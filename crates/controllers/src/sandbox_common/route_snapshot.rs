@@ -26,9 +26,8 @@ use sandbox::{
 };
 use tokio::sync::watch;
 
-use super::{
-    Context, ControllerMetricsSink, http_routes::HttpRouteCache, propagation::PropagationTimer, runner,
-};
+use super::{http_routes::HttpRouteCache, propagation::PropagationTimer};
+use crate::common::{Context, ControllerMetricsSink, runner};
 
 /// Debounce: changes within this time lead to one recomputation.
 const DEBOUNCE: Duration = Duration::from_millis(50);

@@ -21,7 +21,7 @@ use sandbox::mesh::{HttpRouteListing, NamespacedName, has_service_parent};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::Context;
+use crate::common::Context;
 
 /// The `ApiResource` of `HTTPRoute`.
 pub fn http_route_resource() -> ApiResource {
