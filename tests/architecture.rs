@@ -8,6 +8,7 @@
     reason = "a test that cannot go on stops, and says where"
 )]
 
+mod controllers;
 mod rules;
 
 use std::{
@@ -297,62 +298,6 @@ fn the_gateway_keeps_to_its_rooms() {
         }
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
-}
-
-/// The folder that every controller may use, and the one for the controllers of Sandboxes.
-const COMMON: &str = "common";
-const SANDBOX_COMMON: &str = "sandbox_common";
-const SANDBOX_CONTROLLERS: [&str; 4] = ["localworkload", "routegroup", "sandbox", "service_takeover"];
-
-fn may_use(folder: &str, other: &str) -> bool {
-    other == COMMON || (other == SANDBOX_COMMON && SANDBOX_CONTROLLERS.contains(&folder))
-}
-
-#[test]
-fn no_controller_uses_another() {
-    let root = source_folder("capt_controllers");
-    let folders: Vec<String> = fs::read_dir(&root)
-        .unwrap()
-        .filter_map(Result::ok)
-        .filter(|entry| entry.path().is_dir())
-        .map(|entry| entry.file_name().into_string().unwrap())
-        .collect();
-    assert!(folders.iter().any(|it| it == COMMON) && folders.len() > 1, "{folders:?}");
-    let mut broken = Vec::new();
-    for folder in &folders {
-        let mut found = Vec::new();
-        collect_source_files(&root.join(folder), &mut found);
-        for (path, text) in found {
-            for other in folders.iter().filter(|it| *it != folder && !may_use(folder, it)) {
-                if uses_controller(&text, other) {
-                    broken.push(format!(
-                        "{} uses controllers/{other}: a controller may use only its own folder and common",
-                        path.display()
-                    ));
-                }
-            }
-        }
-    }
-    assert!(broken.is_empty(), "{}", broken.join("\n"));
-}
-
-/// Whether another controller is used: by its full path, or through `super`.
-fn uses_controller(text: &str, other: &str) -> bool {
-    let paths = [format!("crate::{other}::"), format!("super::{other}::"), format!("crate::{other};")];
-    let nested = text.split("use crate::{").skip(1).any(|tail| {
-        let block = tail.split("};").next().unwrap_or_default();
-        block.split(['{', ',', '\n']).any(|item| item.trim().starts_with(&format!("{other}::")))
-    });
-    nested || paths.iter().any(|path| text.contains(path.as_str()))
-}
-
-#[test]
-fn the_check_of_controllers_sees_what_it_looks_for() {
-    assert!(uses_controller("use crate::standalone::kind;", "standalone"));
-    assert!(uses_controller("use super::super::standalone::kind;", "standalone"));
-    assert!(uses_controller("use crate::{\n    common::gate,\n    standalone::kind,\n};", "standalone"));
-    assert!(!uses_controller("use crate::{\n    common::standalone,\n};", "standalone"));
-    assert!(!uses_controller("use crate::common::gate;", "standalone"));
 }
 
 #[test]

@@ -75,7 +75,7 @@ pub(super) const CRATES: &[CrateRule] = &[
 
 /// Everything that `capt-kinds` may depend on, so that programs that only want its types need no runtime, cloud or engine.
 pub(super) const KINDS_DEPENDENCIES: &[&str] =
-    &["k8s-openapi", "kube", "schemars", "serde", "serde-saphyr", "serde_json", "thiserror"];
+    &["k8s-openapi", "kube", "schemars", "serde", "serde-saphyr", "serde_json", "strum", "thiserror"];
 
 /// A module of one of our layers: `crate::module`, the modules that it may use, and what it is for. A crate with a single
 /// responsibility is one module, without the second part.
@@ -140,7 +140,6 @@ pub(super) const MODULES: &[ModuleRule] = &[
             "capt_kinds::sandbox",
             "capt_kube::error",
             "capt_kube::k8s",
-            "capt_model::manifest",
             "capt_model::model",
             "capt_model::workspaces",
         ],
@@ -213,13 +212,8 @@ pub(super) const MODULES: &[ModuleRule] = &[
 ];
 
 /// Pure modules: no process, no socket, no file, no clock.
-pub(super) const PURE: &[&str] = &[
-    "capt_kinds::api",
-    "capt_kinds::sandbox",
-    "capt_model::manifest",
-    "capt_model::model",
-    "capt_model::workspaces",
-];
+pub(super) const PURE: &[&str] =
+    &["capt_kinds::api", "capt_kinds::sandbox", "capt_model::model", "capt_model::workspaces"];
 /// What a pure module must not contain.
 pub(super) const IO_PATHS: &[&str] =
     &["std::fs", "std::net", "std::process", "tokio::", "kube::Client", "Timestamp::now", "SystemTime::now"];

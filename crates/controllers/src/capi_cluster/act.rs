@@ -20,23 +20,32 @@ pub(super) fn has_finalizer(cluster: &Cluster) -> bool {
     cluster.finalizers().iter().any(|it| it == FINALIZER)
 }
 
-/// Sets the Cluster's owner reference and label on both referenced objects.
+/// Sets the Cluster's owner reference and label on both referenced objects, and returns them as they are then.
 pub(super) async fn set_ownership(
     cluster: &Cluster,
-    seen: &mut ClusterReferences,
+    seen: ClusterReferences,
     ctx: &Context,
-) -> Result<(), K8sError> {
-    for part in [&mut seen.infrastructure, &mut seen.control_plane] {
-        let ResolvedReference::Found(thing) = part else { continue };
-        let Some(patch) = thing.ownership_patch(cluster) else { continue };
-        let ReferencedObject { resource: kind, object, .. } = &**thing;
-        match ctx.kube.merge_patch_dynamic(kind, object, patch).await {
-            Ok(now) => thing.object = now,
-            Err(K8sError::NotFound { .. }) => *part = ResolvedReference::Missing { kind: kind.kind.clone() },
-            Err(error) => return Err(error),
-        }
+) -> Result<ClusterReferences, K8sError> {
+    let ClusterReferences { infrastructure, control_plane } = seen;
+    Ok(ClusterReferences {
+        infrastructure: own_object(cluster, infrastructure, ctx).await?,
+        control_plane: own_object(cluster, control_plane, ctx).await?,
+    })
+}
+
+async fn own_object(
+    cluster: &Cluster,
+    part: ResolvedReference,
+    ctx: &Context,
+) -> Result<ResolvedReference, K8sError> {
+    let ResolvedReference::Found(thing) = part else { return Ok(part) };
+    let Some(patch) = thing.ownership_patch(cluster) else { return Ok(ResolvedReference::Found(thing)) };
+    let ReferencedObject { role, resource, object } = *thing;
+    match ctx.kube.merge_patch_dynamic(&resource, &object, patch).await {
+        Ok(object) => Ok(ResolvedReference::Found(Box::new(ReferencedObject { role, resource, object }))),
+        Err(K8sError::NotFound { .. }) => Ok(ResolvedReference::Missing { kind: resource.kind }),
+        Err(error) => Err(error),
     }
-    Ok(())
 }
 
 /// Sets the Cluster's API endpoint.

@@ -8,6 +8,7 @@ mod act;
 pub mod cluster_types;
 mod decide;
 mod dereference;
+mod events;
 #[cfg(test)]
 mod fixtures;
 mod referenced_object;
@@ -18,8 +19,8 @@ mod watch;
 
 use std::{sync::Arc, time::Duration};
 
-use capt_kinds::api::{conditions::types, names};
-use capt_kube::k8s::{StatusWrite, conditions::is_true, events::EventSpec};
+use capt_kinds::api::names;
+use capt_kube::k8s::StatusWrite;
 use kube::{ResourceExt as _, runtime::controller::Action};
 
 pub use self::watch::run;
@@ -56,9 +57,9 @@ pub async fn reconcile(cluster: Arc<Cluster>, ctx: Arc<Context>) -> Result<Actio
         return Ok(Action::await_change());
     }
     // dereference and set ownership of both references, also during deletion (client required)
-    let mut seen =
+    let seen =
         dereference::dereference(&cluster, &ctx).await.map_err(ReconcileStep::Dereference.wrap_error())?;
-    act::set_ownership(&cluster, &mut seen, &ctx).await.map_err(ReconcileStep::Claim.wrap_error())?;
+    let seen = act::set_ownership(&cluster, seen, &ctx).await.map_err(ReconcileStep::Claim.wrap_error())?;
     if going {
         reconcile_deletion(&cluster, &seen, &ctx).await
     } else {
@@ -126,16 +127,8 @@ async fn write_status(cluster: &Cluster, new: &ClusterStatus, ctx: &Context) -> 
         ctx.kube.write_status(cluster, old, new).await.map_err(ReconcileStep::Status.wrap_error())?;
     if written == StatusWrite::Changed {
         let before = old.cloned().unwrap_or_default();
-        for (type_, what) in [
-            (types::INFRASTRUCTURE_READY, "infrastructure is ready"),
-            (types::CONTROL_PLANE_INITIALIZED, "control plane is initialized"),
-            (types::AVAILABLE, "cluster is available"),
-            (types::PAUSED, "reconciliation is paused"),
-            (types::DELETING, "cluster is being deleted"),
-        ] {
-            if is_true(&new.conditions, type_) && !is_true(&before.conditions, type_) {
-                ctx.events.publish(cluster, EventSpec::normal("Reconcile", type_, what)).await;
-            }
+        for event in events::transition_events(&before, new) {
+            ctx.events.publish(cluster, event).await;
         }
         tracing::debug!(
             namespace = cluster.namespace(),

@@ -7,24 +7,42 @@ use std::{
     time::Duration,
 };
 
-use capt_kube::{error::ErrorClass, k8s::K8sError};
+use capt_kube::{
+    error::ErrorClass,
+    k8s::{K8sError, state_store::StateStoreError},
+};
 use kube::runtime::controller::Action;
+use terraform_driver::workspace::{WorkspaceError, files::FileError};
 
-/// An error with a class for the error policy.
+/// The cause of a failed reconcile, with its class for the error policy.
 pub trait ClassifiedError: std::error::Error {
     /// Class that selects the requeue delay.
     fn class(&self) -> ErrorClass;
-    /// Metric label.
-    fn category(&self) -> &'static str;
 }
 
 impl ClassifiedError for K8sError {
     fn class(&self) -> ErrorClass {
         Self::class(self)
     }
+}
 
-    fn category(&self) -> &'static str {
-        Self::category(self)
+impl ClassifiedError for StateStoreError {
+    fn class(&self) -> ErrorClass {
+        Self::class(self)
+    }
+}
+
+/// A damaged workspace directory needs a person.
+impl ClassifiedError for WorkspaceError {
+    fn class(&self) -> ErrorClass {
+        ErrorClass::Terminal
+    }
+}
+
+/// A disk that cannot be read or written needs a person.
+impl ClassifiedError for FileError {
+    fn class(&self) -> ErrorClass {
+        ErrorClass::Terminal
     }
 }
 

@@ -1,8 +1,9 @@
 //! The error of a reconcile, with the step that failed.
 
-use capt_kube::{error::ErrorClass, k8s::K8sError};
+use std::fmt;
+
+use capt_kube::error::ErrorClass;
 use strum::IntoStaticStr;
-use thiserror::Error;
 
 use super::error_policy::ClassifiedError;
 
@@ -42,34 +43,67 @@ impl ReconcileStep {
         }
     }
 
-    /// For `map_err`: wraps an API error with this step.
-    pub fn wrap_error(self) -> impl Fn(K8sError) -> ReconcileError {
-        move |source| ReconcileError { step: self, source }
+    /// For `map_err`: wraps an error with this step.
+    pub fn wrap_error<E>(self) -> impl Fn(E) -> ReconcileError
+    where
+        E: ClassifiedError + Send + Sync + 'static,
+    {
+        move |source| ReconcileError { step: self, source: Box::new(source) }
     }
 }
 
 /// Why a reconcile failed. The log line adds the object.
-#[derive(Debug, Error)]
-#[error("{}", step.message())]
+#[derive(Debug)]
 pub struct ReconcileError {
     /// The failed step.
     pub step: ReconcileStep,
-    #[source]
-    source: K8sError,
+    source: Box<dyn ClassifiedError + Send + Sync>,
 }
 
-impl From<K8sError> for ReconcileError {
-    fn from(source: K8sError) -> Self {
-        Self { step: ReconcileStep::Unreadable, source }
+impl fmt::Display for ReconcileError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.step.message())
     }
 }
 
-impl ClassifiedError for ReconcileError {
-    fn class(&self) -> ErrorClass {
+impl std::error::Error for ReconcileError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(self.source.as_ref())
+    }
+}
+
+impl ReconcileError {
+    /// Class of the cause, which selects the requeue delay.
+    pub fn class(&self) -> ErrorClass {
         self.source.class()
     }
 
-    fn category(&self) -> &'static str {
+    /// Name of the step, for logs.
+    pub fn category(&self) -> &'static str {
         self.step.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terraform_driver::workspace::files::FileError;
+
+    use super::*;
+    use capt_kube::k8s::{ApiOperation, K8sError};
+
+    #[test]
+    fn an_error_names_its_step_and_has_the_class_of_its_cause() {
+        let operation = || ApiOperation { verb: "get", target: "Secret team/keys".to_owned() };
+        let status: kube::core::Status = serde_json::from_value(serde_json::json!({"code": 503})).unwrap();
+        let api = K8sError::Trouble { operation: operation(), source: Box::new(status) };
+        let disk = FileError::new("read", "/data".as_ref(), std::io::ErrorKind::NotFound.into());
+        let table = [
+            (ReconcileStep::Dereference.wrap_error()(api), ErrorClass::Transient, "dereference"),
+            (ReconcileStep::Act.wrap_error()(disk), ErrorClass::Terminal, "act"),
+        ];
+        for (error, class, category) in table {
+            assert_eq!((error.class(), error.category()), (class, category));
+            assert!(std::error::Error::source(&error).is_some() && !error.to_string().is_empty());
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::{error::Error, fmt::Debug, future::Ready, sync::Arc};
 
 use capt_kinds::api::names;
-use capt_kube::{error::ErrorClass, k8s::K8sError};
+use capt_kube::error::ErrorClass;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use kube::{
     Api, Resource,
@@ -17,7 +17,10 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 
-use super::{Context, ReconcileOutcome, error_policy::ClassifiedError, invalid_object};
+use super::{
+    Context, ReconcileOutcome, invalid_object,
+    reconcile_error::{ReconcileError, ReconcileStep},
+};
 
 /// The API of a kind, restricted to the namespace of the settings if one is set.
 pub fn scoped_api<K>(ctx: &Context) -> Api<K>
@@ -71,7 +74,7 @@ impl ControllerContext for Context {
 
 /// Runs a controller until `stop`, then until its running reconciles have finished: each object that a watch enqueues is
 /// reconciled, its outcome is recorded, and the error policy decides when a failed one is retried.
-pub fn run<K, C, E, F>(
+pub fn run<K, C, F>(
     kind: &'static str,
     controller: Controller<DeserializeGuard<K>>,
     ctx: Arc<C>,
@@ -81,8 +84,7 @@ pub fn run<K, C, E, F>(
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     C: ControllerContext,
-    E: ClassifiedError + From<K8sError> + Send + 'static,
-    F: Future<Output = Result<Action, E>> + Send + 'static,
+    F: Future<Output = Result<Action, ReconcileError>> + Send + 'static,
 {
     run_guarded(kind, controller, ctx, stop, move |object, ctx: Arc<C>| {
         let reconcile = reconcile.clone();
@@ -91,7 +93,7 @@ where
 }
 
 /// Like [`run`], for a controller that handles objects that cannot be decoded itself.
-pub fn run_guarded<K, C, E, F>(
+pub fn run_guarded<K, C, F>(
     kind: &'static str,
     controller: Controller<DeserializeGuard<K>>,
     ctx: Arc<C>,
@@ -101,8 +103,7 @@ pub fn run_guarded<K, C, E, F>(
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     C: ControllerContext,
-    E: ClassifiedError + Send + 'static,
-    F: Future<Output = Result<Action, E>> + Send + 'static,
+    F: Future<Output = Result<Action, ReconcileError>> + Send + 'static,
 {
     let (objects, stop) = (controller.store(), stop.shared());
     let log = event_logger(kind, ctx.common());
@@ -158,17 +159,16 @@ where
 }
 
 /// Runs one reconcile and records its outcome. An object that cannot be decoded is reported in its status instead.
-pub async fn run_reconcile<K, C, E, F>(
+pub async fn run_reconcile<K, C, F>(
     kind: &'static str,
     object: &DeserializeGuard<K>,
     ctx: &Arc<C>,
     reconcile: impl FnOnce(Arc<K>, Arc<C>) -> F,
-) -> Result<Action, E>
+) -> Result<Action, ReconcileError>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned + Clone,
     C: ControllerContext,
-    E: ClassifiedError + From<K8sError>,
-    F: Future<Output = Result<Action, E>>,
+    F: Future<Output = Result<Action, ReconcileError>>,
 {
     let common = ctx.common();
     let finish = common.metrics.reconcile_started(kind, &namespaced_name(object.meta()));
@@ -176,7 +176,7 @@ where
         Ok(readable) => reconcile(Arc::new(readable.clone()), Arc::clone(ctx)).await,
         Err(invalid) => match invalid_object::report_invalid::<K>(invalid, common).await {
             Ok(()) => Ok(Action::await_change()),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(ReconcileStep::Unreadable.wrap_error()(error)),
         },
     };
     match &outcome {
@@ -190,10 +190,14 @@ where
 }
 
 /// The error policy: logs the error by its class and returns the requeue delay.
-fn error_policy<K, E>(kind: &'static str, object: &DeserializeGuard<K>, error: &E, ctx: &Context) -> Action
+fn error_policy<K>(
+    kind: &'static str,
+    object: &DeserializeGuard<K>,
+    error: &ReconcileError,
+    ctx: &Context,
+) -> Action
 where
     K: Resource<DynamicType = ()>,
-    E: ClassifiedError,
 {
     let key = backoff_key(kind, object.meta());
     let (class, category) = (error.class(), error.category());

@@ -108,7 +108,8 @@ async fn reconcile_live(
     // validate, decide (no client required)
     let look = ctx.eks_poller.observation(&object.uid().unwrap_or_default());
     let at = status_context(&object, ctx);
-    let mut snapshot = ControlPlaneSnapshot::new(&object, &seen, &look, &ctx.limits, at.now);
+    let valid = validate::validate(&object, &seen, &ctx.limits);
+    let snapshot = ControlPlaneSnapshot::new(&object, &seen, &look, valid, at.now);
     let decision = decide::decide(&snapshot);
     let curiosity = decide::plan_poll(&snapshot, ctx.poll_interval);
     // act (client required)
@@ -116,9 +117,8 @@ async fn reconcile_live(
         act::apply_decision(object.clone(), decision, ctx).await.map_err(ReconcileStep::Act.wrap_error())?;
     let ApplyOutcome { object: now, rejected: refused, first_error: trouble } = acted;
     // status (client required only for the write)
-    snapshot.record_rejections(refused);
     let at = StatusContext { generation: now.metadata.generation, ..at };
-    write_status(&now, &status::observed(&snapshot, at), ctx).await?;
+    write_status(&now, &status::observed(&snapshot.with_rejections(refused), at), ctx).await?;
     start_poll(&now, curiosity.as_ref(), ctx);
     match trouble {
         Some(error) => Err(ReconcileStep::Act.wrap_error()(error)),

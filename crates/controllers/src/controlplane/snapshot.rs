@@ -8,7 +8,7 @@ use capt_engine::aws::EksCluster;
 use capt_kinds::api::{
     CaptControlPlane, FargateProfileStatus, RunPhase, WorkspaceTemplateApply, conditions::reasons,
 };
-use capt_model::model::{KubernetesVersion, Limits, Parse as _};
+use capt_model::model::{KubernetesVersion, Parse as _};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
@@ -19,7 +19,7 @@ use super::{
     eks_poll::{ApiServerAccess, EksLookup, EksObservation},
     fargate::{self, ManagedProfile, ProfileAssessment},
     kubeconfig::{self, KubeconfigInputs, SecretFreshness},
-    validate::{InvalidControlPlane, ValidatedEksCluster, recorded_eks_name, validate},
+    validate::{InvalidControlPlane, ValidatedEksCluster, recorded_eks_name},
     version::{self, UpgradeStep},
 };
 use crate::common::workspace_summary::{self, WorkspaceSummary, string_output};
@@ -88,10 +88,9 @@ impl<'a> ControlPlaneSnapshot<'a> {
         object: &'a CaptControlPlane,
         seen: &'a ControlPlaneReferences,
         look: &'a EksObservation,
-        limits: &Limits,
+        valid: Result<ValidatedEksCluster, InvalidControlPlane>,
         now: Timestamp,
     ) -> Self {
-        let valid = validate(object, seen, limits);
         let running = find_running_version(seen.eks_workspace.as_ref(), look);
         let step = valid
             .as_ref()
@@ -204,21 +203,23 @@ impl<'a> ControlPlaneSnapshot<'a> {
         all
     }
 
-    /// Records workspaces that the API server rejected.
-    pub(crate) fn record_rejections(&mut self, refused: Vec<(String, String)>) {
+    /// The snapshot as the status shows it: with the workspaces that the API server rejected.
+    pub(crate) fn with_rejections(&self, refused: Vec<(String, String)>) -> Self {
+        let mut shown = self.clone();
         for (apply_name, why) in refused {
-            let mut profiles = self.profiles.iter_mut();
+            let mut profiles = shown.profiles.iter_mut();
             let of = |it: &&mut ProfileAssessment| {
                 it.status.workspace_template_apply_name.as_ref() == Some(&apply_name)
             };
             match profiles.find(of) {
                 Some(profile) => profile.mark_failed(why),
                 None => {
-                    self.validated =
+                    shown.validated =
                         Err(InvalidControlPlane { reason: reasons::WORKSPACE_ERROR, message: why });
                 }
             }
         }
+        shown
     }
 
     /// The previous status of a profile.

@@ -3,64 +3,45 @@
 
 mod decide;
 mod dereference;
+mod events;
+mod status;
 #[cfg(test)]
 mod tests;
+mod validate;
 mod watch;
 
-use std::sync::Arc;
-
 use capt_kinds::sandbox::LocalWorkload;
-use capt_kube::k8s::K8sError;
-use kube::{
-    core::DeserializeGuard,
-    runtime::{
-        controller::{Action, Config},
-        reflector::{self, Store},
-    },
+use kube::runtime::{controller::Action, reflector::Store};
+
+pub use self::watch::run;
+use crate::common::{
+    Context,
+    reconcile_error::{ReconcileError, ReconcileStep},
 };
-use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use self::decide::decide;
-use crate::common::{Context, runner};
-
-const KIND: &str = "LocalWorkload";
-
-/// Runs until `stop`.
-pub async fn run(ctx: Arc<Context>, stop: WaitForCancellationFutureOwned) {
-    let objects = runner::scoped_api::<DeserializeGuard<LocalWorkload>>(&ctx);
-    let controller = runner::build_controller(KIND, &ctx, objects, runner::own_watch_config(&ctx));
-    let (rivals, writer) = reflector::store();
-    let concerns = runner::counted_mapper(KIND, &ctx, watch::locals_of_sandbox(controller.store()));
-    let of_baseline = runner::counted_mapper(KIND, &ctx, watch::locals_of_baseline(controller.store()));
-    let of_service = runner::counted_mapper(KIND, &ctx, watch::locals_of_service(controller.store()));
-    let of_rival = runner::counted_mapper(KIND, &ctx, watch::locals_of_competitor(controller.store()));
-    let controller = controller
-        .with_config(Config::default().concurrency(ctx.settings.concurrency))
-        .watches_stream(watch::watch_sandboxes(&ctx), concerns)
-        .watches_stream(watch::watch_baselines(&ctx), of_baseline)
-        .watches_stream(watch::watch_services(&ctx), of_service)
-        .watches_stream(watch::watch_local_workloads(&ctx, writer), of_rival);
-    let reconcile = move |object: Arc<LocalWorkload>, ctx: Arc<Context>| {
-        let rivals = rivals.clone();
-        async move { reconcile(&object, &rivals, &ctx).await }
-    };
-    runner::run(KIND, controller, ctx, stop, reconcile).await;
-}
-
-/// Reads the Sandbox and the Services of the baseline, and writes the status.
+/// Reconciles one local workload. Writes nothing but its status.
 async fn reconcile(
     object: &LocalWorkload,
     rivals: &Store<watch::GuardedLocalWorkload>,
     ctx: &Context,
-) -> Result<Action, K8sError> {
+) -> Result<Action, ReconcileError> {
     if object.metadata.deletion_timestamp.is_some() {
         return Ok(Action::await_change());
     }
-    let around = dereference::dereference(object, rivals, &ctx.kube).await?;
-    let decided = decide(object, &around, (ctx.clock)());
-    ctx.kube.write_status(object, object.status.as_ref(), &decided.status).await?;
-    if let Some(news) = decided.event {
-        ctx.events.publish(object, news).await;
+    // dereference (client required, read only)
+    let around = dereference::dereference(object, rivals, &ctx.kube)
+        .await
+        .map_err(ReconcileStep::Dereference.wrap_error())?;
+    // validate, decide (no client required)
+    let accepted = validate::accepted_condition(object, &around);
+    let now = (ctx.clock)();
+    let decision = decide::decide(object, now);
+    // status, events (client required only to write them)
+    let new = status::observed(object, (&around, accepted), decision, now);
+    let old = object.status.as_ref();
+    ctx.kube.write_status(object, old, &new).await.map_err(ReconcileStep::Status.wrap_error())?;
+    if let Some(event) = events::phase_event(old.and_then(|it| it.phase), &new) {
+        ctx.events.publish(object, event).await;
     }
-    Ok(decided.requeue_after.map_or_else(Action::await_change, Action::requeue))
+    Ok(decision.requeue_after().map_or_else(Action::await_change, Action::requeue))
 }

@@ -4,6 +4,7 @@ use capt_kinds::sandbox::{
     BaselineService, LocalPhase, LocalWorkload, LocalWorkloadStatus, Sandbox, SandboxStatus, Session,
     conditions::{reasons, types},
 };
+use capt_kube::k8s::EventSpec;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sandbox::{
@@ -13,9 +14,28 @@ use sandbox::{
 use serde_json::json;
 
 use super::{
-    decide::{HEARTBEAT_TIMEOUT, LocalWorkloadDecision, decide},
+    decide::{self, HEARTBEAT_TIMEOUT},
     dereference::{BaselineLookup, LocalWorkloadInputs},
+    events::phase_event,
+    status::observed,
+    validate::accepted_condition,
 };
+
+/// What a reconcile does with its inputs.
+struct Reconciled {
+    status: LocalWorkloadStatus,
+    event: Option<EventSpec>,
+    requeue_after: Option<Duration>,
+}
+
+/// The pure steps, in the order of `reconcile`.
+fn decide(object: &LocalWorkload, around: &LocalWorkloadInputs, now: Timestamp) -> Reconciled {
+    let accepted = accepted_condition(object, around);
+    let decision = decide::decide(object, now);
+    let status = observed(object, (around, accepted), decision, now);
+    let event = phase_event(object.status.as_ref().and_then(|it| it.phase), &status);
+    Reconciled { status, event, requeue_after: decision.requeue_after() }
+}
 
 fn now() -> Timestamp {
     "2026-11-17T05:00:00Z".parse().unwrap()
@@ -56,7 +76,7 @@ fn around() -> LocalWorkloadInputs {
     }
 }
 
-fn said(decided: &LocalWorkloadDecision, type_: &str) -> (String, String) {
+fn said(decided: &Reconciled, type_: &str) -> (String, String) {
     let it = decided.status.conditions.iter().find(|it| it.type_ == type_).unwrap();
     (it.status.clone(), it.reason.clone())
 }

@@ -1,5 +1,7 @@
 //! Maps changes of other objects to the local workloads to reconcile.
 
+use std::sync::Arc;
+
 use capt_kinds::sandbox::{LocalWorkload, Sandbox};
 use futures::Stream;
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
@@ -8,16 +10,42 @@ use kube::{
     core::{DeserializeGuard, PartialObjectMeta},
     runtime::{
         WatchStreamExt as _,
-        reflector::{ObjectRef, Store, store::Writer},
+        controller::Config,
+        reflector::{self, ObjectRef, Store, store::Writer},
         watcher,
     },
 };
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use super::dereference;
+use super::{dereference, reconcile};
 use crate::common::{Context, runner};
+
+const KIND: &str = "LocalWorkload";
 
 /// A local workload, including one that does not decode.
 pub(super) type GuardedLocalWorkload = DeserializeGuard<LocalWorkload>;
+
+/// Runs until `stop`.
+pub async fn run(ctx: Arc<Context>, stop: WaitForCancellationFutureOwned) {
+    let objects = runner::scoped_api::<DeserializeGuard<LocalWorkload>>(&ctx);
+    let controller = runner::build_controller(KIND, &ctx, objects, runner::own_watch_config(&ctx));
+    let (rivals, writer) = reflector::store();
+    let concerns = runner::counted_mapper(KIND, &ctx, locals_of_sandbox(controller.store()));
+    let of_baseline = runner::counted_mapper(KIND, &ctx, locals_of_baseline(controller.store()));
+    let of_service = runner::counted_mapper(KIND, &ctx, locals_of_service(controller.store()));
+    let of_rival = runner::counted_mapper(KIND, &ctx, locals_of_competitor(controller.store()));
+    let controller = controller
+        .with_config(Config::default().concurrency(ctx.settings.concurrency))
+        .watches_stream(watch_sandboxes(&ctx), concerns)
+        .watches_stream(watch_baselines(&ctx), of_baseline)
+        .watches_stream(watch_services(&ctx), of_service)
+        .watches_stream(watch_local_workloads(&ctx, writer), of_rival);
+    let reconcile = move |object: Arc<LocalWorkload>, ctx: Arc<Context>| {
+        let rivals = rivals.clone();
+        async move { reconcile(&object, &rivals, &ctx).await }
+    };
+    runner::run(KIND, controller, ctx, stop, reconcile).await;
+}
 
 /// Watches Sandboxes.
 pub(super) fn watch_sandboxes(

@@ -1,40 +1,36 @@
 //! Controller of `RouteGroup`: reports the matched Sandboxes and whether the routing key reaches their forks. Routers read groups
 //! themselves; this controller compares what they have with what they should have, and writes `HTTPRoutes` for a mesh.
 
+mod act;
 mod decide;
+mod dereference;
+mod events;
 mod http_route_writer;
+mod status;
 #[cfg(test)]
 mod tests;
+mod validate;
+mod watch;
 
 use std::{sync::Arc, time::Duration};
 
 use capt_kinds::sandbox::RouteGroup;
-use capt_kube::k8s::{EventSpec, K8sError};
-use futures::{Stream, StreamExt as _, stream};
-use kube::{
-    core::DeserializeGuard,
-    runtime::{
-        controller::{Action, Config},
-        reflector::ObjectRef,
-    },
-};
-use sandbox::routes::{OwnerKind, RouteOwner};
-use tokio::sync::watch;
+use kube::runtime::controller::Action;
 
-use self::decide::{RouteGroupDecision, decide};
+use self::act::GroupOutcome;
+pub use self::watch::run;
 use crate::{
-    common::{self, gate::matches_watch_filter, runner},
-    sandbox_common::route_snapshot::{RouteSnapshot, RouteSnapshotter},
+    common::{
+        self,
+        gate::matches_watch_filter,
+        reconcile_error::{ReconcileError, ReconcileStep},
+        runner,
+    },
+    sandbox_common::route_snapshot::RouteSnapshotter,
 };
 
-const KIND: &str = "RouteGroup";
-/// `action` of the events of this controller.
-const ACTION: &str = "Reconcile";
 /// Requeue delay for a group that is newer than the route snapshot; a new snapshot usually triggers earlier.
 const STALE_TABLE_REQUEUE: Duration = Duration::from_secs(1);
-
-type ChangeReceiver = watch::Receiver<u64>;
-type SnapshotReader = Box<dyn Fn() -> Option<Arc<RouteSnapshot>> + Send>;
 
 /// The context of every reconcile.
 pub struct Context {
@@ -48,58 +44,8 @@ impl runner::ControllerContext for Context {
     }
 }
 
-/// Runs until `stop`.
-pub async fn run(
-    common: Arc<common::Context>,
-    snapshotter: Arc<RouteSnapshotter>,
-    stop: impl Future<Output = ()> + Send + Sync + 'static,
-) {
-    let objects = runner::scoped_api::<DeserializeGuard<RouteGroup>>(&common);
-    let controller = runner::build_controller(KIND, &common, objects, runner::own_watch_config(&common));
-    let meter = Arc::clone(&common.metrics);
-    let told = changed_groups(&snapshotter);
-    let told = told.inspect(move |it: &ObjectRef<DeserializeGuard<RouteGroup>>| {
-        meter.enqueued(KIND, &format!("{}/{}", it.namespace.as_deref().unwrap_or_default(), it.name));
-    });
-    let concurrency = common.settings.concurrency;
-    let ctx = Arc::new(Context { common, snapshotter });
-    let written = http_route_writer::run(Arc::clone(&ctx));
-    let controller = controller.with_config(Config::default().concurrency(concurrency)).reconcile_on(told);
-    let reconcile =
-        |object: Arc<RouteGroup>, ctx: Arc<Context>| async move { reconcile(&object, &ctx).await };
-    tokio::select! {
-        () = runner::run(KIND, controller, ctx, stop, reconcile) => {}
-        () = written => {}
-    }
-}
-
-/// Stream of the groups whose part of the route snapshot changed. The first snapshot triggers all.
-fn changed_groups(
-    snapshotter: &RouteSnapshotter,
-) -> impl Stream<Item = ObjectRef<DeserializeGuard<RouteGroup>>> + Send + use<> {
-    let (mut told, latest) =
-        (snapshotter.subscribe(), Box::new(snapshotter.snapshot_reader()) as SnapshotReader);
-    told.mark_changed();
-    let next = |(mut told, latest, before): (ChangeReceiver, SnapshotReader, Option<Arc<RouteSnapshot>>)| async move {
-        told.changed().await.ok()?;
-        let picture = latest();
-        let groups = picture
-            .iter()
-            .flat_map(|it| it.routes.owners.keys())
-            .filter(|it| it.kind == OwnerKind::RouteGroup);
-        let differs = |owner: &&RouteOwner| {
-            let of = |it: &Option<Arc<RouteSnapshot>>| it.as_ref().and_then(|it| it.group_summary(owner));
-            of(&before) != of(&picture)
-        };
-        let changed: Vec<_> =
-            groups.filter(differs).map(|it| ObjectRef::new(&it.name).within(&it.namespace)).collect();
-        Some((stream::iter(changed), (told, latest, picture.or(before))))
-    };
-    stream::unfold((told, latest, None), next).flatten()
-}
-
-/// Derives the status from the route snapshot and writes it.
-async fn reconcile(object: &RouteGroup, ctx: &Context) -> Result<Action, K8sError> {
+/// Reconciles one group.
+async fn reconcile(object: &RouteGroup, ctx: &Context) -> Result<Action, ReconcileError> {
     let common = &ctx.common;
     if object.metadata.deletion_timestamp.is_some()
         || !matches_watch_filter(&object.metadata, common.settings.watch_filter.as_deref())
@@ -107,23 +53,25 @@ async fn reconcile(object: &RouteGroup, ctx: &Context) -> Result<Action, K8sErro
         // The routers withdraw its routes when they see the deletion timestamp.
         return Ok(Action::await_change());
     }
-    let Some(picture) = ctx.snapshotter.latest_snapshot() else {
+    let Some(snapshot) = ctx.snapshotter.latest_snapshot() else {
         return Ok(Action::requeue(STALE_TABLE_REQUEUE));
     };
-    let RouteGroupDecision { status, events: news, requeue_after: again, is_expired: is_over } =
-        decide(object, &picture, (common.clock)());
-    if is_over {
-        common
-            .events
-            .publish(object, EventSpec::normal(ACTION, "Expired", "TTL expired; deleting the RouteGroup"))
-            .await;
-        // Deletes only the observed version: a concurrent extension of the TTL wins.
-        common.kube.delete_unchanged(object).await?;
+    // dereference, validate, decide (no client required: the snapshot is kept by watches)
+    let now = (common.clock)();
+    let routes = dereference::dereference(object, &snapshot);
+    let accepted = validate::accepted_condition(object, &routes.own);
+    let decision = decide::decide(object, &routes, now);
+    // act (client required)
+    let acted = act::act(object, &decision, ctx).await.map_err(ReconcileStep::Remove.wrap_error())?;
+    if acted == GroupOutcome::Deleted {
         return Ok(Action::await_change());
     }
-    common.kube.write_status(object, object.status.as_ref(), &status).await?;
-    for one in news {
-        common.events.publish(object, one).await;
+    // status, events (client required only to write them)
+    let new = status::observed(object, (&routes, accepted), &decision, now);
+    let old = object.status.as_ref();
+    common.kube.write_status(object, old, &new).await.map_err(ReconcileStep::Status.wrap_error())?;
+    for event in events::diff_events(&old.cloned().unwrap_or_default(), &new, decision.is_expiring()) {
+        common.events.publish(object, event).await;
     }
-    Ok(again.map_or_else(Action::await_change, Action::requeue))
+    Ok(decision.requeue_after.map_or_else(Action::await_change, Action::requeue))
 }

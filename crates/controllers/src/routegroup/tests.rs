@@ -6,18 +6,39 @@ use capt_kinds::sandbox::{
     conditions::{reasons, types},
     names,
 };
+use capt_kube::k8s::EventSpec;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, api::PostParams};
 use sandbox::routes::{RouteObjects, RouteOwner, RouterObservation, build_routes};
 use serde_json::{Value, json};
 
-use super::decide::{RouteGroupDecision, decide};
+use super::{decide, dereference::dereference, events::diff_events, status, validate::accepted_condition};
 use crate::{
     common::Settings,
     sandbox_common::route_snapshot::{RouteSnapshot, RouteSnapshotter},
     testing::{NAMESPACE, TestEnv},
 };
+
+/// What a reconcile does with a group.
+#[derive(Debug)]
+struct Reconciled {
+    status: RouteGroupStatus,
+    events: Vec<EventSpec>,
+    requeue_after: Option<Duration>,
+    is_expired: bool,
+}
+
+/// The pure steps, in the order of `reconcile`.
+fn decide(group: &RouteGroup, snapshot: &RouteSnapshot, now: Timestamp) -> Reconciled {
+    let routes = dereference(group, snapshot);
+    let accepted = accepted_condition(group, &routes.own);
+    let decision = decide::decide(group, &routes, now);
+    let status = status::observed(group, (&routes, accepted), &decision, now);
+    let before = group.status.clone().unwrap_or_default();
+    let events = diff_events(&before, &status, decision.is_expiring());
+    Reconciled { status, events, requeue_after: decision.requeue_after, is_expired: decision.is_expired() }
+}
 
 fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
@@ -102,7 +123,7 @@ fn sheet(group: &RouteGroup, sandboxes: &[Sandbox], is_behind: bool) -> RouteSna
     RouteSnapshot::from_parts(made, vec![router], ready, generations)
 }
 
-fn said(decided: &RouteGroupDecision, type_: &str) -> (String, String, String) {
+fn said(decided: &Reconciled, type_: &str) -> (String, String, String) {
     let it = decided.status.conditions.iter().find(|it| it.type_ == type_).unwrap();
     (it.status.clone(), it.reason.clone(), it.message.clone())
 }

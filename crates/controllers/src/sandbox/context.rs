@@ -134,7 +134,7 @@ impl Context {
 pub(super) fn current_routing_key(object: &Sandbox) -> Cow<'_, str> {
     let told = object.status.as_ref().and_then(|it| it.routing_key.as_deref());
     let said = object.spec.routing_key.as_deref().filter(|it| !it.is_empty());
-    said.or(told).map_or_else(|| Cow::Owned(super::routing_key(object)), Cow::Borrowed)
+    said.or(told).map_or_else(|| Cow::Owned(super::validate::routing_key(object)), Cow::Borrowed)
 }
 
 /// The object reference of a Sandbox.

@@ -24,6 +24,9 @@ mod remote_clusters;
 mod remote_lifecycle;
 mod route_status;
 mod status;
+#[cfg(test)]
+mod tests;
+mod validate;
 mod watch;
 
 use std::time::Duration;
@@ -41,7 +44,6 @@ use sandbox::{
     readiness::ForkReadiness,
     rejection::Rejection,
     ttl::{self, ExpiryStatus, TtlAnchors},
-    validate::validate_sandbox,
 };
 
 pub use self::watch::run;
@@ -49,6 +51,7 @@ use self::{
     context::Context,
     fork_pass::ForkPass,
     status::{SandboxObservation, StatusContext},
+    validate::routing_key,
 };
 use super::common::{
     gate,
@@ -159,10 +162,8 @@ type ForksOutcome = Result<(SandboxObservation, Option<Timestamp>), ReconcileErr
 async fn reconcile_forks(object: &Sandbox, at: StatusContext, ctx: &Context) -> ForksOutcome {
     let key = routing_key(object);
     // validate (no client required)
-    let verdict = validate_sandbox(object)
-        .and_then(|()| key_conflict::check_routing_key(object, &key, &ctx.claimants(&key)));
     let mut observed = SandboxObservation { key: key.clone(), ..SandboxObservation::default() };
-    if let Err(refusal) = verdict {
+    if let Err(refusal) = validate::validate(object, &key, &ctx.claimants(&key)) {
         return Ok((with_rejection(observed, &refusal), None));
     }
     // dereference (client required, read only)
@@ -242,12 +243,6 @@ async fn reject_spec(work: &ForkPass<'_>, observed: SandboxObservation, refusal:
     });
     let observed = SandboxObservation { forks: Some(forks.collect()), ..observed };
     Ok((with_rejection(observed, &Rejection { message, ..refusal }), wake))
-}
-
-/// The routing key of a Sandbox: `spec.routingKey`, or a digest of its uid.
-fn routing_key(object: &Sandbox) -> String {
-    let said = object.spec.routing_key.clone().filter(|it| !it.is_empty());
-    said.unwrap_or_else(|| sandbox::digest::routing_key(&object.uid().unwrap_or_default()))
 }
 
 fn with_rejection(observed: SandboxObservation, refusal: &Rejection) -> SandboxObservation {

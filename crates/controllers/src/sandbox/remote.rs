@@ -9,17 +9,17 @@ use capt_kube::{
 };
 use jiff::{SignedDuration, Timestamp};
 use kube::{ResourceExt as _, runtime::controller::Action};
-use sandbox::{rejection::Rejection, validate::validate_sandbox};
+use sandbox::rejection::Rejection;
 
 use super::{
     apply_error::ApplyError,
     baseline_unresolved,
     context::Context,
     dereference::api_resource,
-    key_conflict,
     mirror::{self, MirrorOwnership},
     remote_clusters::{self, ClusterClient, ClusterLookup},
     status::{self, SandboxObservation, StatusContext},
+    validate::validate,
     with_rejection, write_status,
 };
 use crate::common::{
@@ -55,9 +55,7 @@ pub(super) async fn reconcile_remote(
 ) -> Result<(SandboxStatus, Option<Timestamp>), ReconcileError> {
     let observed = SandboxObservation { key: key.to_owned(), ..SandboxObservation::default() };
     // validate (no client required)
-    let verdict = validate_sandbox(object)
-        .and_then(|()| key_conflict::check_routing_key(object, key, &ctx.claimants(key)));
-    if let Err(refusal) = verdict {
+    if let Err(refusal) = validate(object, key, &ctx.claimants(key)) {
         return Ok((status::build_status(object, with_rejection(observed, &refusal), at), None));
     }
     // apply the mirror (client required)

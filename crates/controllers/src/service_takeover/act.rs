@@ -10,9 +10,9 @@ use sandbox::service::is_taken_over;
 use serde_json::{Value, json};
 
 use super::{
-    Context, WRITE_REQUEUE,
-    build::{self, RevertHistory},
-    decide::{ATTEMPTS, RestoreReason, TakeoverStep},
+    Context, WRITE_REQUEUE, build,
+    decide::{RestoreReason, TakeoverStep},
+    events,
 };
 
 /// Executes a step. Returns the requeue delay, if the default resync is too late.
@@ -34,12 +34,7 @@ pub(super) async fn apply_step(
         TakeoverStep::AnnounceListeners(listeners) => write_listeners(service, &listeners, ctx).await?,
         TakeoverStep::TakeOver(patch) => {
             kube.merge_patch(service, patch).await?;
-            publish(
-                service,
-                ctx,
-                EventSpec::normal("Route", "TakenOver", "traffic is routed through the router"),
-            )
-            .await;
+            publish(service, ctx, events::taken_over()).await;
         }
         TakeoverStep::Restore(patch, why) => restore(service, patch, why, ctx).await?,
         TakeoverStep::YieldToRevert(base_service, patch) | TakeoverStep::GiveUp(base_service, patch) => {
@@ -81,33 +76,14 @@ async fn record_revert(
     ctx.common.kube.merge_patch(service, patch).await?;
     ctx.timers.record_revert(&object_path(service));
     ctx.common.kube.apply(base_service).await?;
-    let RevertHistory { count, by: who, .. } = build::read_reverts(Some(base_service));
-    let note = if count > ATTEMPTS {
-        format!(
-            "{who} reverted the Service {count} times; giving up. Configure {who} to ignore spec.selector and \
-             spec.ports[*].targetPort of this Service (Argo CD: ignoreDifferences), then remove the annotation {} \
-             and add it again",
-            names::ROUTING_ANNOTATION
-        )
-    } else {
-        format!("{who} reverted the Service; it is taken over again ({count} of {ATTEMPTS})")
-    };
-    publish(service, ctx, EventSpec::warning("Route", "ServiceReverted", note)).await;
+    let history = build::read_reverts(Some(base_service));
+    publish(service, ctx, events::reverted(&history)).await;
     Ok(())
 }
 
 async fn restore(service: &Service, patch: Value, why: RestoreReason, ctx: &Context) -> Result<(), K8sError> {
     ctx.common.kube.merge_patch(service, patch).await?;
-    let news = match why {
-        RestoreReason::NotRequested => {
-            EventSpec::normal("Route", "Restored", "traffic goes to the Service's own pods again")
-        }
-        RestoreReason::NoRouter => {
-            let note = "no router was ready for 5 s: traffic bypasses the router until one is";
-            EventSpec::warning("Route", "RouterBypassed", note)
-        }
-    };
-    publish(service, ctx, news).await;
+    publish(service, ctx, events::restored(why)).await;
     Ok(())
 }
 

@@ -18,13 +18,12 @@ use kube::{
         watcher,
     },
 };
-use sandbox::service::{
-    TakeoverMode, is_managed, is_taken_over, overridden_services, takeover_blocker, takeover_mode,
-};
+use sandbox::service::{TakeoverMode, is_managed, is_taken_over, overridden_services, takeover_mode};
 
 use super::{
     GuardedService, build,
     timers::TakeoverTimers,
+    validate::requested_mode,
     watch,
     watch_cache::{ServiceEndpoints, WatchCache, service_endpoints, watch_into},
 };
@@ -147,7 +146,7 @@ impl TakeoverWatches {
         now: Timestamp,
     ) -> Option<TakeoverInputs> {
         let namespace = service.namespace().unwrap_or_default();
-        let wanted = match self.requested_mode(service, &namespace) {
+        let wanted = match requested_mode(service, self.is_namespace_routed(&namespace)) {
             Some(TakeoverMode::Enabled) => true,
             Some(TakeoverMode::WhileActive) => self.is_overridden(&namespace, &service.name_any()),
             None => false,
@@ -173,17 +172,6 @@ impl TakeoverWatches {
             router_ports: routers,
             now,
         })
-    }
-
-    /// The requested mode: the Service's annotation, else that of its namespace, which supports only `enabled`.
-    fn requested_mode(&self, service: &Service, namespace: &str) -> Option<TakeoverMode> {
-        let own = service.annotations();
-        let word = if own.contains_key(names::ROUTING_ANNOTATION) {
-            takeover_mode(own)
-        } else {
-            self.is_namespace_routed(namespace).then_some(TakeoverMode::Enabled)
-        };
-        word.filter(|_| takeover_blocker(service).is_none())
     }
 
     /// Whether a Sandbox or a local workload overrides a Service.

@@ -3,11 +3,13 @@
 //! | file | does |
 //! |---|---|
 //! | `watch_cache` | caches of watched objects, reduced to the fields in use |
-//! | `watch` | which Services a change triggers |
+//! | `watch` | runs the controller; which Services a change triggers |
+//! | `validate` | which takeover is requested, if it is possible; pure |
 //! | `dereference` | namespace, base Service, endpoints and routers from the caches; decides nothing |
 //! | `decide` | the next step; pure |
 //! | `build` | the base Service and the patches; pure |
-//! | `act` | executes the step and publishes events |
+//! | `act` | executes the step |
+//! | `events` | the events of a step; pure |
 //! | `timers` | in-process timers |
 //!
 //! A Service is taken over by a single patch of its selector and target ports. Before that, a second Service, the base
@@ -19,32 +21,29 @@ mod act;
 mod build;
 mod decide;
 mod dereference;
+mod events;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod validate;
 mod watch;
 mod watch_cache;
 
 use std::{sync::Arc, time::Duration};
 
 use capt_kinds::sandbox::names;
-use capt_kube::k8s::K8sError;
 use k8s_openapi::api::core::v1::Service;
-use kube::{
-    ResourceExt as _,
-    core::DeserializeGuard,
-    runtime::{
-        controller::{Action, Config},
-        watcher,
-    },
-};
+use kube::{ResourceExt as _, core::DeserializeGuard, runtime::controller::Action};
 use sandbox::service::is_managed;
 use tokio_util::sync::CancellationToken;
 
+pub use self::watch::run;
 use self::{dereference::TakeoverWatches, timers::TakeoverTimers};
-use crate::common::{self, runner};
-
-const KIND: &str = "Service";
+use crate::common::{
+    self,
+    reconcile_error::{ReconcileError, ReconcileStep},
+    runner,
+};
 
 /// The context of every reconcile.
 pub struct Context {
@@ -68,30 +67,13 @@ impl runner::ControllerContext for Context {
 
 type GuardedService = DeserializeGuard<Service>;
 
-/// Runs until `stop`.
-pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
-    let objects = runner::scoped_api::<GuardedService>(&ctx.common);
-    let controller = runner::build_controller(KIND, &ctx.common, objects, watcher::Config::default());
-    let (seen, woken) = TakeoverWatches::start(&ctx.common, controller.store());
-    let controller = controller
-        // Sequential: two Services of a namespace must not be assigned the same listener port.
-        .with_config(Config::default().concurrency(1))
-        .reconcile_on(woken);
-    let halt = stop.clone();
-    let reconcile = move |object: Arc<Service>, ctx: Arc<Context>| {
-        let (seen, halt) = (Arc::clone(&seen), halt.clone());
-        async move { reconcile(&object, &seen, &ctx, &halt).await }
-    };
-    runner::run(KIND, controller, ctx, stop.cancelled_owned(), reconcile).await;
-}
-
 /// Executes the next takeover step of a Service.
 async fn reconcile(
     object: &Service,
     seen: &TakeoverWatches,
     ctx: &Context,
     halt: &CancellationToken,
-) -> Result<Action, K8sError> {
+) -> Result<Action, ReconcileError> {
     // The caches of an unreachable cluster never sync.
     tokio::select! {
         () = seen.wait_synced() => {}
@@ -112,15 +94,19 @@ async fn reconcile_service(
     object: &Service,
     seen: &TakeoverWatches,
     ctx: &Context,
-) -> Result<Action, K8sError> {
+) -> Result<Action, ReconcileError> {
     if is_managed(object) || object.metadata.deletion_timestamp.is_some() {
         // The base Service is garbage collected by its owner reference.
         return Ok(Action::await_change());
     }
+    // dereference, validate (no client required: the caches are kept by watches)
     let Some(facts) = seen.collect_inputs(object, &ctx.timers, (ctx.common.clock)()) else {
         return Ok(Action::await_change());
     };
-    let pause = act::apply_step(object, decide::decide(&facts), ctx).await?;
+    // decide (no client required)
+    let step = decide::decide(&facts);
+    // act, events (client required); a Service has no status of ours
+    let pause = act::apply_step(object, step, ctx).await.map_err(ReconcileStep::Act.wrap_error())?;
     Ok(Action::requeue(pause.unwrap_or(RESYNC)))
 }
 

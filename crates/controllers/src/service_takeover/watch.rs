@@ -1,18 +1,44 @@
-//! Maps changes of other objects to the Services to reconcile: only those that take part in a takeover.
+//! What triggers a reconcile of a Service: the Services, and changes of other objects that concern a takeover.
 
 use std::sync::Arc;
 
 use capt_kinds::sandbox::names;
-use kube::{Resource as _, runtime::reflector::ObjectRef};
+use k8s_openapi::api::core::v1::Service;
+use kube::{
+    Resource as _,
+    runtime::{controller::Config, reflector::ObjectRef, watcher},
+};
 use sandbox::service::{TakeoverMode, is_managed, takeover_mode};
+use tokio_util::sync::CancellationToken;
 
 use super::{
-    GuardedService, build,
+    Context, GuardedService, build,
     dereference::TakeoverWatches,
+    reconcile,
     watch_cache::{CacheChange, ServiceEndpoints},
 };
+use crate::common::runner;
+
+const KIND: &str = "Service";
 
 type ServiceRefs = Vec<ObjectRef<GuardedService>>;
+
+/// Runs until `stop`.
+pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
+    let objects = runner::scoped_api::<GuardedService>(&ctx.common);
+    let controller = runner::build_controller(KIND, &ctx.common, objects, watcher::Config::default());
+    let (seen, woken) = TakeoverWatches::start(&ctx.common, controller.store());
+    let controller = controller
+        // Sequential: two Services of a namespace must not be assigned the same listener port.
+        .with_config(Config::default().concurrency(1))
+        .reconcile_on(woken);
+    let halt = stop.clone();
+    let reconcile = move |object: Arc<Service>, ctx: Arc<Context>| {
+        let (seen, halt) = (Arc::clone(&seen), halt.clone());
+        async move { reconcile(&object, &seen, &ctx, &halt).await }
+    };
+    runner::run(KIND, controller, ctx, stop.cancelled_owned(), reconcile).await;
+}
 
 /// The Service of an `EndpointSlice`, if relevant. For the slice of a deleted base Service, the Service that it belonged to.
 pub(super) fn services_of_slice(

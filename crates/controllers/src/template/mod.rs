@@ -1,37 +1,43 @@
 //! Controller of `WorkspaceTemplate`: validates templates and protects them with a finalizer while workspaces use them.
 
+mod act;
+mod decide;
+mod dereference;
+mod events;
+mod status;
+#[cfg(test)]
+mod tests;
 mod usage_index;
 mod validate;
 mod validation_worker;
+mod watch;
 
 use std::{sync::Arc, time::Duration};
 
 use capt_engine::runs::RunManager;
-use capt_kinds::api::{
-    WorkspaceTemplate, WorkspaceTemplateApply, WorkspaceTemplateObjectStatus,
-    conditions::{reasons, types},
-    names,
-};
-use capt_kube::k8s::{
-    EventSpec, K8sError,
-    conditions::{self, ConditionUpdate},
-};
+use capt_kinds::api::WorkspaceTemplate;
 use capt_model::workspaces::WorkspaceKey;
 use kube::{
     ResourceExt,
     core::DeserializeGuard,
-    runtime::{
-        controller::{Action, Config},
-        reflector::ObjectRef,
-        watcher,
-    },
+    runtime::{controller::Action, reflector::ObjectRef},
 };
 use terraform_driver::clock;
-use tokio_util::sync::CancellationToken;
 
-pub use self::validate::{TemplateValidity, validate_statically};
-use self::{usage_index::TemplateUsageIndex, validation_worker::ValidationWorker};
-use crate::common::{self, gate::matches_watch_filter, invalid_object::filter_valid, runner};
+use self::{
+    act::TemplateOutcome, dereference::TemplateUsers, usage_index::TemplateUsageIndex,
+    validation_worker::ValidationWorker,
+};
+pub use self::{
+    validate::{TemplateValidity, validate_statically},
+    watch::run,
+};
+use crate::common::{
+    self,
+    gate::matches_watch_filter,
+    reconcile_error::{ReconcileError, ReconcileStep},
+    runner,
+};
 
 /// Dependencies of the reconciler.
 pub struct TemplateContext {
@@ -47,113 +53,50 @@ impl runner::ControllerContext for TemplateContext {
     }
 }
 
-const KIND: &str = "WorkspaceTemplate";
-
 /// Requeue delay while the usage index is not synced.
 const INDEX_RETRY: Duration = Duration::from_millis(500);
-
-/// Runs the controller until `stop`.
-pub async fn run(ctx: Arc<TemplateContext>, stop: CancellationToken) {
-    let (background, judged) = ValidationWorker::new(ctx.runs.clone());
-    let (background, users) = (Arc::new(background), TemplateUsageIndex::default());
-    let objects = runner::scoped_api::<DeserializeGuard<WorkspaceTemplate>>(&ctx.common);
-    let controller = runner::build_controller(KIND, &ctx.common, objects, watcher::Config::default());
-    let used = users.watch(&ctx.common);
-    let controller =
-        controller.with_config(Config::default().concurrency(8)).reconcile_on(judged).reconcile_on(used);
-    let reconcile = move |object: Arc<WorkspaceTemplate>, ctx: Arc<TemplateContext>| {
-        let (background, users) = (Arc::clone(&background), users.clone());
-        async move { reconcile(&object, &ctx, (&background, &users)).await }
-    };
-    runner::run(KIND, controller, ctx, stop.cancelled_owned(), reconcile).await;
-}
 
 /// Reconciles one template.
 async fn reconcile(
     object: &WorkspaceTemplate,
     ctx: &TemplateContext,
-    (background, users): (&ValidationWorker, &TemplateUsageIndex),
-) -> Result<Action, K8sError> {
+    (worker, index): (&ValidationWorker, &TemplateUsageIndex),
+) -> Result<Action, ReconcileError> {
     if !matches_watch_filter(&object.metadata, ctx.common.settings.watch_filter.as_deref()) {
         return Ok(Action::await_change());
     }
-    let Some(users) = users.users_of(&template_key(object)) else { return Ok(Action::requeue(INDEX_RETRY)) };
-    let held = object.finalizers().iter().any(|it| it == names::TEMPLATE_FINALIZER);
-    if users.is_empty() && held {
-        remove_finalizer_if_unused(object, ctx).await?;
-        return Ok(Action::await_change());
+    // dereference (no client required: the index is kept by a watch)
+    let Some(users) = dereference::dereference(object, index) else {
+        return Ok(Action::requeue(INDEX_RETRY));
+    };
+    // decide (no client required)
+    let decision = decide::decide(object, &users);
+    // act (client required); validates in the background
+    let outcome = act::act(object, decision, worker, ctx).await.map_err(ReconcileStep::Act.wrap_error())?;
+    // status, events (client required only to write them)
+    if let TemplateOutcome::Validated(validity) = outcome {
+        write_status(object, validity.as_ref(), &users, ctx).await?;
     }
-    if object.metadata.deletion_timestamp.is_none() && !users.is_empty() && !held {
-        ctx.common.kube.add_finalizer(object, names::TEMPLATE_FINALIZER).await?;
-        return Ok(Action::await_change());
-    }
-    let verdict = background.get_or_start(object);
-    write_status(object, verdict.as_ref(), &users, ctx).await?;
     Ok(Action::await_change())
 }
 
-/// Removes the finalizer if no workspace uses the template. Lists the workspaces again, because the index may be stale.
-async fn remove_finalizer_if_unused(
+/// Publishes the events and writes the status if it changed.
+async fn write_status(
     object: &WorkspaceTemplate,
+    validity: Option<&TemplateValidity>,
+    users: &TemplateUsers,
     ctx: &TemplateContext,
-) -> Result<(), K8sError> {
-    let namespace = ctx.common.settings.namespace.as_deref();
-    // Workspaces that do not deserialize are in the index, which parses nothing but the template reference.
-    let all = filter_valid::<WorkspaceTemplateApply>(ctx.common.kube.list(namespace, "").await?);
-    let me = template_key(object);
-    if all.iter().all(|it| referenced_template(it) != Some(me.clone())) {
-        ctx.common.kube.remove_finalizers(object, &[names::TEMPLATE_FINALIZER]).await?;
+) -> Result<(), ReconcileError> {
+    if let Some(event) = events::validity_event(validity) {
+        ctx.common.events.publish(object, event).await;
     }
-    Ok(())
-}
-
-/// Key of the template that a workspace references.
-fn referenced_template(user: &WorkspaceTemplateApply) -> Option<WorkspaceKey> {
-    let reference = user.spec.template_ref.as_ref()?;
-    let namespace = reference.namespace.clone().filter(|it| !it.is_empty()).or_else(|| user.namespace());
-    Some(WorkspaceKey::new(&namespace.unwrap_or_default(), &reference.name))
+    let new = status::observed(object, validity, users, clock::now());
+    let written = ctx.common.kube.write_status(object, object.status.as_ref(), &new).await;
+    written.map(drop).map_err(ReconcileStep::Status.wrap_error())
 }
 
 fn template_key(object: &WorkspaceTemplate) -> WorkspaceKey {
     WorkspaceKey::new(&object.namespace().unwrap_or_default(), &object.name_any())
-}
-
-async fn write_status(
-    object: &WorkspaceTemplate,
-    verdict: Option<&TemplateValidity>,
-    users: &[String],
-    ctx: &TemplateContext,
-) -> Result<(), K8sError> {
-    let before: Option<&WorkspaceTemplateObjectStatus> = object.status.as_ref();
-    let mut status = before.cloned().unwrap_or_default();
-    let (generation, now) = (object.metadata.generation, clock::now());
-    let valid = match verdict {
-        None => None,
-        Some(TemplateValidity::Valid(note)) => {
-            Some(ConditionUpdate::status_true(types::VALID, reasons::TEMPLATE_VALID, note.clone()))
-        }
-        Some(TemplateValidity::Invalid(why)) => {
-            Some(ConditionUpdate::status_false(types::VALID, reasons::TEMPLATE_INVALID, why.clone()))
-        }
-    };
-    if let Some(TemplateValidity::Invalid(why)) = verdict {
-        ctx.common
-            .events
-            .publish(object, EventSpec::warning("Validate", "TemplateInvalid", why.clone()))
-            .await;
-    }
-    let deleting = if object.metadata.deletion_timestamp.is_some() {
-        let message = format!("in use by {}", users.join(", "));
-        Some(ConditionUpdate::status_true(types::DELETING, reasons::IN_USE, message))
-    } else {
-        None
-    };
-    for said in valid.into_iter().chain(deleting) {
-        let _transition = conditions::set(&mut status.conditions, said, generation, now);
-    }
-    status.observed_generation = generation;
-    ctx.common.kube.write_status(object, before, &status).await?;
-    Ok(())
 }
 
 /// Reference to a template, for reconcile triggers.

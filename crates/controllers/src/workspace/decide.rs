@@ -22,6 +22,8 @@ pub enum Decision {
     AwaitRun,
     /// Cancel an active run that is obsolete and not yet changing resources.
     CancelRun,
+    /// Write the result of the finished run to the status; another run, which would replace it, starts afterwards.
+    RecordRun,
     /// Wait for a prerequisite; requeue after the delay, if any.
     Wait(ConditionReason, Option<Duration>),
     /// Invalid; wait for a change of the object or its references.
@@ -43,6 +45,16 @@ pub enum Decision {
 
 /// Decides the next action. `status` already includes the last run.
 pub fn decide(
+    observed: &WorkspaceObservation,
+    status: &WorkspaceTemplateApplyStatus,
+    now: Timestamp,
+) -> Decision {
+    let decision = decide_next(observed, status, now);
+    let starts = matches!(decision, Decision::StartRun { .. } | Decision::StartDestroy);
+    if starts && !observed.is_run_recorded { Decision::RecordRun } else { decision }
+}
+
+fn decide_next(
     observed: &WorkspaceObservation,
     status: &WorkspaceTemplateApplyStatus,
     now: Timestamp,

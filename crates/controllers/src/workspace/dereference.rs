@@ -7,15 +7,18 @@ use capt_model::{model::ObjectKey, workspaces::WorkspaceKey};
 use kube::ResourceExt;
 
 use super::{
-    WorkspaceContext, WorkspaceReconcileError,
+    WorkspaceContext,
     input_error::InputError,
-    inputs::{resolve_inputs, template_retains_resources},
+    inputs::resolve_inputs,
     observation::{ConditionReason, DriftSettings, RunInputs, WorkspaceObservation},
     reference_reader::{ReferenceReader, list_dependents},
+    status,
+    validate::template_retains_resources,
 };
 use crate::common::{
     cluster::{CapiClusterView, cluster_name_label, cluster_resource},
     gate::{has_annotation, is_paused, matches_watch_filter},
+    reconcile_error::{ReconcileError, ReconcileStep},
 };
 
 /// Observes a workspace; none if the object is filtered out or being moved by clusterctl.
@@ -23,7 +26,7 @@ pub async fn dereference(
     object: &WorkspaceTemplateApply,
     key: &WorkspaceKey,
     ctx: &WorkspaceContext,
-) -> Result<Option<WorkspaceObservation>, WorkspaceReconcileError> {
+) -> Result<Option<WorkspaceObservation>, ReconcileError> {
     let meta = &object.metadata;
     let deleting = meta.deletion_timestamp.is_some();
     let moving = deleting && has_annotation(meta, names::DELETE_FOR_MOVE_ANNOTATION);
@@ -32,7 +35,7 @@ pub async fn dereference(
     }
     let cluster = labelled_cluster(object, ctx).await?;
     let me = WorkspaceKey::new(&key.namespace, &object.name_any());
-    let other_owner = ctx.runs.other_owner(key, &me)?;
+    let other_owner = ctx.runs.other_owner(key, &me).map_err(ReconcileStep::Dereference.wrap_error())?;
     // The run of another object is neither shown nor cancelled here.
     let run = if other_owner.is_some() { None } else { ctx.runs.snapshot(key) };
     let busy = run.as_ref().is_some_and(|run| !run.is_finished());
@@ -46,7 +49,9 @@ pub async fn dereference(
         None => read_inputs(object, ctx).await?,
     };
     let dependents = if deleting && !busy {
-        list_dependents(&ctx.common.kube, ctx.common.settings.namespace.as_deref(), object).await?
+        list_dependents(&ctx.common.kube, ctx.common.settings.namespace.as_deref(), object)
+            .await
+            .map_err(ReconcileStep::Dereference.wrap_error())?
     } else {
         Vec::new()
     };
@@ -55,12 +60,13 @@ pub async fn dereference(
         paused,
         deleting,
         has_finalizer: object.finalizers().iter().any(|it| it == names::APPLY_FINALIZER),
+        is_run_recorded: run.as_ref().is_none_or(|run| status::is_recorded(object, run)),
         run,
         inputs,
         dependents,
         other_owner,
         retains_resources: deleting && are_resources_retained(object, key, ctx).await?,
-        has_directory: ctx.runs.owner(key)?.is_some(),
+        has_directory: ctx.runs.owner(key).map_err(ReconcileStep::Dereference.wrap_error())?.is_some(),
         drift: drift_settings(
             annotation(names::DRIFT_ANNOTATION),
             annotation(names::DRIFT_INTERVAL_ANNOTATION),
@@ -75,28 +81,29 @@ pub async fn dereference(
 async fn labelled_cluster(
     object: &WorkspaceTemplateApply,
     ctx: &WorkspaceContext,
-) -> Result<Option<CapiClusterView>, WorkspaceReconcileError> {
+) -> Result<Option<CapiClusterView>, ReconcileError> {
     let Some(name) = cluster_name_label(&object.metadata) else { return Ok(None) };
     let namespace = object.namespace().unwrap_or_default();
     let found = ctx
         .common
         .kube
         .get_dynamic(&cluster_resource(&ctx.common.cluster_version), Some(&namespace), name)
-        .await?;
+        .await
+        .map_err(ReconcileStep::Dereference.wrap_error())?;
     Ok(found.as_ref().map(CapiClusterView::from_object))
 }
 
 async fn read_inputs(
     object: &WorkspaceTemplateApply,
     ctx: &WorkspaceContext,
-) -> Result<RunInputs, WorkspaceReconcileError> {
+) -> Result<RunInputs, ReconcileError> {
     let namespace = object.namespace().unwrap_or_default();
     let reader_key = WorkspaceKey::new(&namespace, &object.name_any());
     let mut reader =
         ReferenceReader::new(&ctx.common.kube, &namespace).recording_in(&ctx.reference_index, &reader_key);
     let outcome = resolve_inputs(object, ctx, &mut reader).await;
     ctx.reference_index.set(&reader_key, reader.targets);
-    Ok(InputError::into_run_inputs(outcome)?)
+    InputError::into_run_inputs(outcome).map_err(ReconcileStep::Dereference.wrap_error())
 }
 
 /// Whether the object, its template or the last apply retains the resources on deletion.
@@ -104,8 +111,9 @@ async fn are_resources_retained(
     object: &WorkspaceTemplateApply,
     key: &WorkspaceKey,
     ctx: &WorkspaceContext,
-) -> Result<bool, WorkspaceReconcileError> {
-    if object.spec.retain_workspace_on_delete == Some(true) || ctx.runs.is_retained(key)? {
+) -> Result<bool, ReconcileError> {
+    let recorded = ctx.runs.is_retained(key).map_err(ReconcileStep::Dereference.wrap_error())?;
+    if object.spec.retain_workspace_on_delete == Some(true) || recorded {
         return Ok(true);
     }
     let namespace = object.namespace().unwrap_or_default();
@@ -115,7 +123,7 @@ async fn are_resources_retained(
     let mut reader = ReferenceReader::new(&ctx.common.kube, &namespace);
     match reader.get_template(&template).await {
         Ok(found) => Ok(template_retains_resources(&found)),
-        Err(InputError::Api(error)) => Err(error.into()),
+        Err(InputError::Api(error)) => Err(ReconcileStep::Dereference.wrap_error()(error)),
         Err(InputError::Waiting(_) | InputError::Invalid(_)) => Ok(false),
     }
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use capt_engine::pipeline::WorkspaceJob;
 use capt_kinds::api::{
-    InputFormat, ManagementPolicy, SecretRef, WorkspaceTemplate, WorkspaceTemplateApply, conditions::reasons,
+    InputFormat, SecretRef, WorkspaceTemplate, WorkspaceTemplateApply, conditions::reasons,
     names as api_names,
 };
 use capt_model::{
     model::{
-        ObjectKey, Problem,
-        template::{self, DataSource, EnvValue, TemplateSource, ValidatedTemplate},
-        workspace_apply::{self, TerraformSource, ValidatedApply, ValidatedInput},
+        ObjectKey,
+        template::{DataSource, EnvValue},
+        workspace_apply::{TerraformSource, ValidatedApply, ValidatedInput},
     },
     workspaces::{
         self, DataLookup, DesiredWorkspace, ReferencedData, ResolveError, ResolvedWorkspace, WorkspaceSource,
@@ -26,9 +26,10 @@ use super::{
     WorkspaceContext,
     input_error::InputError,
     inputs_hash::hash_inputs,
-    observation::{AllowedOperations, ConditionReason, ResolvedInputs},
+    observation::{ConditionReason, ResolvedInputs},
     reference_reader::{ReferenceReader, template_not_found},
     run_identity,
+    validate::{allowed_operations, invalid_spec, invalid_template, validate, validate_template},
 };
 
 /// Resolves all inputs, or returns what is missing or invalid.
@@ -37,8 +38,7 @@ pub async fn resolve_inputs(
     ctx: &WorkspaceContext,
     reader: &mut ReferenceReader<'_>,
 ) -> Result<ResolvedInputs, InputError> {
-    let key = object_key(object)?;
-    let valid = workspace_apply::validate(&object.spec, &key.namespace).map_err(|it| invalid_spec(&it))?;
+    let (key, valid) = validate(object)?;
     check_prerequisites(&valid, reader).await?;
     let template = get_template(&valid, reader).await?;
     let mut blueprint = desired_workspace(&key, &valid, template.as_ref())?;
@@ -66,17 +66,6 @@ pub async fn resolve_inputs(
         connection_secret: blueprint.connection_secret.as_ref().map(secret_ref),
         identity: acting.name,
     })
-}
-
-fn object_key(object: &WorkspaceTemplateApply) -> Result<ObjectKey, InputError> {
-    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-    ObjectKey::parse(&namespace, &name)
-        .map_err(|error| InputError::Invalid(ConditionReason::new(reasons::INVALID_SPEC, error.to_string())))
-}
-
-fn invalid_spec(problems: &[Problem]) -> InputError {
-    let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    InputError::Invalid(ConditionReason::new(reasons::INVALID_SPEC, all.join("; ")))
 }
 
 /// Checks that the Secrets and workspaces that the spec waits for exist and are ready.
@@ -114,29 +103,8 @@ async fn get_template(
 ) -> Result<Option<WorkspaceTemplate>, InputError> {
     let TerraformSource::Template { template: wanted, .. } = &valid.source else { return Ok(None) };
     let found = reader.get_template(wanted).await?;
-    let meaning = template::validate(&found.spec).map_err(|problems| invalid_template(wanted, &problems))?;
-    reject_local_paths(wanted, &meaning)?;
+    validate_template(wanted, &found)?;
     Ok(Some(found))
-}
-
-fn invalid_template(key: &ObjectKey, problems: &[impl ToString]) -> InputError {
-    let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    let message = format!("WorkspaceTemplate {key}: {}", all.join("; "));
-    InputError::Invalid(ConditionReason::new(reasons::TEMPLATE_INVALID, message))
-}
-
-/// Rejects local module paths: users of the cluster must not read files of the operator's host.
-fn reject_local_paths(key: &ObjectKey, template: &ValidatedTemplate) -> Result<(), InputError> {
-    match &template.source {
-        TemplateSource::Remote { address } if address.starts_with(['.', '/', '~']) => {
-            let message = format!(
-                "WorkspaceTemplate {key}: module {address} is a local path on the operator's host; use an address \
-                 that terraform can fetch, or write the configuration inline"
-            );
-            Err(InputError::Invalid(ConditionReason::new(reasons::TEMPLATE_INVALID, message)))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// The workspace of the object.
@@ -250,32 +218,8 @@ fn parse_secret_input(wanted: &ValidatedInput, secret: &Secret) -> Result<Value,
     }
 }
 
-fn allowed_operations(body: &WorkspaceSource) -> AllowedOperations {
-    let WorkspaceSource::Template { template, .. } = body else {
-        return AllowedOperations { apply: true, destroy: true };
-    };
-    let has = |wanted: ManagementPolicy| {
-        template.management_policies.iter().any(|it| *it == wanted || *it == ManagementPolicy::All)
-    };
-    AllowedOperations {
-        apply: has(ManagementPolicy::Create) && has(ManagementPolicy::Update),
-        destroy: has(ManagementPolicy::Delete),
-    }
-}
-
 fn secret_ref(key: &ObjectKey) -> SecretRef {
     SecretRef { name: key.name.to_string(), namespace: key.namespace.to_string() }
-}
-
-/// Whether the template retains its resources when the object is deleted.
-pub fn template_retains_resources(found: &WorkspaceTemplate) -> bool {
-    template::validate(&found.spec).is_ok_and(|meaning| {
-        meaning.deletion_policy == capt_kinds::api::DeletionPolicy::Orphan
-            || !meaning
-                .management_policies
-                .iter()
-                .any(|it| matches!(it, ManagementPolicy::All | ManagementPolicy::Delete))
-    })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 mod act;
 mod decide;
 mod dereference;
+mod events;
 mod input_error;
 mod inputs;
 mod inputs_hash;
@@ -14,35 +15,36 @@ mod reference_reader;
 mod run_identity;
 mod secret_backup_store;
 mod status;
+#[cfg(test)]
+mod tests;
+mod validate;
 mod watch;
 
 use std::{sync::Arc, time::Duration};
 
 use capt_engine::runs::RunManager;
-use capt_kinds::api::WorkspaceTemplateApply;
-use capt_kube::{
-    error::ErrorClass,
-    k8s::{
-        FencingToken, K8sError,
-        state_store::{KubeStateStore, StateStoreError},
-    },
+use capt_kinds::api::{
+    BuiltInModule, WorkspaceTemplateApply, WorkspaceTemplateApplyStatus, conditions::types,
 };
+use capt_kube::k8s::{FencingToken, conditions, state_store::KubeStateStore};
 use capt_model::{
     model::names,
     workspaces::{ProviderDefaults, WorkspaceKey},
 };
 use kube::{ResourceExt, runtime::controller::Action};
-use terraform_driver::{
-    clock,
-    workspace::{WorkspaceError, files::FileError},
-};
-use thiserror::Error;
+use terraform_driver::clock;
 
+use self::{act::WorkspaceOutcome, decide::Decision};
 pub use self::{
     reference_index::{ReferenceIndex, ReferenceKind, ReferenceTarget},
     watch::run,
 };
-use crate::common::{self, error_policy::ClassifiedError};
+use crate::common::{
+    self, ProvisionedResource,
+    metrics::elapsed_since,
+    reconcile_error::{ReconcileError, ReconcileStep},
+    runner,
+};
 
 /// Dependencies of the reconciler.
 pub struct WorkspaceContext {
@@ -68,70 +70,72 @@ impl common::runner::ControllerContext for WorkspaceContext {
     }
 }
 
-/// Why a reconcile failed.
-#[derive(Debug, Error)]
-pub enum WorkspaceReconcileError {
-    /// A request to the API server failed.
-    #[error(transparent)]
-    Api(#[from] K8sError),
-    /// The workspace's directory is unusable.
-    #[error(transparent)]
-    Workspace(#[from] WorkspaceError),
-    /// A file in the workspace's directory could not be read or written.
-    #[error(transparent)]
-    File(#[from] FileError),
-    /// The state Secrets could not be read or written.
-    #[error(transparent)]
-    StateStore(#[from] StateStoreError),
-}
-
-impl ClassifiedError for WorkspaceReconcileError {
-    fn class(&self) -> ErrorClass {
-        match self {
-            Self::Api(error) => error.class(),
-            Self::Workspace(_) | Self::File(_) => ErrorClass::Terminal,
-            Self::StateStore(error) => error.class(),
-        }
-    }
-
-    fn category(&self) -> &'static str {
-        match self {
-            Self::Api(error) => error.category(),
-            Self::Workspace(_) | Self::File(_) => "workspace",
-            Self::StateStore(_) => "vault",
-        }
-    }
-}
-
 /// Reconciles one object and returns when to reconcile it again.
 pub async fn reconcile(
     object: &WorkspaceTemplateApply,
     ctx: &WorkspaceContext,
-) -> Result<Action, WorkspaceReconcileError> {
+) -> Result<Action, ReconcileError> {
     let key = workspace_key(object);
-    // dereference (client required, read only)
+    // dereference, validate (client required, read only)
     let Some(observed) = dereference::dereference(object, &key, ctx).await? else {
         return Ok(Action::await_change());
     };
     // decide (no client required)
     let now = clock::now();
-    let before = object.status.clone().unwrap_or_default();
-    let seed = object.uid().unwrap_or_default();
-    let mut status = match &observed.run {
-        Some(run) => status::record_run(before, run, &seed),
-        None => before,
-    };
-    let decision = decide::decide(&observed, &status, now);
-    // publish outputs, write status, act (client required)
-    let outputs = act::publish_outputs(object, &observed, &status, ctx).await?;
-    if let Some(outputs) = &outputs {
-        status::set_outputs(&mut status, outputs);
+    let recorded = status::with_run(object, observed.run.as_ref());
+    let decision = decide::decide(&observed, &recorded, now);
+    // act (client required)
+    let outcome = act::act(object, &key, &observed, (&decision, &recorded), ctx).await?;
+    // status, events (client required only to write them)
+    let new = status::after_act(recorded, (&observed, &decision), &outcome, (&key, now));
+    write_status(object, &new, (&decision, &outcome), ctx).await?;
+    outcome.next
+}
+
+/// Publishes events, writes the status and records metrics.
+async fn write_status(
+    object: &WorkspaceTemplateApply,
+    new: &WorkspaceTemplateApplyStatus,
+    (decision, outcome): (&Decision, &WorkspaceOutcome),
+    ctx: &WorkspaceContext,
+) -> Result<(), ReconcileError> {
+    let old = object.status.as_ref();
+    for event in events::status_events(old, new) {
+        ctx.common.events.publish(object, event).await;
     }
-    status.workspace_name = Some(key.name.clone());
-    act::set_references(&mut status, &observed);
-    status::set_conditions(&mut status, observed.run.as_ref(), &decision, object.metadata.generation, now);
-    act::write_status(object, &status, &decision, ctx).await?;
-    act::execute_decision(object, &key, observed, (decision, &status), ctx).await
+    // The object disappears with its finalizer, so its status is not worth a write.
+    if !matches!(decision, Decision::RemoveFinalizer) {
+        let written = ctx.common.kube.write_status(&outcome.object, old, new).await;
+        written.map_err(ReconcileStep::Status.wrap_error())?;
+    }
+    record_metrics(object, new, decision, &ctx.common);
+    Ok(())
+}
+
+/// Records drift, and how long Fargate profiles take to create and delete.
+fn record_metrics(
+    object: &WorkspaceTemplateApply,
+    status: &WorkspaceTemplateApplyStatus,
+    decision: &Decision,
+    ctx: &common::Context,
+) {
+    let (meta, now, meter) = (&object.metadata, (ctx.clock)(), &ctx.metrics);
+    let goes = matches!(decision, Decision::RemoveFinalizer);
+    meter.set_drift(
+        &runner::namespaced_name(meta),
+        !goes && conditions::is_true(&status.conditions, types::DRIFTED),
+    );
+    if object.spec.module.as_ref().is_none_or(|module| *module != BuiltInModule::Fargate) {
+        return;
+    }
+    let was_made = object.status.as_ref().is_some_and(|before| before.applied == Some(true));
+    let made = !was_made && status.applied == Some(true);
+    if let Some(took) = elapsed_since(meta.creation_timestamp.as_ref(), now).filter(|_| made) {
+        meter.resource_created(ProvisionedResource::FargateProfile, took);
+    }
+    if let Some(took) = elapsed_since(meta.deletion_timestamp.as_ref(), now).filter(|_| goes && was_made) {
+        meter.resource_deleted(ProvisionedResource::FargateProfile, took);
+    }
 }
 
 /// Key of the object's workspace.

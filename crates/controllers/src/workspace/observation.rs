@@ -17,6 +17,8 @@ pub struct WorkspaceObservation {
     pub has_finalizer: bool,
     /// Active or most recent run in this process.
     pub run: Option<RunSnapshot>,
+    /// The result of that run is in the object's status, so that another run may replace it.
+    pub is_run_recorded: bool,
     /// Resolved inputs, or why they are unavailable.
     pub inputs: RunInputs,
     /// Workspaces that depend on this one; read only during deletion.

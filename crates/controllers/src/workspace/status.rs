@@ -4,24 +4,45 @@ use std::collections::BTreeMap;
 
 use capt_engine::runs::{RunResult, RunSnapshot, retry_delay, status_class};
 use capt_kinds::api::{
-    LastError, RunOperation, RunRecord, RunStatus, WorkspaceTemplateApplyStatus,
+    IdentityRef, LastError, RunOperation, RunRecord, RunStatus, WorkspaceTemplateApply,
+    WorkspaceTemplateApplyStatus,
     conditions::{reasons, types},
 };
 use capt_kube::k8s::conditions::{self, ConditionUpdate};
+use capt_model::workspaces::WorkspaceKey;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 use terraform_driver::{classify::TerraformFailure, output::Outputs};
 
-use super::{decide::Decision, observation::ConditionReason};
+use super::{
+    act::WorkspaceOutcome,
+    decide::Decision,
+    observation::{ConditionReason, RunInputs, WorkspaceObservation},
+};
 
 /// Maximum number of runs in the history.
 const HISTORY_LIMIT: usize = 10;
 
 type Status = WorkspaceTemplateApplyStatus;
 
+/// The object's status with its run recorded in it. The uid seeds the jitter.
+pub fn with_run(object: &WorkspaceTemplateApply, run: Option<&RunSnapshot>) -> Status {
+    let before = object.status.clone().unwrap_or_default();
+    match run {
+        Some(run) => record_run(before, run, object.metadata.uid.as_deref().unwrap_or_default()),
+        None => before,
+    }
+}
+
+/// Whether the status of the object has the result of this run.
+pub fn is_recorded(object: &WorkspaceTemplateApply, run: &RunSnapshot) -> bool {
+    let recorded = object.status.as_ref().and_then(|it| it.run.as_ref());
+    recorded.is_some_and(|it| it.id == run.id && it.finished_at.is_some())
+}
+
 /// Copies the run into the status. `seed` is the jitter seed, which spreads the retries of many objects.
-pub fn record_run(mut status: Status, run: &RunSnapshot, seed: &str) -> Status {
+fn record_run(mut status: Status, run: &RunSnapshot, seed: &str) -> Status {
     let inputs = status.run.as_ref().is_some_and(|it| it.id == run.id && it.finished_at.is_some());
     // Until this run starts a command, the previous reason stays; otherwise every run would repeat the event.
     let last = status.run.take().filter(|_| !run.is_finished()).and_then(|run| run.without_gateway);
@@ -133,8 +154,33 @@ fn append_history(status: &mut Status, run: &RunSnapshot, end: &RunResult) {
     status.history.truncate(HISTORY_LIMIT);
 }
 
+/// The status after a decision was carried out. `status` is the previous one with the last run recorded in it.
+pub fn after_act(
+    mut status: Status,
+    (observed, decision): (&WorkspaceObservation, &Decision),
+    outcome: &WorkspaceOutcome,
+    (key, now): (&WorkspaceKey, Timestamp),
+) -> Status {
+    if let Some(outputs) = &outcome.outputs {
+        set_outputs(&mut status, outputs);
+    }
+    status.workspace_name = Some(key.name.clone());
+    set_references(&mut status, observed);
+    let generation = outcome.object.metadata.generation;
+    set_conditions(&mut status, observed.run.as_ref(), decision, generation, now);
+    status
+}
+
+/// Sets the references to the connection Secret and the identity in the status.
+fn set_references(status: &mut Status, observed: &WorkspaceObservation) {
+    if let RunInputs::Resolved(inputs) = &observed.inputs {
+        status.connection_secret_ref.clone_from(&inputs.connection_secret);
+        status.identity_ref = inputs.identity.as_ref().map(|name| IdentityRef { name: name.clone() });
+    }
+}
+
 /// Sets the outputs that are not sensitive.
-pub fn set_outputs(status: &mut Status, outputs: &Outputs) {
+fn set_outputs(status: &mut Status, outputs: &Outputs) {
     status.outputs = outputs
         .non_sensitive()
         .into_iter()
@@ -143,7 +189,7 @@ pub fn set_outputs(status: &mut Status, outputs: &Outputs) {
 }
 
 /// Sets all conditions from the status, the run and the decision.
-pub fn set_conditions(
+fn set_conditions(
     status: &mut Status,
     run: Option<&RunSnapshot>,
     decision: &Decision,

@@ -16,6 +16,7 @@ use crate::controlplane::{
     eks_poll::{EksFacts, EksLookup, EksObservation, EksResponse, IssuedToken, NextPoll},
     fixtures::{completed_status, control_plane, references, workspace},
     snapshot::ControlPlaneSnapshot,
+    validate::validate,
 };
 
 const INTERVAL: Duration = Duration::from_mins(3);
@@ -76,7 +77,13 @@ fn simulate_day(life: SignedDuration, trouble_every: usize) -> RotationStats {
             (restarts, look) = (hours, EksObservation::default());
         }
         day.min_remaining = day.min_remaining.into_iter().chain(remaining_seconds(&seen, now)).min();
-        let snapshot = ControlPlaneSnapshot::new(&object, &seen, &look, &Limits::default(), now);
+        let snapshot = ControlPlaneSnapshot::new(
+            &object,
+            &seen,
+            &look,
+            validate(&object, &seen, &Limits::default()),
+            now,
+        );
         let question = plan_poll(&snapshot, INTERVAL);
         let written = decide(&snapshot)
             .secrets

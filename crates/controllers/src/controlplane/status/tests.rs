@@ -13,6 +13,7 @@ use crate::controlplane::{
     dereference::{ControlPlaneReferences, IdentityUnavailable},
     eks_poll::{EksFacts, EksLookup, EksObservation, EksResponse, IssuedToken},
     fixtures::{completed_status, control_plane, references, workspace},
+    validate::validate,
 };
 
 const EKS: &str = "cp-eks-controlplane-apply";
@@ -65,7 +66,8 @@ fn applied() -> Value {
 
 /// The kubeconfig Secret for this snapshot.
 fn secret(object: &CaptControlPlane, seen: &ControlPlaneReferences, look: &EksObservation) -> Option<Secret> {
-    let snapshot = ControlPlaneSnapshot::new(object, seen, look, &Limits::default(), now());
+    let snapshot =
+        ControlPlaneSnapshot::new(object, seen, look, validate(object, seen, &Limits::default()), now());
     let token =
         capt_engine::aws::EksToken { bearer: "t".to_owned().into(), expires_at: at("2026-11-01T09:54:00Z") };
     snapshot.with_kubeconfig_inputs(|facts| {
@@ -84,7 +86,9 @@ fn status_at(
 ) -> CaptControlPlaneStatus {
     // EKS was queried after the last run of all workspaces.
     let mut look = look.clone();
-    let stamp = ControlPlaneSnapshot::new(object, seen, &look, &Limits::default(), now).run_fingerprint;
+    let stamp =
+        ControlPlaneSnapshot::new(object, seen, &look, validate(object, seen, &Limits::default()), now)
+            .run_fingerprint;
     look.last_query = look.last_query.map(|(at, _)| (at, stamp));
     observed_at(object, seen, &look, now)
 }
@@ -95,7 +99,8 @@ fn observed_at(
     look: &EksObservation,
     now: Timestamp,
 ) -> CaptControlPlaneStatus {
-    let snapshot = ControlPlaneSnapshot::new(object, seen, look, &Limits::default(), now);
+    let snapshot =
+        ControlPlaneSnapshot::new(object, seen, look, validate(object, seen, &Limits::default()), now);
     observed(&snapshot, StatusContext { generation: Some(3), now })
 }
 

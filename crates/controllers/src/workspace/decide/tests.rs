@@ -224,3 +224,18 @@ fn a_time_that_has_passed_is_no_time_to_wait() {
     assert_eq!(duration_between(at(0), at(5)), Duration::from_secs(5));
     assert_eq!(duration_between(at(5), at(0)), Duration::ZERO);
 }
+
+#[test]
+fn no_run_replaces_one_whose_result_is_not_in_the_status() {
+    for (name, scene) in all_scenes() {
+        let decision = decide(&scene.facts, &scene.status, now());
+        let starts = matches!(decision, Decision::StartRun { .. } | Decision::StartDestroy);
+        let unrecorded = scene.with(|facts| facts.is_run_recorded = false);
+        let instead = decide(&unrecorded.facts, &unrecorded.status, now());
+        if starts {
+            assert!(matches!(instead, Decision::RecordRun), "{name}: {instead:?}");
+        } else {
+            assert_eq!(format!("{instead:?}"), format!("{decision:?}"), "{name}");
+        }
+    }
+}

@@ -178,6 +178,7 @@ pub(super) fn fresh() -> Scene {
         deleting: false,
         has_finalizer: true,
         run: None,
+        is_run_recorded: true,
         inputs: resolved(HASH, true),
         dependents: Vec::new(),
         other_owner: None,
