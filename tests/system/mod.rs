@@ -20,7 +20,7 @@ mod identities;
 mod interruption;
 mod kube;
 mod kubernetes;
-mod older_data;
 mod local_aws;
+mod older_data;
 mod profiles;
 mod templates;
