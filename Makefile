@@ -115,6 +115,7 @@ run-bench: deps
 	cargo bench --locked -p provider-gateway --bench gateway
 	cargo bench --locked -p capt --bench operator
 	cargo bench --locked -p sandbox --bench table
+	cargo bench --locked -p sandbox-router --bench fast_path
 	cargo bench --locked -p sandbox-router --bench tunnel
 	cargo bench --locked -p capt --bench sandboxes
 	@if scripts/router-bench-tools; then PATH="$$PATH:/usr/sbin" cargo bench --locked -p sandbox-router --bench router; \

@@ -60,6 +60,9 @@ pub(super) struct Args {
     /// Omit the response header that names the route.
     #[arg(long, env = "CAPT_ROUTER_HIDE_ROUTE")]
     hide_route: bool,
+    /// Whether simple HTTP/1.1 requests take the router's own fast path instead of the general HTTP implementation.
+    #[arg(long, value_enum, value_name = "on|off", default_value_t, env = "CAPT_ROUTER_HTTP1_FAST_PATH")]
+    http1_fast_path: FastPathSwitch,
     /// For simulated clusters: pods are local processes, at 127.x.y.z for the pod IP 10.x.y.z.
     #[arg(long, env = "CAPT_ROUTER_LOOPBACK_PODS")]
     loopback_pods: bool,
@@ -75,6 +78,14 @@ pub(super) struct Args {
     /// Log filter, such as `info` or `capt=debug`.
     #[arg(long, value_name = "FILTER", default_value = logging::DEFAULT_FILTER, env = "CAPT_LOG", hide_default_value = true)]
     log: String,
+}
+
+/// Value of `--http1-fast-path`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+enum FastPathSwitch {
+    #[default]
+    On,
+    Off,
 }
 
 pub(super) async fn run(args: &Args) -> anyhow::Result<ExitStatus> {
@@ -106,6 +117,7 @@ fn router_settings(args: &Args) -> router::RouterSettings {
         workers: args.workers.unwrap_or_else(cores),
         show_route: !args.hide_route,
         loopback_pods: args.loopback_pods,
+        http1_fast_path: args.http1_fast_path == FastPathSwitch::On,
         drain: args.drain,
         ..proxy::ProxySettings::default()
     };
@@ -118,5 +130,29 @@ fn router_settings(args: &Args) -> router::RouterSettings {
         tunnel: Some(args.tunnel),
         linger: args.linger,
         proxy,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn the_fast_path_can_be_switched_off() {
+        let cases: [(&[&str], bool); 3] =
+            [(&[], true), (&["--http1-fast-path=on"], true), (&["--http1-fast-path=off"], false)];
+        for (flags, expected) in cases {
+            let common = ["router", "--namespace", "shop", "--name", "router-1"];
+            let command = Command::try_parse_from(common.iter().chain(flags)).unwrap();
+            assert_eq!(router_settings(&command.args).proxy.http1_fast_path, expected, "{flags:?}");
+        }
     }
 }

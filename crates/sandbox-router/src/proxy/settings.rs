@@ -22,6 +22,8 @@ pub struct ProxySettings {
     pub show_route: bool,
     /// Whether pods are simulated on this machine, with 127.x.y.z for the address 10.x.y.z.
     pub loopback_pods: bool,
+    /// Whether simple HTTP/1.1 requests take the fast path instead of hyper. Callers see no difference.
+    pub http1_fast_path: bool,
     /// Limits.
     pub limits: ProxyLimits,
     /// How long a listener outlives its route: callers need time to learn of the removal.
@@ -40,6 +42,7 @@ impl Default for ProxySettings {
             workers: 1,
             show_route: true,
             loopback_pods: false,
+            http1_fast_path: true,
             limits: ProxyLimits::default(),
             linger: Duration::from_secs(15),
             drain: Duration::from_secs(30),

@@ -72,7 +72,8 @@ pub(super) async fn serve(first: Bytes, mut stream: TcpStream, caller: &Caller) 
         }
         let begun = Instant::now();
         let mut out = buffers.take();
-        let Some(plan) = plan_request(&read, caller, &mut out) else {
+        let is_enabled = shared.settings.http1_fast_path;
+        let Some(plan) = is_enabled.then(|| plan_request(&read, caller, &mut out)).flatten() else {
             return FastPathEnd::Fallback(Bytes::copy_from_slice(&read), stream);
         };
         let rest = pipelined_bytes(read, plan.head_len);
