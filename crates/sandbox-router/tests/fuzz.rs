@@ -55,7 +55,7 @@ const PIECES: [&str; 40] = [
 ];
 
 #[expect(clippy::disallowed_methods, reason = "how long and from where is the caller's choice")]
-fn setting(name: &str) -> Option<u64> {
+pub(crate) fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} must be a number")))
 }
 

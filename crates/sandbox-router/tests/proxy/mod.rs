@@ -12,6 +12,7 @@ mod admin;
 mod changes;
 mod early;
 mod fast_path;
+mod fast_path_fuzz;
 mod grpc;
 pub(crate) mod grpc_calls;
 pub(crate) mod harness;
