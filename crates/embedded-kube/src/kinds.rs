@@ -11,7 +11,6 @@ mod lease;
 mod namespace;
 mod node;
 mod pod;
-mod quantity;
 mod rbac;
 mod secret;
 mod service;

@@ -18,6 +18,8 @@
 //! | `store` | ordered, durable storage of objects, with watches |
 //! | `fsync` | durable directory entries |
 //! | `fault_injection` | injected faults and the request log, for tests |
+//! | `quantity` | Kubernetes quantities |
+//! | `go_syntax_error` | Go's error texts for malformed JSON |
 //! | `object`, `shape`, `status_error`, `request`, `hex` | types and helpers shared by all modules |
 //!
 //! Behaviour and error texts follow kube-apiserver ("the real server" in comments); `docs/conformance.md` lists the cases.
@@ -33,6 +35,7 @@ mod decode;
 mod discovery;
 pub mod fault_injection;
 mod fsync;
+mod go_syntax_error;
 mod handlers;
 mod hex;
 mod http_server;
@@ -40,6 +43,7 @@ mod kinds;
 pub mod object;
 mod openapi;
 mod patch;
+mod quantity;
 mod registry;
 pub mod request;
 mod schema;

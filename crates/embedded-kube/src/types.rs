@@ -10,7 +10,6 @@ mod go_time;
 mod normalise;
 mod protobuf;
 mod protobuf_wire;
-mod quantity;
 mod type_check;
 mod type_table;
 mod unknown_fields;

@@ -13,10 +13,10 @@ use super::{
         bool_at, copy_from_old, has_path, items_mut, list_at, push_invalid, set_default, validate_immutable,
         validate_subdomain_name,
     },
-    quantity::Quantity,
 };
 use crate::{
     object::{self, MetaAccessorMut, get_path_mut, str_at},
+    quantity::Quantity,
     registry::{ObjectPart, ResourceStrategy},
     status_error::FieldError,
 };

@@ -201,6 +201,10 @@ pub fn go_quote(text: &str) -> String {
             control if control.is_control() => {
                 let _ = write!(out, "\\u{:04x}", u32::from(control));
             }
+            // Go escapes everything that its tables call unprintable; of Latin-1 these two are left.
+            '\u{a0}' | '\u{ad}' => {
+                let _ = write!(out, "\\u{:04x}", u32::from(letter));
+            }
             other => out.push(other),
         }
     }

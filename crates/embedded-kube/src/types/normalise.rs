@@ -7,11 +7,9 @@ use super::{
     canonical::{canonical_bytes, canonical_micro_time, canonical_time},
     go_struct,
     go_struct::{CustomJson, GoField, GoStruct, GoType},
-    go_struct_at,
-    quantity::canonical_quantity,
-    schema_props_struct,
+    go_struct_at, schema_props_struct,
 };
-use crate::shape::Shape;
+use crate::{quantity::canonical_quantity, shape::Shape};
 
 /// Converts the object to the form that kube-apiserver stores. Types must have been checked (`check_types`); a value of
 /// a wrong type is left unchanged, and so are objects whose shape is not from the type table.

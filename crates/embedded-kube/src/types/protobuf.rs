@@ -343,7 +343,7 @@ fn schema_message(bytes: &[u8], depth: usize) -> Result<Value, String> {
 }
 
 fn quantity(text: &str) -> Result<Value, String> {
-    super::quantity::quantity_error(text).map_or_else(|| Ok(text.into()), |why| Err(why.to_owned()))
+    crate::quantity::quantity_error(text).map_or_else(|| Ok(text.into()), |why| Err(why.to_owned()))
 }
 
 fn timestamp(seconds: u64, nanos: i32) -> Option<Timestamp> {

@@ -225,24 +225,3 @@ fn bytes_that_are_not_base64_are_refused() {
     let text = check_types(&json!({"data": {"a": "not base64!"}}), &secret);
     assert_eq!(text.as_deref(), Some("illegal base64 data at input byte 3"));
 }
-
-#[rstest]
-#[case("0", "0")]
-#[case("0.5", "500m")]
-#[case("1.125", "1.125")]
-#[case("100m", "100m")]
-#[case("1000m", "1")]
-#[case("1000000", "1M")]
-#[case("1Gi", "1Gi")]
-#[case("1024Mi", "1Gi")]
-#[case("1.5Gi", "1536Mi")]
-#[case("0.1Ki", "102400m")]
-#[case("1e3", "1e3")]
-#[case("1000e3", "1e6")]
-#[case("-2000", "-2k")]
-#[case("0.0000000001", "1n")]
-#[case("16Ei", "9223372036854775807")]
-#[case("1E", "1E")]
-fn quantities_are_canonical(#[case] given: &str, #[case] written: &str) {
-    assert_eq!(super::quantity::canonical_quantity(given).as_deref(), Some(written));
-}

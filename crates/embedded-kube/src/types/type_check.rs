@@ -8,11 +8,11 @@ use super::{
     go_struct::{CustomJson, GoField, GoStruct, GoType},
     go_struct_at,
     go_time::{self, Layout},
-    quantity::quantity_error,
     schema_props_struct,
 };
 use crate::{
     object::type_name,
+    quantity::quantity_error,
     shape::Shape,
     status_error::{StatusError, go_quote},
 };

@@ -9,12 +9,12 @@ use crate::{
             has_path, int_at, list_at, map_at, push_invalid, validate_non_negative, validate_port_number,
             validate_protocol,
         },
-        quantity::Quantity,
         service::validation::{
             validate_port_name as service_port_name, validate_target_port as service_port_number_or_name,
         },
     },
     object::{dns1123_label, dns1123_subdomain, qualified_name, str_at},
+    quantity::Quantity,
     status_error::{FieldError, FieldErrorKind},
 };
 

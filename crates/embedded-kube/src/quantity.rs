@@ -1,8 +1,15 @@
-//! Canonical form of quantities.
+//! Quantities (`500m`, `1.5Gi`, `1e3`): errors, canonical form and comparison, as in kube-apiserver.
+
+use std::{cmp::Ordering, fmt};
+
+use serde_json::Value;
 
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
+
+/// Quantities are exact to nano.
+const NANO_SCALE: i32 = -9;
 
 /// Notation of a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,6 +17,73 @@ enum Format {
     Binary(u32),
     Decimal(i32),
     Exponent(i32),
+}
+
+/// A valid quantity. Two are equal if their amounts are, whatever their notation.
+#[derive(Debug, Clone)]
+pub struct Quantity {
+    nanos: i128,
+    canonical: String,
+}
+
+impl Quantity {
+    /// From JSON; `None` if it is not a quantity.
+    pub fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::String(text) => Self::parse(text),
+            Value::Number(number) => Self::parse(&number.to_string()),
+            _ => None,
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (digits, format) = parse_quantity(text.trim()).ok()?;
+        let (mantissa, scale) = decimal(&digits)?;
+        let nanos = match format {
+            Format::Binary(power) => mantissa
+                .checked_mul(1024_i128.checked_pow(power)?)
+                .and_then(|amount| at_scale(amount, scale, NANO_SCALE)),
+            Format::Decimal(exponent) | Format::Exponent(exponent) => {
+                at_scale(mantissa, scale.saturating_add(exponent), NANO_SCALE)
+            }
+        };
+        let canonical = canonical_quantity(text).unwrap_or_else(|| text.trim().to_owned());
+        // An amount beyond the range is compared as the largest one.
+        Some(Self { nanos: nanos.unwrap_or_else(|| i128::MAX.saturating_mul(mantissa.signum())), canonical })
+    }
+
+    /// Below zero.
+    pub fn is_negative(&self) -> bool {
+        self.nanos < 0
+    }
+
+    /// Zero.
+    pub fn is_zero(&self) -> bool {
+        self.nanos == 0
+    }
+
+    /// Has no fraction.
+    pub fn is_whole(&self) -> bool {
+        self.nanos % 1_000_000_000 == 0
+    }
+}
+
+impl PartialEq for Quantity {
+    fn eq(&self, other: &Self) -> bool {
+        self.nanos == other.nanos
+    }
+}
+
+impl PartialOrd for Quantity {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.nanos.cmp(&other.nanos))
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.canonical)
+    }
 }
 
 /// The error of an invalid quantity, with kube-apiserver's text.
@@ -105,10 +179,15 @@ fn decimal(text: &str) -> Option<(i128, i32)> {
 
 /// Precision is limited to nano; the rest is rounded away from zero.
 fn at_scale(mantissa: i128, scale: i32, wanted: i32) -> Option<i128> {
-    if scale >= wanted {
-        return mantissa.checked_mul(10_i128.checked_pow(u32::try_from(scale - wanted).ok()?)?);
+    if mantissa == 0 {
+        return Some(0);
     }
-    let Some(divisor) = 10_i128.checked_pow(u32::try_from(wanted - scale).ok()?) else {
+    if scale >= wanted {
+        let shift = u32::try_from(scale.checked_sub(wanted)?).ok()?;
+        return mantissa.checked_mul(10_i128.checked_pow(shift)?);
+    }
+    let shift = wanted.checked_sub(scale).and_then(|shift| u32::try_from(shift).ok());
+    let Some(divisor) = shift.and_then(|shift| 10_i128.checked_pow(shift)) else {
         return Some(mantissa.signum());
     };
     let rounded = mantissa / divisor;
@@ -116,7 +195,7 @@ fn at_scale(mantissa: i128, scale: i32, wanted: i32) -> Option<i128> {
 }
 
 fn decimal_text(mantissa: i128, scale: i32, exponent: bool) -> Option<String> {
-    let mut nano = at_scale(mantissa, scale, -9)?;
+    let mut nano = at_scale(mantissa, scale, NANO_SCALE)?;
     if nano == 0 {
         return Some("0".to_owned());
     }
@@ -152,4 +231,79 @@ fn binary_text(mantissa: i128, scale: i32, power: u32) -> Option<String> {
         step += 1;
     }
     BINARY.get(step).map(|suffix| format!("{left}{suffix}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn quantity(text: &str) -> Quantity {
+        Quantity::from_value(&text.into()).unwrap()
+    }
+
+    #[rstest]
+    #[case("0", "0")]
+    #[case("0.5", "500m")]
+    #[case("1.125", "1.125")]
+    #[case("100m", "100m")]
+    #[case("1000m", "1")]
+    #[case("1000000", "1M")]
+    #[case("1Gi", "1Gi")]
+    #[case("1024Mi", "1Gi")]
+    #[case("1.5Gi", "1536Mi")]
+    #[case("0.1Ki", "102400m")]
+    #[case("1e3", "1e3")]
+    #[case("1000e3", "1e6")]
+    #[case("-2000", "-2k")]
+    #[case("0.0000000001", "1n")]
+    #[case("16Ei", "9223372036854775807")]
+    #[case("1E", "1E")]
+    fn quantities_are_canonical(#[case] given: &str, #[case] written: &str) {
+        assert_eq!(canonical_quantity(given).as_deref(), Some(written));
+    }
+
+    #[rstest]
+    #[case("1", "1000m", Ordering::Equal)]
+    #[case("1Gi", "1024Mi", Ordering::Equal)]
+    #[case("1Gi", "1G", Ordering::Greater)]
+    #[case("1e3", "1k", Ordering::Equal)]
+    #[case("-1", "0", Ordering::Less)]
+    #[case("0.1n", "1n", Ordering::Equal)]
+    #[case("1e300", "1E", Ordering::Greater)]
+    #[case("-1e2147483647", "0", Ordering::Less)]
+    #[case("1e-2147483648", "1n", Ordering::Equal)]
+    #[case("0e2147483647", "0", Ordering::Equal)]
+    fn amounts_are_compared_whatever_their_notation(
+        #[case] one: &str,
+        #[case] other: &str,
+        #[case] expected: Ordering,
+    ) {
+        assert_eq!(quantity(one).partial_cmp(&quantity(other)), Some(expected));
+    }
+
+    #[test]
+    fn a_quantity_knows_its_sign_and_whether_it_has_a_fraction() {
+        assert!(quantity("-1m").is_negative() && !quantity("-0").is_negative());
+        assert!(quantity("0Ki").is_zero() && !quantity("1n").is_zero());
+        assert!(quantity("1500m").to_string() == "1500m" && !quantity("1500m").is_whole());
+        assert!(quantity("0.5Ki").is_whole());
+        assert_eq!(Quantity::from_value(&Value::from(2)).unwrap().to_string(), "2");
+    }
+
+    #[rstest]
+    #[case("", true)]
+    #[case("1.2.3", true)]
+    #[case("--1", true)]
+    #[case("1 Gi", true)]
+    #[case("1Gx", true)]
+    #[case("1KiB", true)]
+    #[case("1mm", false)]
+    #[case("1e", false)]
+    fn an_invalid_quantity_is_refused(#[case] text: &str, #[case] is_form: bool) {
+        let error = quantity_error(text).unwrap();
+        assert_eq!(error.contains("regular expression"), is_form, "{error}");
+        assert!(Quantity::from_value(&text.into()).is_none());
+    }
 }

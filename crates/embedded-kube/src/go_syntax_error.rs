@@ -1,5 +1,7 @@
 //! Go's error text for malformed JSON. Only called for a document that is known to be malformed.
 
+use crate::status_error::go_quote;
+
 /// State of the scanner.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ScanState {
@@ -19,7 +21,6 @@ pub fn syntax_error(text: &[u8]) -> Option<String> {
     match scanner.run() {
         Ok(()) => None,
         Err(ScanError::UnexpectedEnd) => Some("unexpected end of JSON input".to_owned()),
-        Err(ScanError::TooDeep) => Some("exceeded max depth".to_owned()),
         Err(ScanError::InvalidCharacter(context)) => {
             let shown = quote(scanner.text.get(scanner.position).copied().unwrap_or_default());
             Some(format!("invalid character {shown} {context}"))
@@ -29,7 +30,6 @@ pub fn syntax_error(text: &[u8]) -> Option<String> {
 
 enum ScanError {
     UnexpectedEnd,
-    TooDeep,
     InvalidCharacter(&'static str),
 }
 
@@ -86,7 +86,7 @@ impl Scanner<'_> {
             b'{' | b'[' => {
                 self.open_brackets.push(byte);
                 if self.open_brackets.len() > MAX_NESTING {
-                    return Err(ScanError::TooDeep);
+                    return Err(ScanError::InvalidCharacter("exceeded max depth"));
                 }
                 return Ok(self.advance(if byte == b'{' {
                     ScanState::KeyOrEnd
@@ -229,20 +229,17 @@ impl Scanner<'_> {
     }
 }
 
-/// Quotes a byte as Go's scanner does.
+/// Quotes a byte as Go's scanner does: the character of this number, whatever the text's encoding.
 fn quote(byte: u8) -> String {
-    match byte {
-        b'\'' => r"'\''".to_owned(),
-        b'"' => "'\"'".to_owned(),
-        b'\\' => r"'\\'".to_owned(),
-        b'\n' => r"'\n'".to_owned(),
-        b'\r' => r"'\r'".to_owned(),
-        b'\t' => r"'\t'".to_owned(),
-        0x20..=0x7e => format!("'{}'", char::from(byte)),
-        0..0x20 | 0x7f => format!(r"'\x{byte:02x}'"),
-        _ if byte >= 0xa1 => format!("'{}'", char::from(byte)),
-        _ => format!(r"'\u{byte:04x}'"),
-    }
+    let quoted = match byte {
+        b'\'' => r"\'".to_owned(),
+        b'"' => "\"".to_owned(),
+        _ => {
+            let quoted = go_quote(&char::from(byte).to_string());
+            quoted.trim_matches('"').to_owned()
+        }
+    };
+    format!("'{quoted}'")
 }
 
 #[cfg(test)]
@@ -266,8 +263,41 @@ mod tests {
     #[case("-x", "invalid character 'x' in numeric literal")]
     #[case("\"\n\"", r"invalid character '\n' in string literal")]
     #[case(r#""\x""#, "invalid character 'x' in string escape code")]
+    #[case("{\"a\":", "unexpected end of JSON input")]
+    #[case("not json", "invalid character 'o' in literal null (expecting 'u')")]
+    #[case("xyz", "invalid character 'x' looking for beginning of value")]
+    #[case("{a:1}", "invalid character 'a' looking for beginning of object key string")]
+    #[case("{\"a\":1 \"b\":2}", "invalid character '\"' after object key:value pair")]
+    #[case("01", "invalid character '1' after top-level value")]
+    #[case("1.x", "invalid character 'x' after decimal point in numeric literal")]
+    #[case("1ex", "invalid character 'x' in exponent of numeric literal")]
+    #[case("\"\\q\"", "invalid character 'q' in string escape code")]
+    #[case("\"\\u12g\"", "invalid character 'g' in \\u hexadecimal character escape")]
+    #[case("\u{7}", r"invalid character '\a' looking for beginning of value")]
+    #[case("'", r"invalid character '\'' looking for beginning of value")]
+    #[case("[\"a\"\"", "invalid character '\"' after array element")]
+    #[case("\\", r"invalid character '\\' looking for beginning of value")]
+    #[case("\u{7f}", r"invalid character '\x7f' looking for beginning of value")]
     fn the_first_fault_is_told(#[case] text: &str, #[case] told: &str) {
         assert_eq!(syntax_error(text.as_bytes()).as_deref(), Some(told));
+    }
+
+    #[rstest]
+    #[case(0x80, r"\u0080")]
+    #[case(0xa0, r"\u00a0")]
+    #[case(0xad, r"\u00ad")]
+    #[case(0xe4, "\u{e4}")]
+    fn a_byte_outside_of_ascii_is_shown_as_go_shows_it(#[case] byte: u8, #[case] shown: &str) {
+        let expected = format!("invalid character '{shown}' looking for beginning of value");
+        assert_eq!(syntax_error(&[byte]), Some(expected));
+    }
+
+    #[test]
+    fn nesting_is_limited_as_in_go() {
+        let deep = "{\"a\":".repeat(10_001);
+        let expected = "invalid character '{' exceeded max depth";
+        assert_eq!(syntax_error(deep.as_bytes()).as_deref(), Some(expected));
+        assert_eq!(syntax_error(&[b'['; 10_000]).as_deref(), Some("unexpected end of JSON input"));
     }
 
     #[test]
