@@ -58,12 +58,12 @@ pub(crate) fn verify(
         rejection("InvalidClientTokenId", "The security token included in the request is invalid.")
     })?;
     let canonical = canonical_request(method, path, query, headers).ok_or_else(mismatch)?;
-    let text = format!("AWS4-HMAC-SHA256\n{date}\n{scope}\n{}", hex(&Sha256::digest(canonical)));
+    let text = format!("AWS4-HMAC-SHA256\n{date}\n{scope}\n{}", hex::encode(Sha256::digest(canonical)));
     let mut signing = format!("AWS4{secret}").into_bytes();
     for part in scope.split('/') {
         signing = hmac_sha256(&signing, part)?.finalize().into_bytes().to_vec();
     }
-    let signature = decode_hex(&value("X-Amz-Signature")?).ok_or_else(mismatch)?;
+    let signature = hex::decode(value("X-Amz-Signature")?).map_err(|_| mismatch())?;
     hmac_sha256(&signing, &text)?.verify_slice(&signature).map_err(|_| mismatch())
 }
 
@@ -101,7 +101,7 @@ fn canonical_request(method: &str, path: &str, query: &str, headers: &HeaderMap)
     let names = signed_headers(query);
     let line = |name: &String| Some(format!("{name}:{}\n", headers.get(name)?.to_str().ok()?.trim()));
     let lines: String = names.iter().map(line).collect::<Option<_>>()?;
-    let body = hex(&Sha256::digest(b""));
+    let body = hex::encode(Sha256::digest(b""));
     Some(format!("{method}\n{path}\n{}\n{lines}\n{}\n{body}", parts.join("&"), names.join(";")))
 }
 
@@ -111,21 +111,6 @@ fn hmac_sha256(key: &[u8], text: &str) -> Result<Hmac<Sha256>, AwsError> {
     })?;
     mac.update(text.as_bytes());
     Ok(mac)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect()
-}
-
-fn decode_hex(text: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u32>> = text.chars().map(|c| c.to_digit(16)).collect();
-    let digits = digits?;
-    let bytes = digits.chunks(2).map(|pair| match pair {
-        [high, low] => u8::try_from(high * 16 + low).ok(),
-        _ => None,
-    });
-    bytes.collect()
 }
 
 #[cfg(test)]

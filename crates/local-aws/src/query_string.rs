@@ -1,42 +1,18 @@
 //! Percent encoding and query strings, as the AWS SDKs write them.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+/// Everything but the unreserved characters.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
 /// Percent-decodes. A `%` that starts no escape is kept, invalid UTF-8 becomes U+FFFD.
 pub(crate) fn percent_decode(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(&byte) = bytes.get(at) {
-        let escape = escape_at(bytes, at);
-        out.push(escape.unwrap_or(byte));
-        at += if escape.is_some() { 3 } else { 1 };
-    }
-    String::from_utf8_lossy(&out).into_owned()
-}
-
-fn escape_at(bytes: &[u8], at: usize) -> Option<u8> {
-    if bytes.get(at)? != &b'%' {
-        return None;
-    }
-    let high = char::from(*bytes.get(at + 1)?).to_digit(16)?;
-    let low = char::from(*bytes.get(at + 2)?).to_digit(16)?;
-    u8::try_from(high * 16 + low).ok()
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 /// Percent-encodes everything but the unreserved characters.
 pub(crate) fn percent_encode(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.extend(['%', hex_digit(byte >> 4), hex_digit(byte & 15)]);
-        }
-    }
-    out
-}
-
-fn hex_digit(digit: u8) -> char {
-    char::from_digit(u32::from(digit), 16).unwrap_or('0').to_ascii_uppercase()
+    utf8_percent_encode(text, RESERVED).to_string()
 }
 
 /// The decoded pairs of a query string or form, in order.

@@ -1,7 +1,7 @@
 //! SHA-256 digests over length-prefixed parts.
 
-use std::fmt::Write as _;
-
+/// Lower-case hexadecimal.
+pub use hex::encode as to_hex;
 use sha2::{Digest as _, Sha256};
 
 /// A digest used as key.
@@ -17,22 +17,11 @@ pub fn hash_parts<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> DigestKey {
     hash.finalize().into()
 }
 
-/// Lower-case hexadecimal.
-pub fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _always_ok = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 /// Parses the output of [`to_hex`].
 pub fn parse_hex(text: &str) -> Option<DigestKey> {
     let mut key = [0; 32];
-    for (at, byte) in key.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
-    }
-    (text.len() == 64).then_some(key)
+    hex::decode_to_slice(text, &mut key).ok()?;
+    Some(key)
 }
 
 #[cfg(test)]
@@ -40,7 +29,7 @@ mod tests {
     #[test]
     fn what_was_written_is_read() {
         let key = super::hash_parts([&b"a"[..]]);
-        assert_eq!(super::parse_hex(&super::to_hex(&key)), Some(key));
+        assert_eq!(super::parse_hex(&super::to_hex(key)), Some(key));
         assert_eq!(super::parse_hex("00"), None);
         assert_eq!(super::parse_hex(&"ä".repeat(32)), None);
     }

@@ -21,7 +21,7 @@ pub fn routing_key(uid: &str) -> String {
 
 /// A digest of a text, in hexadecimal.
 pub fn sha256(text: &str) -> String {
-    to_hex(&Sha256::digest(text.as_bytes()))
+    hex::encode(Sha256::digest(text.as_bytes()))
 }
 
 /// The first 16 characters of the digest of these lines.
@@ -33,17 +33,7 @@ pub(crate) fn lines_digest<'a>(lines: impl IntoIterator<Item = &'a str>) -> Stri
         }
         hash.update(line.as_bytes());
     }
-    to_hex(&hash.finalize()[..8])
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        for half in [byte >> 4, byte & 15] {
-            text.push(char::from(b"0123456789abcdef"[usize::from(half)]));
-        }
-    }
-    text
+    hex::encode(&hash.finalize()[..8])
 }
 
 /// `<begin>-<sandbox>-<hash>` of at most `longest` characters. The hash covers the parts, so that long names with a common
