@@ -20,7 +20,7 @@ use thiserror::Error;
 use crate::{
     counters::Counters,
     digest,
-    journal::Journal,
+    journal::{ChangeInFlight, Journal},
     package::{Package, PackageCache, PackageError},
     pool::{ProcessLimits, ProviderGroup, ProviderPool, ProviderSpec},
     private_fs,
@@ -85,6 +85,9 @@ pub enum GatewayError {
     /// The run is unknown, or was removed.
     #[error("the run {0} is not registered")]
     UnknownRun(String),
+    /// The journal could not be written.
+    #[error("{0}")]
+    Journal(String),
     /// The gateway accepts no more runs.
     #[error("the gateway is shutting down")]
     ShuttingDown,
@@ -289,6 +292,25 @@ impl Gateway {
         let found = found.ok_or_else(|| GatewayError::UnknownRun(run.to_owned()))?;
         found.close();
         Ok(found.activity())
+    }
+
+    /// Changes of earlier runs of a workspace that their provider has not answered yet. Closes these runs first: their
+    /// terraform has exited, and no other change of theirs may start.
+    pub fn close_runs_and_list_changes(&self, workspace: &str) -> Vec<ChangeInFlight> {
+        *self.last_used.lock() = Instant::now();
+        self.runs.lock().by_id.retain(|_, run| {
+            let other = run.workspace != workspace;
+            if !other {
+                run.close();
+            }
+            other
+        });
+        self.shared.journal.in_flight(workspace)
+    }
+
+    /// Drops journal entries.
+    pub async fn drop_journal_entries(&self, calls: BTreeSet<u64>) -> Result<(), GatewayError> {
+        self.shared.journal.drop_calls(calls).await.map_err(GatewayError::Journal)
     }
 
     /// Number of registered runs.

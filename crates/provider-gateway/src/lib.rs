@@ -14,6 +14,7 @@
 //! | [`journal`] | applied changes, on disk before Terraform gets the response |
 //! | [`package`] | provider packages on disk and their verification against the lock file |
 //! | [`probe`] | drift probes without Terraform |
+//! | [`replay`] | what a journal has and a state lacks |
 //! | [`gateway`] | the gateway as a whole |
 //! | [`admin`] | registration of runs from another process |
 
@@ -28,6 +29,7 @@ pub mod plugin;
 pub mod pool;
 pub mod private_fs;
 pub mod probe;
+pub mod replay;
 pub mod response_cache;
 pub mod serve;
 pub mod wire;

@@ -1,6 +1,7 @@
 //! Client of the admin socket.
 
 use std::{
+    collections::BTreeSet,
     io,
     path::{Path, PathBuf},
     time::Duration,
@@ -17,6 +18,7 @@ use super::protocol::{AdminRequest, AdminResponse, GatewayReport, to_line};
 use crate::gateway::RunRegistration;
 use crate::{
     gateway::RegisteredRun,
+    journal::ChangeInFlight,
     package::Package,
     probe::{ProbeRequest, ProbeResult},
     serve::RunActivity,
@@ -110,6 +112,25 @@ impl GatewayClient {
     pub async fn package(&self, dir: &Path) -> Result<Package, GatewayClientError> {
         match self.request(&AdminRequest::Package { dir: dir.to_owned() }).await? {
             AdminResponse::Package(package) => Ok(package),
+            _ => Err(GatewayClientError::UnexpectedResponse),
+        }
+    }
+
+    /// Closes the earlier runs of a workspace, whose terraform has exited, and lists their changes in flight.
+    pub async fn changes_in_flight(
+        &self,
+        workspace: &str,
+    ) -> Result<Vec<ChangeInFlight>, GatewayClientError> {
+        match self.request(&AdminRequest::InFlight { workspace: workspace.to_owned() }).await? {
+            AdminResponse::InFlight { changes } => Ok(changes),
+            _ => Err(GatewayClientError::UnexpectedResponse),
+        }
+    }
+
+    /// Drops journal entries.
+    pub async fn drop_journal_entries(&self, calls: BTreeSet<u64>) -> Result<(), GatewayClientError> {
+        match self.request(&AdminRequest::DropEntries { calls }).await? {
+            AdminResponse::Dropped => Ok(()),
             _ => Err(GatewayClientError::UnexpectedResponse),
         }
     }

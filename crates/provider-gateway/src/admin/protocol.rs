@@ -1,12 +1,13 @@
 //! Admin requests and responses.
 
-use std::path::PathBuf;
+use std::{collections::BTreeSet, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     counters::Counts,
     gateway::{GatewayError, RunRegistration},
+    journal::ChangeInFlight,
     package::Package,
     probe::{ProbeRequest, ProbeResult},
     serve::RunActivity,
@@ -48,6 +49,16 @@ pub enum AdminRequest {
     Package {
         /// Its directory.
         dir: PathBuf,
+    },
+    /// Closes the earlier runs of a workspace, whose terraform has exited, and lists their changes in flight.
+    InFlight {
+        /// The workspace.
+        workspace: String,
+    },
+    /// Drops journal entries whose changes need nothing any more.
+    DropEntries {
+        /// Call numbers.
+        calls: BTreeSet<u64>,
     },
     /// State of the gateway.
     Report,
@@ -103,6 +114,13 @@ pub enum AdminResponse {
     },
     /// A package.
     Package(Package),
+    /// Changes that their provider has not answered yet.
+    InFlight {
+        /// The changes.
+        changes: Vec<ChangeInFlight>,
+    },
+    /// The entries are dropped.
+    Dropped,
     /// State of the gateway.
     Report(GatewayReport),
     /// The gateway is shutting down and accepts no more runs.

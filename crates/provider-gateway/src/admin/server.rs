@@ -129,6 +129,12 @@ async fn handle_request(
             gateway.probe(&of, &ask).await.map(|probed| AdminResponse::Probed { probed })
         }
         AdminRequest::Package { dir } => gateway.read_package(&dir).await.map(AdminResponse::Package),
+        AdminRequest::InFlight { workspace } => {
+            Ok(AdminResponse::InFlight { changes: gateway.close_runs_and_list_changes(&workspace) })
+        }
+        AdminRequest::DropEntries { calls } => {
+            gateway.drop_journal_entries(calls).await.map(|()| AdminResponse::Dropped)
+        }
         AdminRequest::Report => Ok(AdminResponse::Report(build_report(gateway))),
         AdminRequest::End => {
             tokio::spawn(shut_down_when_idle(Arc::clone(gateway), stop.clone()));

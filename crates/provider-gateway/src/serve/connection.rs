@@ -187,7 +187,14 @@ impl Connection {
             _ => return Ok(answer),
         };
         match filtered {
-            Ok(filtered) => Ok(GrpcResponse::ok(&filtered)),
+            Ok(filtered) => {
+                if let (CallClass::Schema, Ok(versions)) =
+                    (method.class, schema::resource_versions(&filtered))
+                {
+                    self.run.record_schema_versions(versions);
+                }
+                Ok(GrpcResponse::ok(&filtered))
+            }
             Err(error) => {
                 Err(GrpcStatus::new(GrpcCode::Internal, format!("the provider's schema is invalid: {error}")))
             }
@@ -302,14 +309,11 @@ async fn apply_journaled(
         return process.call(path, body).await;
     }
     let request = unframe(&body).unwrap_or_default();
-    let change = ChangeCall { run: &run.id, workspace: &run.workspace, method: name, request };
+    let schema_version = type_name(request).and_then(|kind| run.schema_version(kind));
+    let change =
+        ChangeCall { run: &run.id, workspace: &run.workspace, method: name, request, schema_version };
     let journal = &run.shared.journal;
-    let call = journal.record_start(&change).await.map_err(|error| {
-        run.shared.counters.not_journalled.increment();
-        let words = format!("nothing was changed, because the journal entry could not be written: {error}");
-        // Not counted as lost: the change was never sent.
-        GrpcStatus::new(GrpcCode::FailedPrecondition, words)
-    })?;
+    let call = start_change(run, &change).await?;
     let answer = process.call(path, body.clone()).await;
     let said = answer.as_ref().ok().and_then(GrpcResponse::message);
     let written = journal.record_end(&change, call, said).await;
@@ -325,6 +329,25 @@ async fn apply_journaled(
         }
         _ => answer,
     }
+}
+
+/// Writes the start of a change into the journal. Fails if the run was closed: its terraform has exited, and the next run
+/// may have been told already that nothing is in flight.
+async fn start_change(run: &Run, change: &ChangeCall<'_>) -> Result<u64, GrpcStatus> {
+    let journal = &run.shared.journal;
+    // Not counted as lost: the change was never sent.
+    let refuse = |words| GrpcStatus::new(GrpcCode::FailedPrecondition, words);
+    let call = journal.record_start(change).await.map_err(|error| {
+        run.shared.counters.not_journalled.increment();
+        refuse(format!("nothing was changed, because the journal entry could not be written: {error}"))
+    })?;
+    // Checked after the change is listed as in flight; closing and listing happen in the other order.
+    if run.closed.is_cancelled() {
+        // An entry that stays behind is looked up by the next run.
+        let _looked_up = journal.cancel_start(call).await;
+        return Err(refuse("nothing was changed, because the run has ended".to_owned()));
+    }
+    Ok(call)
 }
 
 /// A stream that stays open without messages, like a provider's own.

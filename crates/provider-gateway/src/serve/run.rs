@@ -1,7 +1,7 @@
 //! One run: its socket and its recorded activity.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     io,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -74,6 +74,7 @@ pub struct Run {
     connections: AtomicUsize,
     last_used: Mutex<Instant>,
     activity: Mutex<RunActivity>,
+    schema_versions: Mutex<BTreeMap<String, u64>>,
 }
 
 /// Parameters of a new run.
@@ -106,6 +107,7 @@ impl Run {
             connections: AtomicUsize::new(0),
             last_used: Mutex::new(Instant::now()),
             activity: Mutex::default(),
+            schema_versions: Mutex::default(),
         });
         tokio::spawn(accept_connections(listener, Arc::clone(&run)));
         Ok(run)
@@ -141,6 +143,14 @@ impl Run {
 
     pub(super) fn record_filtered_type(&self, kind: &str) {
         self.activity.lock().unwanted.insert(kind.to_owned());
+    }
+
+    pub(super) fn record_schema_versions(&self, versions: BTreeMap<String, u64>) {
+        *self.schema_versions.lock() = versions;
+    }
+
+    pub(super) fn schema_version(&self, kind: &str) -> Option<u64> {
+        self.schema_versions.lock().get(kind).copied()
     }
 
     pub(super) fn record_resource(&self, value: &[u8]) {

@@ -1,4 +1,4 @@
-//! Minimal msgpack reader that answers one question: is every value known?
+//! Minimal msgpack reader.
 //!
 //! Terraform encodes unknown values as extensions (type 0 for unknown, type 12 for partially known), and uses
 //! extensions for nothing else.
@@ -44,6 +44,89 @@ fn read_item(rest: &mut &[u8]) -> Option<u64> {
     };
     *rest = rest.get(usize::try_from(skip).ok()?..)?;
     Some(inner)
+}
+
+/// One msgpack item; an array or map is followed by its items.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Item<'a> {
+    /// Nil.
+    Nil,
+    /// A boolean.
+    Bool(bool),
+    /// A number that may be negative.
+    Integer(i64),
+    /// A number that is not negative.
+    Unsigned(u64),
+    /// A floating point number.
+    Float(f64),
+    /// A string.
+    Text(&'a [u8]),
+    /// Bytes.
+    Bytes(&'a [u8]),
+    /// An array of this length.
+    Array(u64),
+    /// A map with this number of pairs.
+    Map(u64),
+    /// An extension: an unknown value.
+    Extension,
+}
+
+impl<'a> Item<'a> {
+    /// Reads one item; `None` for invalid msgpack.
+    pub fn read(rest: &mut &'a [u8]) -> Option<Self> {
+        let [kind] = *take_array::<1>(rest)?;
+        Some(match kind {
+            0x00..=0x7f => Self::Unsigned(kind.into()),
+            0xe0..=0xff => Self::Integer(i8::from_be_bytes([kind]).into()),
+            0xc0 => Self::Nil,
+            0xc2 | 0xc3 => Self::Bool(kind == 0xc3),
+            0x80..=0x8f => Self::Map((kind & 0x0f).into()),
+            0x90..=0x9f => Self::Array((kind & 0x0f).into()),
+            0xa0..=0xbf => Self::Text(take_slice(rest, (kind & 0x1f).into())?),
+            0xd9..=0xdb => Self::Text(take_sized(rest, kind - 0xd9)?),
+            0xc4..=0xc6 => Self::Bytes(take_sized(rest, kind - 0xc4)?),
+            0xcc..=0xcf => Self::Unsigned(take_unsigned(rest, kind - 0xcc)?),
+            0xd0 => Self::Integer(i8::from_be_bytes(*take_array(rest)?).into()),
+            0xd1 => Self::Integer(i16::from_be_bytes(*take_array(rest)?).into()),
+            0xd2 => Self::Integer(i32::from_be_bytes(*take_array(rest)?).into()),
+            0xd3 => Self::Integer(i64::from_be_bytes(*take_array(rest)?)),
+            0xca => Self::Float(f32::from_be_bytes(*take_array(rest)?).into()),
+            0xcb => Self::Float(f64::from_be_bytes(*take_array(rest)?)),
+            0xdc | 0xdd => Self::Array(take_unsigned(rest, kind - 0xdb)?),
+            0xde | 0xdf => Self::Map(take_unsigned(rest, kind - 0xdd)?),
+            0xc7..=0xc9 => {
+                let length = take_unsigned(rest, kind - 0xc7)?;
+                take_slice(rest, length.checked_add(1)?)?;
+                Self::Extension
+            }
+            0xd4..=0xd8 => {
+                take_slice(rest, (1 << (kind - 0xd4)) + 1)?;
+                Self::Extension
+            }
+            0xc1 => return None,
+        })
+    }
+}
+
+/// A big-endian number of one, two, four or eight bytes.
+fn take_unsigned(rest: &mut &[u8], size: u8) -> Option<u64> {
+    Some(match size {
+        0 => u8::from_be_bytes(*take_array(rest)?).into(),
+        1 => u16::from_be_bytes(*take_array(rest)?).into(),
+        2 => u32::from_be_bytes(*take_array(rest)?).into(),
+        _ => u64::from_be_bytes(*take_array(rest)?),
+    })
+}
+
+fn take_sized<'a>(rest: &mut &'a [u8], size: u8) -> Option<&'a [u8]> {
+    let length = take_unsigned(rest, size)?;
+    take_slice(rest, length)
+}
+
+fn take_slice<'a>(rest: &mut &'a [u8], length: u64) -> Option<&'a [u8]> {
+    let (taken, left) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+    *rest = left;
+    Some(taken)
 }
 
 fn take_array<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; N]> {

@@ -3,9 +3,9 @@
 //! The response of hashicorp/aws is 4.9 MB, and decoding it is the first thing Terraform does in every run; a workspace
 //! uses a dozen of its 1 500 types. Entries are dropped by key; no schema is decoded.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::protobuf::{MalformedMessage, Value, fields, put_bytes, string_field};
+use super::protobuf::{MalformedMessage, Value, bytes_field, fields, put_bytes, string_field};
 
 /// Fields of `GetProviderSchema.Response` that are maps from the name of a type to its schema: resources, data
 /// sources, ephemeral resources, list resources, state stores and actions. Both protocols use the same numbers.
@@ -51,6 +51,27 @@ pub fn filter_schema(schema: &[u8], wanted: &TypeFilter) -> Result<Vec<u8>, Malf
         }
     }
     Ok(kept)
+}
+
+/// Versions of the schemas of all resource types in a schema response.
+pub fn resource_versions(schema: &[u8]) -> Result<BTreeMap<String, u64>, MalformedMessage> {
+    const RESOURCES: u64 = 2;
+    let mut versions = BTreeMap::new();
+    for field in fields(schema) {
+        let field = field?;
+        if let (RESOURCES, Value::Bytes(entry)) = (field.number, field.value) {
+            let kind = string_field(entry, 1)?.unwrap_or_default().to_owned();
+            let mut version = 0;
+            for part in fields(bytes_field(entry, 2)?.unwrap_or_default()) {
+                let part = part?;
+                if let (1, Value::Varint(number)) = (part.number, part.value) {
+                    version = number;
+                }
+            }
+            versions.insert(kind, version);
+        }
+    }
+    Ok(versions)
 }
 
 /// Filters `GetMetadata.Response`, whose lists contain `{type_name = 1}`: data sources, resources and so on. Terraform
@@ -130,6 +151,20 @@ mod tests {
         put_bytes(&mut message, 2, &turned);
         assert_eq!(filter_schema(&message, &types(&["aws_vpc"])).unwrap(), message);
         assert_eq!(filter_schema(&message, &types(&["other"])).unwrap(), b"");
+    }
+
+    #[test]
+    fn versions_of_resource_types_are_read_and_zero_is_omitted_by_protobuf() {
+        let mut versioned = Vec::new();
+        crate::wire::protobuf::put_number(&mut versioned, 1, 2);
+        put_bytes(&mut versioned, 2, b"block");
+        let mut message = Vec::new();
+        put_bytes(&mut message, 2, &map_entry("aws_eks_cluster", &versioned));
+        put_bytes(&mut message, 2, &map_entry("aws_vpc", b""));
+        put_bytes(&mut message, 3, &map_entry("aws_region", &versioned));
+        let versions = resource_versions(&message).unwrap();
+        let expected = [("aws_eks_cluster".to_owned(), 2), ("aws_vpc".to_owned(), 0)];
+        assert_eq!(versions, BTreeMap::from(expected));
     }
 
     #[test]

@@ -4,10 +4,12 @@
 //! whose member `tfplan` is a protobuf message; only the few fields in use are decoded. Terraform and tofu share the format.
 
 mod names;
+mod objects;
 mod protobuf;
 
 use std::io::{Cursor, Read};
 
+pub use objects::{ObjectToCreate, objects_to_create};
 use protobuf::{Field, FieldReader};
 use sha2::{Digest, Sha256};
 use thiserror::Error;

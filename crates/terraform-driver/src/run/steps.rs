@@ -21,7 +21,7 @@ use crate::{
     exec::capture_output,
     hex::hex,
     plan::{DetailedPlan, ObjectChange},
-    planfile::PlanFile,
+    planfile::{self, ObjectToCreate, PlanFile},
     shim::emergency_state,
     state::{StateRecovery, recover_state},
     workspace::{
@@ -173,6 +173,28 @@ impl Driver {
             remove_optional(&path)?;
         }
         Ok(SavedPlan { summary, mode, has_changes: code == EXIT_HAS_CHANGES })
+    }
+
+    /// The objects that the saved plan creates.
+    pub fn objects_to_create(workspace: &WorkspaceDir) -> Result<Vec<ObjectToCreate>, StepError> {
+        let Some(bytes) = read_optional(&plan_path(workspace))? else { return Ok(Vec::new()) };
+        Ok(planfile::objects_to_create(&bytes)?)
+    }
+
+    /// Replaces the state by its next version: the file and its snapshot, or the state in the backend.
+    pub async fn replace_state(&self, job: &StepContext<'_>, bytes: &[u8]) -> Result<(), StepError> {
+        if job.workspace.has_remote_state() {
+            let path = job.workspace.meta_dir().join("replayed.tfstate");
+            write_atomic(&path, bytes, true)?;
+            let push = self.commands(job)?.state_push(&path.display().to_string())?;
+            let pushed = self.run_read_only(job, push).await;
+            remove_optional(&path)?;
+            pushed?;
+            return self.pull_state(job).await;
+        }
+        write_atomic(&job.workspace.state_path(), bytes, true)?;
+        job.workspace.snapshots().store_if_newer(bytes)?;
+        Ok(())
     }
 
     /// Adds the attribute changes to a plan's summary. Starts the provider, so it is only for display.
