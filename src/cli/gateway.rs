@@ -33,6 +33,8 @@ pub(super) enum Command {
     Status(GatewayArgs),
     /// Stop it as soon as no run uses it.
     Stop(GatewayArgs),
+    /// Drop the journal entries of a workspace unread: its next run plans without them.
+    Forget(GatewayForgetArgs),
     /// Run it in the foreground (other commands run this in the background).
     Serve(GatewayServeArgs),
     /// Exec a provider binary (internal).
@@ -47,6 +49,14 @@ pub(super) struct GatewayArgs {
     /// Output format.
     #[arg(short, long, value_enum, default_value_t)]
     output: OutputFormat,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct GatewayForgetArgs {
+    #[command(flatten)]
+    data: super::DataDirArg,
+    /// The workspace, NAMESPACE/NAME.
+    workspace: String,
 }
 
 #[derive(Debug, clap::Args)]
@@ -79,6 +89,7 @@ pub(super) async fn run(args: Args, process_env: &ProcessEnv) -> anyhow::Result<
     match args.command {
         Command::Status(args) => status(&args, process_env).await,
         Command::Stop(args) => stop(&args, process_env).await,
+        Command::Forget(args) => forget(&args, process_env).await,
         Command::Serve(args) => {
             logging::init_logging(LogFormat::default(), logging::DEFAULT_FILTER, None)?;
             gateway::daemon::serve(process_env, &args.data.path(process_env), args.idle).await?;
@@ -124,6 +135,15 @@ async fn stop(args: &GatewayArgs, process_env: &ProcessEnv) -> anyhow::Result<Ex
             bail!("the gateway still serves runs; it stops when they finish")
         }
     }
+    Ok(ExitStatus::Done)
+}
+
+async fn forget(args: &GatewayForgetArgs, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
+    let count = gateway::drop_workspace_entries(&args.data.path(process_env), &args.workspace).await?;
+    output::print_message(&match count {
+        0 => format!("the journal has no entries of {}", args.workspace),
+        count => format!("dropped the journal entries of {count} change(s) of {}", args.workspace),
+    });
     Ok(ExitStatus::Done)
 }
 

@@ -4,7 +4,9 @@
 mod configuration_scan;
 pub mod daemon;
 mod handle;
+mod journal_entries;
 mod reattach;
 
 pub use handle::{GatewayHandle, GatewayStartError, GatewayStopOutcome};
+pub use journal_entries::{JournalError, drop_workspace_entries, workspace_entries};
 pub use reattach::{AWS_PROVIDER_ADDRESS, GatewayReattachSource, ReattachStatus};

@@ -93,6 +93,7 @@ mod tests {
             begun: true,
             args: RecordedArgs::default(),
             env: Vec::new(),
+            id: None,
             retained: false,
             configuration: String::new(),
             installation: String::new(),

@@ -145,6 +145,13 @@ impl RunHooks for OneShotPipeline<'_> {
         self.board.add_note(key, text);
     }
 
+    fn set_waiting_for(&self, key: &WorkspaceKey, what: Option<String>) {
+        self.board.set_stage(
+            key,
+            what.map_or(WorkspaceStage::Running(StepPhase::Settling), |on| WorkspaceStage::Queued { on }),
+        );
+    }
+
     fn acquire_slot<'a>(&'a self, key: &'a WorkspaceKey) -> BoxFuture<'a, HookGuard> {
         Box::pin(async move {
             if self.slots.available_permits() == 0 {

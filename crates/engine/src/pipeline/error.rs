@@ -1,7 +1,10 @@
 //! Errors of the pipeline. The operator puts their text into `status`, so only [`PipelineError::Interrupted`],
 //! [`PipelineError::Blocked`] and [`PipelineError::NotConfirmed`], which it reports otherwise, may give command-line advice.
 
+use std::path::PathBuf;
+
 use capt_model::workspaces::ResolveError;
+use provider_gateway::admin::GatewayClientError;
 use terraform_driver::{
     classify::{self, TerraformFailure},
     output::OutputError,
@@ -67,6 +70,38 @@ pub enum PipelineError {
          restore the state, or set retainWorkspaceOnDelete to abandon the resources"
     )]
     StateLost,
+    /// The state file does not parse.
+    #[error("cannot read the state in {}", path.display())]
+    StateUnreadable {
+        /// The state file.
+        path: PathBuf,
+    },
+    /// The edited state cannot be written.
+    #[error("cannot write the state")]
+    StateUnwritable(#[from] serde_json::Error),
+    /// The gateway cannot be asked for changes in flight.
+    #[error("cannot ask the provider gateway which calls are in flight")]
+    Gateway(#[from] GatewayClientError),
+    /// An object was created by a run that was killed, and its address is not certain.
+    #[error(
+        "{object} was created by an earlier run that was killed, and its address in the configuration is not certain, so          nothing was planned; import it into the state, or delete it, and then have the workspace's journal entries dropped"
+    )]
+    CreatedObjectUnplaced {
+        /// Type and id.
+        object: String,
+    },
+    /// It is not known whether an object was created.
+    #[error(
+        "an earlier run was killed while it created {address} ({object}), and whether that object exists cannot be          determined{candidates}; nothing was planned; import it into the state, or make sure that it does not exist, and          then have the workspace's journal entries dropped"
+    )]
+    OutcomeUnknown {
+        /// Type and name.
+        object: String,
+        /// Its address.
+        address: String,
+        /// Objects that it may be.
+        candidates: String,
+    },
     /// Another object owns the workspace.
     #[error("the workspace is owned by {owner}; only deleting that object destroys its resources")]
     OwnedByOther {

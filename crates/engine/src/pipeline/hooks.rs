@@ -19,6 +19,9 @@ pub trait RunHooks: Send + Sync {
     /// Records a note for the user.
     fn add_note(&self, key: &WorkspaceKey, text: &str);
 
+    /// Reports what the run waits for; `None` when it goes on.
+    fn set_waiting_for(&self, key: &WorkspaceKey, what: Option<String>);
+
     /// Reports that a command runs without the provider gateway, which makes it slower.
     fn on_gateway_bypass(&self, key: &WorkspaceKey, why: &str) {
         self.add_note(key, why);

@@ -57,7 +57,7 @@ pub(super) struct OrphanedResource {
 
 const FARGATE_PROFILE_TYPE: &str = "aws_eks_fargate_profile";
 /// Tolerated difference between the local clock and the clock of AWS.
-const CLOCK_SKEW_SECONDS: i64 = 120;
+pub(super) const CLOCK_SKEW_SECONDS: i64 = 120;
 
 /// Writes the journal of what an apply is about to create.
 pub(super) fn record_pending_creates(

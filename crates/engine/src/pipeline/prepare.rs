@@ -4,7 +4,7 @@
 use capt_model::workspaces::{ExistingProfile, ResolvedWorkspace, Shape, choose_profile_name};
 use serde_json::json;
 use terraform_driver::{
-    render::{self, FileContents, RenderRequest},
+    render::{self, FileContents, RenderRequest, RootSource},
     run::StepContext,
     workspace::WorkspaceDir,
 };
@@ -12,11 +12,15 @@ use terraform_driver::{
 use super::{
     error::PipelineError,
     fetch,
+    lost_creates::WORKSPACE_TAG,
     orphaned_creates::{self, OrphanedResource},
     workspace_job::WorkspaceJob,
     workspace_pipeline::{WorkspacePipeline, count_managed_objects},
     workspace_record::WorkspaceRecord,
 };
+
+/// Tags that a built-in module accepts.
+const MAX_MODULE_TAGS: usize = 45;
 
 /// A workspace directory that is rendered and written.
 pub(super) struct PreparedDir {
@@ -37,6 +41,10 @@ impl WorkspacePipeline<'_> {
         let mut resolved = task.resolved.clone();
         if task.is_fargate_profile {
             set_profile_name(&mut resolved, job.workspace)?;
+        }
+        let id = workspace_id(before);
+        if let Some(id) = &id {
+            tag_resources(&mut resolved.request, &format!("{}/{id}", task.key));
         }
         let asking = (task.principal.as_ref(), self.stop);
         let region = resolved.request.provider.as_ref().map(|provider| provider.region.as_str());
@@ -59,6 +67,7 @@ impl WorkspacePipeline<'_> {
         }
         let digests = self.data_dir.digests(&rendered, &fetched);
         let mut record = WorkspaceRecord::new(task, &digests, &rendered, before);
+        record.id = id;
         record.args = (&resolved.args).into();
         record.env = resolved.env.iter().map(|(name, _)| name.clone()).collect();
         record.region = resolved.request.provider.as_ref().map(|provider| provider.region.clone());
@@ -71,6 +80,27 @@ impl WorkspacePipeline<'_> {
         workspace.sync_files(super::workspace_files(&rendered, &fetched))?;
         record.write(&workspace)?;
         Ok(PreparedDir { workspace, record, request: resolved.request, orphans: lost })
+    }
+}
+
+/// The id in the tag on the workspace's resources. Resources of a version without the tag do not get it: a plan would change
+/// all of them.
+fn workspace_id(before: Option<&WorkspaceRecord>) -> Option<String> {
+    match before {
+        Some(before) if before.begun || before.id.is_some() => before.id.clone(),
+        _ => uuid::Uuid::new_v4().simple().to_string().get(..8).map(str::to_owned),
+    }
+}
+
+/// Adds the tag of the workspace to the resources of a built-in module, by which they are found after a kill.
+fn tag_resources(request: &mut RenderRequest, value: &str) {
+    if !matches!(request.source, RootSource::Module(_)) {
+        return;
+    }
+    let tags = request.variables.entry("tags").or_insert_with(|| json!({}));
+    // The modules allow no more: AWS has a limit of 50, and they add their own.
+    if let Some(tags) = tags.as_object_mut().filter(|tags| tags.len() < MAX_MODULE_TAGS) {
+        tags.insert(WORKSPACE_TAG.to_owned(), value.into());
     }
 }
 

@@ -7,7 +7,7 @@ use terraform_driver::{
     plan::{GuardPolicy, PlanIntent},
     render::RenderRequest,
     run::{
-        ApprovedPlan, Driver, ReattachSource, RefusedPlan, RunHandle, SavedPlan, StepContext, StepError,
+        ApprovedPlan, Driver, ReattachSource, RefusedPlan, RunHandle, SavedPlan, StepContext,
         interrupted_taints,
     },
     state::StateRecovery,
@@ -20,6 +20,8 @@ use super::{
     drift_probe,
     error::PipelineError,
     hooks::{HookGuard, RunHooks},
+    inflight_barrier,
+    journal_replay::{self, JournalReplay},
     orphaned_creates,
     outcome::{DestroyReason, Goal, WorkspaceOutcome},
     prepare::PreparedDir,
@@ -74,6 +76,7 @@ impl WorkspacePipeline<'_> {
             reattach: reattach_source.as_ref().map(|it| it as &dyn ReattachSource),
         };
         self.recover_previous_run(key, &job, (task.region.as_deref(), task.principal.as_ref())).await?;
+        self.replay_journal((key, before.as_ref()), &job, task.principal.as_ref()).await?;
         drop(cluster_lock);
         let PreparedDir { workspace, record, request, orphans: lost } =
             self.prepare(task, &job, before.as_ref()).await?;
@@ -133,10 +136,13 @@ impl WorkspacePipeline<'_> {
                 self.hooks.back_up_state(&task.key, job.workspace, &record).await?;
                 let counts = plan.summary.counts;
                 let done = self.apply_plan(&task.key, task.eks_cluster.as_deref(), job, plan).await;
-                if !matches!(done, Err(PipelineError::Step(StepError::Killed { .. }))) {
+                if done.is_ok() {
                     orphaned_creates::clear_pending_creates(job.workspace)?;
                 }
                 self.hooks.back_up_state(&task.key, job.workspace, &record).await?;
+                if done.is_ok() {
+                    journal_replay::forget_journal(&self.data_dir.path, &task.key).await;
+                }
                 done.map(|()| WorkspaceOutcome::Applied(counts))
             }
             Goal::Plan | Goal::DetectDrift | Goal::CorrectDrift | Goal::Apply { .. } => {
@@ -173,6 +179,7 @@ impl WorkspacePipeline<'_> {
             reattach: reattach_source.as_ref().map(|it| it as &dyn ReattachSource),
         };
         self.recover_previous_run(key, &job, (record.region.as_deref(), how.principal)).await?;
+        self.replay_journal((key, Some(record)), &job, how.principal).await?;
         drop(cluster_lock);
         workspace.unseal()?;
         let digests = record.digests();
@@ -203,6 +210,7 @@ impl WorkspacePipeline<'_> {
         match count_managed_objects(&workspace)? {
             0 => {
                 WorkspaceRecord { begun: false, ..record.clone() }.write(&workspace)?;
+                journal_replay::forget_journal(&self.data_dir.path, key).await;
                 Ok(WorkspaceOutcome::Destroyed { objects })
             }
             left => Err(PipelineError::ResourcesRemain { left }),
@@ -252,6 +260,19 @@ impl WorkspacePipeline<'_> {
             Some(cluster) => Ok(Some(self.lock_cluster(key, cluster).await?)),
             None => Ok(None),
         }
+    }
+
+    /// Waits for the calls of a previous run, and writes into the state what they did. Nothing may be planned before.
+    async fn replay_journal(
+        &self,
+        (key, record): (&WorkspaceKey, Option<&WorkspaceRecord>),
+        job: &StepContext<'_>,
+        principal: Option<&Principal>,
+    ) -> Result<(), PipelineError> {
+        let (data_dir, hooks, stop) = (self.data_dir, self.hooks, self.stop);
+        inflight_barrier::wait_for_calls(&data_dir.path, (key, job.workspace), hooks, stop).await?;
+        let Some(record) = record else { return Ok(()) };
+        JournalReplay { data_dir, hooks, key, job, record, principal, stop }.run().await
     }
 
     /// Recovers from a previous run: follows a live command, restores a torn state, untaints interrupted resources.

@@ -44,6 +44,10 @@ pub struct WorkspaceRecord {
     /// Names of the environment variables of its template. Their values are not recorded.
     #[serde(default)]
     pub env: Vec<String>,
+    /// Part of the tag on its resources; tells it from workspaces of the same name in other installations. `None` if it was
+    /// applied by a version without these tags.
+    #[serde(default)]
+    pub id: Option<String>,
     /// Whether its resources are retained when its object is deleted.
     #[serde(default)]
     pub retained: bool,
@@ -95,6 +99,7 @@ impl WorkspaceRecord {
             begun: before.is_some_and(|before| before.begun),
             args: RecordedArgs::default(),
             env: Vec::new(),
+            id: None,
             retained: task.retained,
             configuration: digests.configuration.clone(),
             installation: digests.installation.clone(),

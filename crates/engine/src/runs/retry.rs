@@ -48,16 +48,22 @@ pub const fn status_class(class: FailureClass) -> api::FailureClass {
 /// Class of an error that did not come from terraform or AWS.
 fn classify(error: &PipelineError) -> FailureClass {
     match error {
-        PipelineError::StateBackup { .. } | PipelineError::InterruptedResource(_) => FailureClass::Network,
+        PipelineError::StateBackup { .. }
+        | PipelineError::InterruptedResource(_)
+        | PipelineError::Gateway(_) => FailureClass::Network,
         PipelineError::Step(StepError::Killed { .. } | StepError::Hung { .. }) => FailureClass::Interrupted,
         PipelineError::ResourcesRemain { .. } => FailureClass::Dependency,
         PipelineError::Lock(_) => FailureClass::Lock,
         PipelineError::Step(_)
         | PipelineError::File(_)
         | PipelineError::Workspace(_)
+        | PipelineError::StateUnreadable { .. }
+        | PipelineError::StateUnwritable(_)
         | PipelineError::DataDirectory(_) => FailureClass::Engine,
         PipelineError::LocationChanged { .. }
         | PipelineError::StateLost
+        | PipelineError::CreatedObjectUnplaced { .. }
+        | PipelineError::OutcomeUnknown { .. }
         | PipelineError::OwnedByOther { .. }
         | PipelineError::MissingEnvironment { .. }
         | PipelineError::Resolve(_)

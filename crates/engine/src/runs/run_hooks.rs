@@ -33,15 +33,6 @@ pub(super) struct OperatorRunHooks {
 }
 
 impl OperatorRunHooks {
-    fn set_waiting_for(&self, key: &WorkspaceKey, on: Option<String>) {
-        self.inner.update(key, true, |view| {
-            if on.is_some() {
-                view.phase = RunPhase::Pending;
-            }
-            view.waiting_for = on;
-        });
-    }
-
     /// Cluster names are unique per region only.
     fn cluster_lock_name(&self, cluster: &str) -> String {
         format!("{}/{cluster}", self.region.as_deref().unwrap_or_default())
@@ -76,6 +67,15 @@ impl RunHooks for OperatorRunHooks {
 
     fn add_note(&self, key: &WorkspaceKey, text: &str) {
         self.inner.update(key, true, |view| view.notes.push(text.to_owned()));
+    }
+
+    fn set_waiting_for(&self, key: &WorkspaceKey, on: Option<String>) {
+        self.inner.update(key, true, |view| {
+            if on.is_some() {
+                view.phase = RunPhase::Pending;
+            }
+            view.waiting_for = on;
+        });
     }
 
     fn on_gateway_bypass(&self, key: &WorkspaceKey, why: &str) {

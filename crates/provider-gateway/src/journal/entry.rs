@@ -79,7 +79,6 @@ pub struct ChangeCall<'a> {
     pub schema_version: Option<u64>,
 }
 
-
 impl JournalEntry {
     /// The entry for the start of a change.
     pub(super) fn of_start(change: &ChangeCall<'_>, call: u64) -> Self {

@@ -16,7 +16,13 @@ fn request() -> Vec<u8> {
 }
 
 fn change(request: &[u8]) -> ChangeCall<'_> {
-    ChangeCall { run: "r", workspace: "default/x", method: "ApplyResourceChange", request, schema_version: Some(1) }
+    ChangeCall {
+        run: "r",
+        workspace: "default/x",
+        method: "ApplyResourceChange",
+        request,
+        schema_version: Some(1),
+    }
 }
 
 #[tokio::test]
@@ -61,8 +67,7 @@ async fn a_torn_line_is_cut_off() {
 #[tokio::test]
 async fn a_full_disk_is_told_before_anything_is_made() {
     let path = Path::new("/dev/full");
-    let journal =
-        Journal::spawn_writer(File::options().write(true).open(path).unwrap(), path, 0, 0).unwrap();
+    let journal = Journal::spawn_writer(File::options().write(true).open(path).unwrap(), path, 0, 0).unwrap();
     let request = request();
     let error = journal.record_start(&change(&request)).await.unwrap_err();
     assert!(error.contains("/dev/full") && error.contains("free some space"), "{error}");

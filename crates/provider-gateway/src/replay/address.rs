@@ -66,9 +66,8 @@ mod tests {
 
     #[test]
     fn an_address_has_a_module_a_type_a_name_and_an_index() {
-        let parse = |address| {
-            InstanceAddress::parse(address).map(|it| (it.module, it.kind, it.name, it.index))
-        };
+        let parse =
+            |address| InstanceAddress::parse(address).map(|it| (it.module, it.kind, it.name, it.index));
         let owned = str::to_owned;
         assert_eq!(parse("aws_vpc.a"), Some((None, owned("aws_vpc"), owned("a"), None)));
         assert_eq!(parse("aws_vpc.a[0]"), Some((None, owned("aws_vpc"), owned("a"), Some(json!(0)))));

@@ -35,11 +35,7 @@ pub struct Assignment {
 /// value. If nothing is equal, values decide that are equal wherever both are known.
 pub fn assign(changes: &[RecordedChange], plan: &[PlannedCreate]) -> Vec<Assignment> {
     let equal = assign_if(changes, plan, |planned, wanted| planned == wanted);
-    if equal.is_empty() {
-        assign_if(changes, plan, ResourceValue::is_compatible_with)
-    } else {
-        equal
-    }
+    if equal.is_empty() { assign_if(changes, plan, ResourceValue::is_compatible_with) } else { equal }
 }
 
 fn assign_if(

@@ -82,7 +82,8 @@ impl StateDocument {
     pub fn next_version(&self) -> serde_json::Result<Vec<u8>> {
         let mut fields = self.fields.clone();
         fields.insert("serial".to_owned(), to_raw_value(&(self.serial + 1))?);
-        let resources: Vec<Fields> = self.resources.iter().map(Resource::to_fields).collect::<Result<_, _>>()?;
+        let resources: Vec<Fields> =
+            self.resources.iter().map(Resource::to_fields).collect::<Result<_, _>>()?;
         fields.insert("resources".to_owned(), to_raw_value(&resources)?);
         let mut bytes = serde_json::to_vec_pretty(&fields)?;
         bytes.push(b'\n');

@@ -92,7 +92,9 @@ impl ResourceValue {
             Self::Scalar(value) => value.clone(),
             Self::List(items) => Value::Array(items.iter().map(Self::to_json).collect::<Option<_>>()?),
             Self::Map(map) => Value::Object(
-                map.iter().map(|(key, value)| Some((key.clone(), value.to_json()?))).collect::<Option<_>>()?,
+                map.iter()
+                    .map(|(key, value)| Some((key.clone(), value.to_json()?)))
+                    .collect::<Option<_>>()?,
             ),
             Self::Typed(kind, value) => serde_json::json!({ "value": value.to_json()?, "type": kind }),
         })
@@ -128,9 +130,7 @@ impl ResourceValue {
             }
             (Self::Map(left), Self::Map(right)) => {
                 left.len() == right.len()
-                    && left
-                        .iter()
-                        .all(|(key, l)| right.get(key).is_some_and(|r| l.is_compatible_with(r)))
+                    && left.iter().all(|(key, l)| right.get(key).is_some_and(|r| l.is_compatible_with(r)))
             }
             (Self::Typed(kind, left), Self::Typed(other, right)) => {
                 kind == other && left.is_compatible_with(right)
@@ -155,8 +155,7 @@ mod tests {
     fn a_value_has_the_form_of_a_state_file() {
         let bytes = b"\x86\xa2id\xa5vpc-1\xa4bool\xc3\xa4null\xc0\xa4tags\x81\xa1a\xa1b\xa3set\x92\x01\xcd\x01\x00\xa3big\xcb\x3f\xf8\0\0\0\0\0\0";
         let value = ResourceValue::decode_msgpack(bytes).unwrap();
-        let expected =
-            json!({"id": "vpc-1", "bool": true, "null": null, "tags": {"a": "b"}, "set": [1, 256], "big": 1.5});
+        let expected = json!({"id": "vpc-1", "bool": true, "null": null, "tags": {"a": "b"}, "set": [1, 256], "big": 1.5});
         assert_eq!(value.to_json(), Some(expected.clone()));
         assert_eq!(ResourceValue::from_json(expected), value);
         assert_eq!(value.text("id"), Some("vpc-1"));

@@ -9,7 +9,7 @@ mod protobuf;
 
 use std::io::{Cursor, Read};
 
-pub use objects::{ObjectToCreate, objects_to_create};
+pub use objects::{DataSourceValue, ObjectToCreate, PlannedObjects};
 use protobuf::{Field, FieldReader};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
@@ -31,6 +31,11 @@ pub enum PlanFileError {
     /// The protobuf message is truncated.
     #[error("the saved plan is damaged")]
     Damaged,
+}
+
+/// The type of the resource at an address.
+pub fn resource_type(address: &str) -> String {
+    names::mode_and_type(address).1
 }
 
 /// A planned change with the hash of its encoded form.

@@ -1,4 +1,4 @@
-//! The objects that a saved plan creates, with their values.
+//! The objects that a saved plan creates, with their values, and the data sources that were read for it.
 
 use std::io::{Cursor, Read};
 
@@ -7,7 +7,7 @@ use super::{
     PlanFileError, names,
     protobuf::{Field, FieldReader},
 };
-use crate::plan::PlanAction;
+use crate::{plan::PlanAction, state::State};
 
 const CHANGE_PROVIDER: u64 = 8;
 const BODY_VALUES: u64 = 2;
@@ -24,18 +24,50 @@ pub struct ObjectToCreate {
     pub value: Vec<u8>,
 }
 
-/// The managed objects that a saved plan creates, also in place of others; without those that it imports.
-pub fn objects_to_create(bytes: &[u8]) -> Result<Vec<ObjectToCreate>, PlanFileError> {
-    let mut archive = zip::ZipArchive::new(Cursor::new(bytes))?;
-    let mut message = Vec::new();
-    archive.by_name("tfplan")?.read_to_end(&mut message)?;
-    let mut objects = Vec::new();
-    for field in FieldReader::new(&message) {
-        if let Field::Bytes(PLAN_RESOURCE_CHANGES, raw) = field.ok_or(PlanFileError::Damaged)? {
-            objects.extend(decode_create(raw)?);
+/// A data source that was read for a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataSourceValue {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Its attributes.
+    pub attributes: serde_json::Value,
+}
+
+/// What a saved plan creates, and what was read for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PlannedObjects {
+    /// The managed objects that it creates, also in place of others; without those that it imports.
+    pub creates: Vec<ObjectToCreate>,
+    /// The data sources of the root module.
+    pub data: Vec<DataSourceValue>,
+}
+
+impl PlannedObjects {
+    /// Parses a saved plan.
+    pub fn parse(bytes: &[u8]) -> Result<Self, PlanFileError> {
+        let mut archive = zip::ZipArchive::new(Cursor::new(bytes))?;
+        let (mut message, mut state) = (Vec::new(), Vec::new());
+        archive.by_name("tfplan")?.read_to_end(&mut message)?;
+        archive.by_name("tfstate")?.read_to_end(&mut state)?;
+        let mut creates = Vec::new();
+        for field in FieldReader::new(&message) {
+            if let Field::Bytes(PLAN_RESOURCE_CHANGES, raw) = field.ok_or(PlanFileError::Damaged)? {
+                creates.extend(decode_create(raw)?);
+            }
         }
+        Ok(Self { creates, data: decode_data(&state)? })
     }
-    Ok(objects)
+}
+
+fn decode_data(state: &[u8]) -> Result<Vec<DataSourceValue>, PlanFileError> {
+    let state = State::parse(state).map_err(|_| PlanFileError::Damaged)?;
+    let data = state.resources.iter().filter(|it| it.mode == "data" && it.module.is_none());
+    Ok(data
+        .filter_map(|resource| {
+            let attributes = resource.instances.first()?.attributes()?;
+            Some(DataSourceValue { name: resource.name.clone(), attributes })
+        })
+        .collect())
 }
 
 fn decode_create(raw: &[u8]) -> Result<Option<ObjectToCreate>, PlanFileError> {
@@ -44,7 +76,9 @@ fn decode_create(raw: &[u8]) -> Result<Option<ObjectToCreate>, PlanFileError> {
     for field in FieldReader::new(raw) {
         match field.ok_or(PlanFileError::Damaged)? {
             Field::Bytes(CHANGE_ADDRESS, text) => object.address = String::from_utf8_lossy(text).into_owned(),
-            Field::Bytes(CHANGE_PROVIDER, text) => object.provider = String::from_utf8_lossy(text).into_owned(),
+            Field::Bytes(CHANGE_PROVIDER, text) => {
+                object.provider = String::from_utf8_lossy(text).into_owned()
+            }
             Field::Bytes(CHANGE_DEPOSED_KEY, key) if !key.is_empty() => return Ok(None),
             Field::Bytes(CHANGE_BODY, body) => {
                 let Some(value) = decode_created_value(body)? else { return Ok(None) };

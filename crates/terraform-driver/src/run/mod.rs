@@ -8,6 +8,7 @@ mod interrupted;
 mod reattach;
 pub mod run_dir;
 mod steps;
+mod unfinished;
 
 pub use approved_plan::{ApprovedPlan, RefusedPlan};
 pub use driver::{Driver, RunLimits, SavedPlan, StepContext, StepError, StepPhase};
@@ -15,3 +16,4 @@ pub use handle::{RunCompletion, RunError, RunHandle};
 pub use interrupted::interrupted_taints;
 pub use reattach::{ProviderMismatch, ReattachFuture, ReattachLease, ReattachSource};
 pub use steps::ConfigurationDigests;
+pub use unfinished::unfinished_changes;

@@ -21,7 +21,7 @@ use crate::{
     exec::capture_output,
     hex::hex,
     plan::{DetailedPlan, ObjectChange},
-    planfile::{self, ObjectToCreate, PlanFile},
+    planfile::{PlanFile, PlannedObjects},
     shim::emergency_state,
     state::{StateRecovery, recover_state},
     workspace::{
@@ -175,10 +175,10 @@ impl Driver {
         Ok(SavedPlan { summary, mode, has_changes: code == EXIT_HAS_CHANGES })
     }
 
-    /// The objects that the saved plan creates.
-    pub fn objects_to_create(workspace: &WorkspaceDir) -> Result<Vec<ObjectToCreate>, StepError> {
-        let Some(bytes) = read_optional(&plan_path(workspace))? else { return Ok(Vec::new()) };
-        Ok(planfile::objects_to_create(&bytes)?)
+    /// What the saved plan creates, and what was read for it; nothing for an empty plan.
+    pub fn planned_objects(workspace: &WorkspaceDir) -> Result<PlannedObjects, StepError> {
+        let Some(bytes) = read_optional(&plan_path(workspace))? else { return Ok(PlannedObjects::default()) };
+        Ok(PlannedObjects::parse(&bytes)?)
     }
 
     /// Replaces the state by its next version: the file and its snapshot, or the state in the backend.

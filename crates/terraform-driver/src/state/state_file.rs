@@ -122,6 +122,11 @@ impl StateInstance {
         self.attribute(name)?.as_str().map(str::to_owned)
     }
 
+    /// All attributes.
+    pub fn attributes(&self) -> Option<serde_json::Value> {
+        serde_json::from_str(self.attributes.as_ref()?.get()).ok()
+    }
+
     /// An attribute.
     pub fn attribute(&self, name: &str) -> Option<serde_json::Value> {
         let attributes = self.attributes.as_ref()?;
