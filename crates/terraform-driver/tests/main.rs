@@ -3,6 +3,7 @@
 mod engine_values;
 mod interruption;
 mod real_terraform;
+mod recovery;
 mod supervision;
 mod support;
 mod workspace;

@@ -193,8 +193,8 @@ async fn a_state_torn_by_a_kill_comes_back_from_its_last_whole_version() {
     );
     let exit = known(bench.finish(&bench.spec(&script)).await.0);
     assert_eq!(exit.signal, Some(9));
-    let recovered = recover_state(bench.workspace.root(), &bench.workspace.snapshots()).unwrap();
-    assert_eq!(recovered, StateRecovery::FromSnapshot { serial: 2, problem: "torn" });
+    let recovered = recover_state(&bench.workspace).unwrap();
+    assert_eq!(recovered.source, StateRecovery::FromSnapshot { serial: 2, problem: "torn" });
     assert_eq!(bench.workspace.state().unwrap().unwrap().version.serial, 2);
 }
 
@@ -216,7 +216,7 @@ async fn an_emergency_dump_is_saved_as_state_and_leaves_the_log() {
         !log.contains("hunter2") && log.contains("kept as errored.tfstate") && log.ends_with("after\n"),
         "{log}"
     );
-    recover_state(bench.workspace.root(), &bench.workspace.snapshots()).unwrap();
+    recover_state(&bench.workspace).unwrap();
     assert_eq!(bench.workspace.state().unwrap().unwrap().version.serial, 9);
     assert!(!bench.file("errored.tfstate").exists());
 }

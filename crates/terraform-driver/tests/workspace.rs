@@ -103,8 +103,7 @@ fn copies_follow_one_history_forward() {
 #[test]
 fn the_furthest_state_wins() {
     let bench = RunHarness::new();
-    let (root, copies) = (bench.workspace.root().to_owned(), bench.workspace.snapshots());
-    let now = || recover_state(&root, &copies);
+    let now = || recover_state(&bench.workspace).map(|it| it.source);
     assert_eq!(now().unwrap(), StateRecovery::NoState);
     fs::write(bench.file("terraform.tfstate"), state("a", 5, "")).unwrap();
     assert_eq!(now().unwrap(), StateRecovery::Intact(5));

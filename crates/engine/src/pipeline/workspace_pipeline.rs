@@ -10,7 +10,6 @@ use terraform_driver::{
         ApprovedPlan, Driver, ReattachSource, RefusedPlan, RunHandle, SavedPlan, StepContext,
         interrupted_taints,
     },
-    state::StateRecovery,
     workspace::WorkspaceDir,
 };
 use tokio_util::sync::CancellationToken;
@@ -282,17 +281,8 @@ impl WorkspacePipeline<'_> {
         job: &StepContext<'_>,
         credentials: (Option<&str>, Option<&Principal>),
     ) -> Result<(), PipelineError> {
-        match self.data_dir.driver.resume_and_recover(job).await? {
-            StateRecovery::NoState | StateRecovery::Intact(_) => {}
-            StateRecovery::FromSnapshot { serial, problem: was } => {
-                self.hooks.add_note(key, &format!("the state was {was}; restored from snapshot {serial}"));
-            }
-            StateRecovery::FromErrored(serial) => {
-                self.hooks.add_note(
-                    key,
-                    &format!("recovered the state that terraform could not save (serial {serial})"),
-                );
-            }
+        for note in self.data_dir.driver.resume_and_recover(job).await?.notes() {
+            self.hooks.add_note(key, &note);
         }
         untaint::untaint_interrupted(self.data_dir, job, credentials).await?;
         Ok(())

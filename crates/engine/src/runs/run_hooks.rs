@@ -121,14 +121,21 @@ impl RunHooks for OperatorRunHooks {
 
     fn restore_state<'a>(
         &'a self,
-        _: &'a WorkspaceKey,
+        key: &'a WorkspaceKey,
         workspace: &'a WorkspaceDir,
     ) -> BoxFuture<'a, Result<(), PipelineError>> {
         Box::pin(async move {
             if self.memory.is_restored() {
                 return Ok(());
             }
-            state_backup::restore_backup(self.backup_store.as_ref(), workspace).await?;
+            let outdated = state_backup::restore_backup(self.backup_store.as_ref(), workspace).await?;
+            if let Some(path) = outdated {
+                let text = format!(
+                    "the directory was older than the state store; restored from there, the old files are in {}",
+                    path.display()
+                );
+                self.add_note(key, &text);
+            }
             self.memory.set_restored();
             Ok(())
         })

@@ -3,21 +3,27 @@
 
 use std::{
     error::Error,
+    fmt,
+    path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use capt_model::workspaces::WorkspaceKey;
 use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use terraform_driver::{
+    hex::hex,
+    run::RunHandle,
     state::{SnapshotOutcome, StateVersion},
-    workspace::{WorkspaceBackup, WorkspaceDir},
+    workspace::{WorkspaceBackup, WorkspaceDir, files::{FileError, read_json, write_json}},
 };
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
 use super::WorkspaceMemory;
-use crate::pipeline::{PipelineError, destroy_bundle};
+use crate::pipeline::{PipelineError, WorkspaceRecord, destroy_bundle};
 
 /// Interval at which the state of a running apply is checked for a new version.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -37,34 +43,124 @@ pub trait BackupStore: Send + Sync {
     fn load(&self) -> BoxFuture<'_, Result<Option<WorkspaceBackup>, BackupStoreError>>;
 }
 
-/// The backup and the state file have different lineages.
+/// The backup and the state in the directory are two histories.
 #[derive(Debug, Error)]
 #[error(
-    "the state backup has a different lineage than the state file in the workspace's directory; compare both, and remove \
-     the wrong one"
+    "the state store ({stored}) and {} ({found}) are two histories of one workspace: neither follows from the other, and nothing \
+     is planned until one is chosen. Compare both with the cloud; to keep the stored one, move the directory {} away, to keep the \
+     other one, delete the Secrets of the stored one",
+    file.display(), directory.display()
 )]
-struct LineageMismatch;
+struct ForkedBackup {
+    stored: StoredVersion,
+    found: StoredVersion,
+    file: PathBuf,
+    directory: PathBuf,
+}
 
-/// Restores the directory from the backup, once per process: another leader may have applied newer versions meanwhile.
+/// A terraform of an earlier leadership still runs in a directory that is outdated.
+#[derive(Debug, Error)]
+#[error("a terraform that an earlier leader started still runs in {}; it is left alone until it ends", directory.display())]
+struct OutdatedDirectoryInUse {
+    directory: PathBuf,
+}
+
+/// A version of the state, with a digest of its contents. The last one that was exchanged with the store is in
+/// `.capt/backup.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct StoredVersion {
+    lineage: String,
+    serial: u64,
+    sha256: String,
+}
+
+impl fmt::Display for StoredVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { lineage, serial, sha256 } = self;
+        write!(f, "serial {serial}, lineage {lineage}, SHA-256 {}", &sha256[..sha256.len().min(12)])
+    }
+}
+
+impl StoredVersion {
+    fn new(version: StateVersion, bytes: &[u8]) -> Self {
+        let StateVersion { lineage, serial } = version;
+        Self { lineage, serial, sha256: hex(&Sha256::digest(bytes)) }
+    }
+
+    fn of(bytes: &[u8]) -> Option<Self> {
+        Some(Self::new(StateVersion::parse(bytes).ok()?, bytes))
+    }
+
+    fn read(workspace: &WorkspaceDir) -> Result<Option<Self>, FileError> {
+        read_json(&exchanged_path(workspace))
+    }
+
+    fn write(&self, workspace: &WorkspaceDir) -> Result<(), FileError> {
+        write_json(&exchanged_path(workspace), self)
+    }
+}
+
+fn exchanged_path(workspace: &WorkspaceDir) -> PathBuf {
+    workspace.meta_dir().join("backup.json")
+}
+
+/// Restores the directory from the backup, once per process: another leader may have applied newer versions meanwhile. Returns
+/// where an outdated directory was set aside.
 pub(super) async fn restore_backup(
     store: &dyn BackupStore,
     workspace: &WorkspaceDir,
-) -> Result<(), PipelineError> {
+) -> Result<Option<PathBuf>, PipelineError> {
     let fail =
-        |source: BackupStoreError| PipelineError::StateBackup { doing: "read the state backup", source };
-    let Some(backup) = store.load().await.map_err(fail)? else { return Ok(()) };
+        |source: BackupStoreError| PipelineError::StateBackup { doing: "restore the state backup", source };
+    let Some(backup) = store.load().await.map_err(fail)? else { return Ok(None) };
+    let stored = backup.state.as_deref().and_then(StoredVersion::of);
+    let record = WorkspaceRecord::read(workspace)?;
+    let place = record.map_or_else(|| workspace.clone(), |it| workspace.clone().with_root(&it.root));
+    let mut set_aside = None;
+    if let Some(stored) = &stored
+        && is_outdated(&place, stored).map_err(fail)?
+    {
+        if RunHandle::find_alive(&place)?.is_some() {
+            let directory = place.dir().to_owned();
+            return Err(fail(OutdatedDirectoryInUse { directory }.into()));
+        }
+        set_aside = Some(place.set_aside(exchanged_path(&place).as_path())?);
+    }
     if let Some(bundle) = &backup.bundle {
         destroy_bundle::unpack(workspace, bundle)?;
     }
-    if let Some(state) = &backup.state {
+    if let (Some(state), Some(stored)) = (&backup.state, stored) {
         match workspace.snapshots().store_if_newer(state)? {
-            SnapshotOutcome::Stored(_) | SnapshotOutcome::AlreadyStored => {}
-            SnapshotOutcome::Incomplete | SnapshotOutcome::ForeignLineage => {
-                return Err(fail(LineageMismatch.into()));
+            SnapshotOutcome::Stored(_) | SnapshotOutcome::AlreadyStored | SnapshotOutcome::Incomplete => {}
+            SnapshotOutcome::Forked { .. } | SnapshotOutcome::ForeignLineage => {
+                return Err(fail(forked(workspace, stored).map_err(fail)?.into()));
             }
         }
+        stored.write(workspace)?;
     }
-    Ok(())
+    Ok(set_aside)
+}
+
+fn forked(workspace: &WorkspaceDir, stored: StoredVersion) -> Result<ForkedBackup, BackupStoreError> {
+    let directory = workspace.dir().to_owned();
+    let (found, file) = match workspace.snapshots().newest()? {
+        Some((version, path)) => (StoredVersion::new(version, &std::fs::read(&path)?), path),
+        None => (stored.clone(), workspace.state_path()),
+    };
+    Ok(ForkedBackup { stored, found, file, directory })
+}
+
+/// Whether another leader has written the stored version since this directory was in use, and the directory has nothing that
+/// the store did not have then.
+fn is_outdated(workspace: &WorkspaceDir, stored: &StoredVersion) -> Result<bool, BackupStoreError> {
+    let Some((version, bytes)) = newest_state(workspace)? else { return Ok(false) };
+    let found = StoredVersion::new(version, &bytes);
+    match StoredVersion::read(workspace)? {
+        Some(exchanged) if exchanged == *stored => Ok(false),
+        Some(exchanged) if exchanged == found => Ok(true),
+        // A directory with unsaved versions, or one that never exchanged any: only an older serial shows its age.
+        Some(_) | None => Ok(found.lineage == stored.lineage && found.serial < stored.serial),
+    }
 }
 
 /// Backs up the newest version of the state unless it is already backed up.
@@ -75,12 +171,15 @@ pub(super) async fn back_up(
     bundle: Option<Vec<u8>>,
 ) -> Result<(), BackupStoreError> {
     let newest = newest_state(workspace)?;
-    let version = newest.as_ref().map(|(version, _)| version.serial);
-    if bundle.is_none() && (version.is_none() || seen.backed_up_serial() == version) {
+    let version = newest.as_ref().map(|(version, bytes)| StoredVersion::new(version.clone(), bytes));
+    if bundle.is_none() && (version.is_none() || seen.backed_up_version() == version) {
         return Ok(());
     }
     store.save(WorkspaceBackup { state: newest.map(|(_, bytes)| bytes), bundle }).await?;
-    seen.set_backed_up_serial(version);
+    if let Some(version) = &version {
+        version.write(workspace)?;
+    }
+    seen.set_backed_up_version(version);
     Ok(())
 }
 
@@ -141,3 +240,6 @@ pub(super) async fn back_up_continuously(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

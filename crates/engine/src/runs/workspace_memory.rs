@@ -5,13 +5,13 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use super::run_hooks::BackupTaskGuard;
+use super::{run_hooks::BackupTaskGuard, state_backup::StoredVersion};
 
 /// Restore and backup state of one workspace.
 #[derive(Default)]
 pub(crate) struct WorkspaceMemory {
     restored: AtomicBool,
-    backed_up_serial: Mutex<Option<u64>>,
+    backed_up: Mutex<Option<StoredVersion>>,
     backup_task: Mutex<Option<BackupTaskGuard>>,
 }
 
@@ -24,13 +24,13 @@ impl WorkspaceMemory {
         self.restored.store(true, Ordering::Release);
     }
 
-    /// Serial of the last state that was backed up.
-    pub(super) fn backed_up_serial(&self) -> Option<u64> {
-        *self.backed_up_serial.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The last version of the state that was backed up.
+    pub(super) fn backed_up_version(&self) -> Option<StoredVersion> {
+        self.backed_up.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn set_backed_up_serial(&self, serial: Option<u64>) {
-        *self.backed_up_serial.lock().unwrap_or_else(PoisonError::into_inner) = serial;
+    pub(super) fn set_backed_up_version(&self, version: Option<StoredVersion>) {
+        *self.backed_up.lock().unwrap_or_else(PoisonError::into_inner) = version;
     }
 
     /// Replaces the continuous backup task; dropping the old guard stops the previous task.

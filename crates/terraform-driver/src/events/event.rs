@@ -222,6 +222,8 @@ pub enum EventKind<'a> {
         /// The whole line.
         raw: RawJson<'a>,
     },
+    /// The beginning of an event, cut off by a full disk or a kill. It may be an emergency state, so it is never shown.
+    Incomplete,
     /// Plain text, not JSON.
     Text,
 }
@@ -319,6 +321,11 @@ impl<'a> Event<'a> {
         {
             return Self::from_wire(wire, line);
         }
+        if line.starts_with(EVENT_START) {
+            let message = EventText(Cow::Borrowed("(incomplete line of terraform's event stream)"));
+            let (level, timestamp) = (EventText::default(), EventText::default());
+            return Self { kind: EventKind::Incomplete, message, level, timestamp };
+        }
         Self {
             kind: EventKind::Text,
             message: EventText(String::from_utf8_lossy(line)),
@@ -388,6 +395,9 @@ impl<'a> Event<'a> {
         }
     }
 }
+
+/// Beginning of every event of terraform and tofu, whose keys are sorted.
+const EVENT_START: &[u8] = br#"{"@level""#;
 
 /// Message with which terraform prints a state that it could not write.
 const EMERGENCY_MESSAGE: &str = "Emergency state dump";

@@ -39,12 +39,23 @@ impl CommandOutput {
         self.diagnostics.iter().any(told) || self.text.iter().any(|line| mentions_missing_schema(line))
     }
 
+    /// Records a line of plain output, unless it looks like a part of a state: a command without an event stream prints the state
+    /// that it cannot save, secrets included, and this text is displayed.
+    fn record_text(&mut self, line: &str) {
+        let start = line.trim_start();
+        let is_member = start.starts_with('"') && start.contains("\":");
+        if !is_member && !start.starts_with(['{', '}', '[', ']']) {
+            self.text.push(line.to_owned());
+        }
+    }
+
     fn record(&mut self, item: StreamItem<'_>) {
         let StreamItem::Event(event) = item else { return };
         self.progress.observe(&event);
         match event.kind {
             EventKind::Diagnostic(diagnostic) => self.diagnostics.push(diagnostic),
-            EventKind::Text => self.text.push(event.message.as_str().to_owned()),
+            EventKind::Text => self.record_text(event.message.as_str()),
+            EventKind::Incomplete => self.text.push(event.message.as_str().to_owned()),
             _ => {}
         }
     }
@@ -80,7 +91,7 @@ impl Driver {
         let run = RunHandle::start(job.workspace, &spec, dir.clone(), &invocation.env, &self.shim)?;
         let (ended, mut heard) = follow_run(run, phase, job, job.stop).await?;
         if let Some(bytes) = read_optional(&dir.stderr_path())? {
-            heard.text.extend(String::from_utf8_lossy(&bytes).lines().map(str::to_owned));
+            String::from_utf8_lossy(&bytes).lines().for_each(|line| heard.record_text(line));
         }
         Ok((exit_code(&ended, phase)?, heard))
     }
@@ -175,6 +186,18 @@ pub(super) fn step_failed(phase: StepPhase, heard: CommandOutput) -> StepError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_torn_emergency_state_is_not_in_the_text_of_an_error() {
+        let mut output = CommandOutput::default();
+        let torn = r#"{"@level":"error","@message":"Emergency state dump","state":{"password":"hunter2"#;
+        output.record(StreamItem::Event(events::Event::parse(torn.as_bytes())));
+        for line in ["Error: Failed to persist state", "{", "  \"password\": \"hunter2\",", "  [", "}"] {
+            output.record(StreamItem::Event(events::Event::parse(line.as_bytes())));
+        }
+        let incomplete = "(incomplete line of terraform's event stream)";
+        assert_eq!(output.text, [incomplete, "Error: Failed to persist state"]);
+    }
 
     #[test]
     fn only_what_has_nothing_to_lose_is_ended_soon() {

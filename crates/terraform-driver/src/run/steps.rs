@@ -23,7 +23,7 @@ use crate::{
     plan::{DetailedPlan, ObjectChange},
     planfile::{PlanFile, PlannedObjects},
     shim::emergency_state,
-    state::{StateRecovery, recover_state},
+    state::{RecoveredState, StateRecovery, record_applied_objects, recover_state},
     workspace::{
         WorkspaceDir,
         files::{FileError, read_json, read_optional, remove_optional, write_atomic, write_json},
@@ -52,7 +52,7 @@ pub struct ConfigurationDigests {
 
 impl Driver {
     /// Waits for a command that a previous caller left running, then recovers the newest state.
-    pub async fn resume_and_recover(&self, job: &StepContext<'_>) -> Result<StateRecovery, StepError> {
+    pub async fn resume_and_recover(&self, job: &StepContext<'_>) -> Result<RecoveredState, StepError> {
         if let Some(run) = RunHandle::find_alive(job.workspace)? {
             follow_run(run, StepPhase::Resuming, job, job.stop).await?;
             if job.stop.is_cancelled() {
@@ -63,16 +63,16 @@ impl Driver {
         remove_optional(&plan_path(job.workspace))?;
         if job.workspace.has_remote_state() {
             // The backend stores the state.
-            return Ok(StateRecovery::NoState);
+            return Ok(RecoveredState { source: StateRecovery::NoState, set_aside: Vec::new() });
         }
         if let Some(last) = last_apply_run(job.workspace)?
-            && last.exit()?.is_none()
+            && last.exit()?.is_none_or(|exit| exit.code != Some(0))
             && let Some(spec) = last.spec()?
         {
-            // Its shim was killed before it could extract an emergency state from the log.
+            // Its shim may have been killed, or its disk full, before it could extract an emergency state from the log.
             emergency_state::extract_emergency_state(&last, &spec)?;
         }
-        Ok(recover_state(job.workspace.root(), &job.workspace.snapshots())?)
+        Ok(recover_state(job.workspace)?)
     }
 
     /// Pulls a remote state into the workspace directory. Requires `init`.
@@ -226,6 +226,9 @@ impl Driver {
         let outcome = self.run_command(job, phase, apply).await;
         remove_optional(&plan_path(job.workspace))?;
         let (code, output) = outcome?;
+        if !job.workspace.has_remote_state() {
+            record_applied_objects(job.workspace)?;
+        }
         if code == 0 { Ok(()) } else { Err(step_failed(phase, output)) }
     }
 

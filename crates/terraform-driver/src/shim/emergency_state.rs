@@ -14,28 +14,59 @@ use crate::{
 const REPLACEMENT_LINE: &[u8] =
     br#"{"@level":"error","@message":"Emergency state dump (kept as errored.tfstate, removed from this log)","type":"log"}"#;
 
-/// Moves an emergency state from the log to `errored.tfstate`.
+const INCOMPLETE_LINE: &[u8] =
+    br#"{"@level":"error","@message":"incomplete line (kept below .capt/state/set-aside, removed from this log)","type":"log"}"#;
+
+/// Moves an emergency state from the log to `errored.tfstate`. An incomplete one is of no use to terraform, but contains secrets
+/// as well: it is moved to a file that nothing displays.
 pub(crate) fn extract_emergency_state(dir: &RunDir, spec: &RunSpec) -> Result<(), FileError> {
     let path = dir.events_path();
     let Some(log) = read_optional(&path)? else { return Ok(()) };
-    let Some(state) = log.split(|byte| *byte == b'\n').find_map(parse_emergency_state) else { return Ok(()) };
-    // Try both writes independently: one may succeed where the other fails for lack of space.
-    let copied = StateSnapshots::at(&spec.snapshots).store_if_newer(state.as_bytes());
-    let kept = write_atomic(&spec.cwd.join("errored.tfstate"), state.as_bytes(), true);
-    if copied.is_err() && kept.is_err() {
-        // The log has the only copy, so keep it there.
-        return kept;
+    let lines: Vec<_> = log.split(|byte| *byte == b'\n').map(|line| (line, classify_line(line))).collect();
+    let snapshots = StateSnapshots::at(&spec.snapshots);
+    for (line, contents) in &lines {
+        match contents {
+            LogLine::Ordinary => {}
+            LogLine::Incomplete => snapshots.keep_aside("events.ndjson", line)?,
+            LogLine::EmergencyState(state) => {
+                // Try both writes independently: one may succeed where the other fails for lack of space.
+                let copied = snapshots.store_written(state.as_bytes());
+                let kept = write_atomic(&spec.cwd.join("errored.tfstate"), state.as_bytes(), true);
+                if copied.is_err() && kept.is_err() {
+                    // The log has the only copy, so keep it there.
+                    return kept;
+                }
+            }
+        }
     }
-    let clean: Vec<&[u8]> = log
-        .split(|byte| *byte == b'\n')
-        .map(|line| if parse_emergency_state(line).is_some() { REPLACEMENT_LINE } else { line })
-        .collect();
-    write_atomic(&path, &clean.join(&b'\n'), true)
+    if lines.iter().all(|(_, contents)| matches!(contents, LogLine::Ordinary)) {
+        return Ok(());
+    }
+    let clean = lines.iter().map(|(line, contents)| match contents {
+        LogLine::Ordinary => *line,
+        LogLine::Incomplete => INCOMPLETE_LINE,
+        LogLine::EmergencyState(_) => REPLACEMENT_LINE,
+    });
+    write_atomic(&path, &clean.collect::<Vec<_>>().join(&b'\n'), true)
 }
 
-/// The emergency state of a line: a JSON object or a string with its text, depending on the version.
-fn parse_emergency_state(line: &[u8]) -> Option<String> {
-    let EventKind::EmergencyState(raw) = Event::parse(line).kind else { return None };
-    let raw = raw.0.get();
-    Some(serde_json::from_str::<String>(raw).unwrap_or_else(|_| raw.to_owned()))
+/// Contents of a line of the log.
+enum LogLine {
+    Ordinary,
+    /// The beginning of an event.
+    Incomplete,
+    EmergencyState(String),
+}
+
+/// The emergency state is a JSON object or a string with its text, depending on the version.
+fn classify_line(line: &[u8]) -> LogLine {
+    match Event::parse(line).kind {
+        EventKind::EmergencyState(raw) => {
+            let raw = raw.0.get();
+            let text = serde_json::from_str::<String>(raw).unwrap_or_else(|_| raw.to_owned());
+            LogLine::EmergencyState(text)
+        }
+        EventKind::Incomplete => LogLine::Incomplete,
+        _ => LogLine::Ordinary,
+    }
 }

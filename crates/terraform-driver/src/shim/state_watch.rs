@@ -48,7 +48,7 @@ impl StateWatch {
             if let Some(bytes) = read_optional(&self.cwd.join(name))?
                 && !bytes.is_empty()
             {
-                self.snapshots.store_if_newer(&bytes)?;
+                self.snapshots.store_written(&bytes)?;
             }
         }
         Ok(())

@@ -1,9 +1,11 @@
 //! The state of a workspace: parsing, snapshots and recovery.
 
+mod evidence;
 mod recovery;
 mod snapshots;
 mod state_file;
 
-pub use recovery::{StateRecovery, StateRecoveryError, recover_state};
+pub(crate) use evidence::record_applied_objects;
+pub use recovery::{RecoveredState, StateRecovery, StateRecoveryError, recover_state};
 pub use snapshots::{SnapshotOutcome, StateSnapshots};
 pub use state_file::{InvalidState, ManagedObject, State, StateInstance, StateResource, StateVersion};

@@ -11,6 +11,8 @@
 //! | `.capt/sealed/` | configuration of the last apply, for a destroy |
 //! | `.capt/state/` | state snapshots |
 //! | `.capt/pulled.tfstate` | last pulled copy of a state in a remote backend |
+//! | `.capt/applied.json` | number of objects after the last apply |
+//! | `.capt/older/` | contents of the directory that were older than the state store |
 //! | `.capt/runs/<id>/` | one terraform command each: specification, output, exit |
 
 mod backup;
@@ -30,7 +32,10 @@ use files::{
 };
 use thiserror::Error;
 
-use crate::state::{InvalidState, State, StateSnapshots};
+use crate::{
+    clock,
+    state::{InvalidState, State, StateSnapshots},
+};
 
 /// Why a workspace directory cannot be read or written.
 #[derive(Debug, Error)]
@@ -239,6 +244,28 @@ impl WorkspaceDir {
         Ok(found)
     }
 
+    /// Moves everything but the lock to `.capt/older`, so that the directory can be filled anew, and returns the new place. `last`
+    /// is moved last: if it is still there, the move was interrupted.
+    pub fn set_aside(&self, last: &Path) -> Result<PathBuf, FileError> {
+        let (meta, time) = (self.meta_dir(), clock::now().strftime("%Y%m%dT%H%M%S%6fZ"));
+        let older = meta.join("older").join(time.to_string());
+        create_private_dir(&older.join(".capt"))?;
+        let stays = [meta.clone(), meta.join("lock"), meta.join("older"), last.to_owned()];
+        for (from, to) in [(&self.dir, older.clone()), (&meta, older.join(".capt"))] {
+            let fail = |source| FileError::new("list", from, source);
+            for entry in fs::read_dir(from).map_err(fail)? {
+                let path = entry.map_err(fail)?.path();
+                if !stays.contains(&path) {
+                    move_into(&path, &to)?;
+                }
+            }
+        }
+        if last.exists() {
+            move_into(last, &older.join(".capt"))?;
+        }
+        Ok(older)
+    }
+
     /// Removes the whole directory.
     pub fn remove(self) -> Result<(), FileError> {
         match fs::remove_dir_all(&self.dir) {
@@ -248,6 +275,11 @@ impl WorkspaceDir {
             _ => Ok(()),
         }
     }
+}
+
+fn move_into(path: &Path, dir: &Path) -> Result<(), FileError> {
+    let target = dir.join(path.file_name().unwrap_or_default());
+    fs::rename(path, target).map_err(|source| FileError::new("move", path, source))
 }
 
 fn read_tree_into(base: &Path, dir: &Path, found: &mut Vec<(String, Vec<u8>)>) -> Result<(), FileError> {

@@ -37,6 +37,20 @@ pub enum StateStoreError {
         /// Lineage of the new state.
         offered: String,
     },
+    /// The stored state has the same lineage and serial, and other contents.
+    #[error(
+        "the state store holds another version of {workspace} with serial {serial} and lineage {lineage} than the workspace's \
+        directory: two histories. Compare both with the cloud; to keep the stored one, move the directory away, to keep the \
+        other one, delete the stored state"
+    )]
+    Forked {
+        /// Namespace and name.
+        workspace: String,
+        /// Lineage of both.
+        lineage: String,
+        /// Serial of both.
+        serial: u64,
+    },
     /// A newer leader has taken over.
     #[error(
         "the state of {workspace} was written by a newer leader (fencing token {theirs}, ours is {ours}); this process must exit"
@@ -96,6 +110,7 @@ impl StateStoreError {
             Self::Api(error) => error.class(),
             Self::NotAState { .. }
             | Self::OtherLineage { .. }
+            | Self::Forked { .. }
             | Self::Fenced { .. }
             | Self::Damaged { .. }
             | Self::Headless { .. }

@@ -179,11 +179,20 @@ pub(super) struct StateFacts {
     pub(super) serial: u64,
     /// Whether it manages no resources.
     pub(super) is_empty: bool,
+    /// Digest of the state file; absent in commits of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) digest: Option<String>,
 }
 
 impl StateFacts {
     pub(super) fn version(&self) -> StateVersion {
         StateVersion { lineage: self.lineage.clone(), serial: self.serial }
+    }
+
+    /// Whether both are the same version with different contents.
+    pub(super) fn contradicts(&self, other: &Self) -> bool {
+        let differ = self.digest.as_ref().zip(other.digest.as_ref()).is_some_and(|(one, two)| one != two);
+        differ && self.version() == other.version()
     }
 }
 

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::ObjectMeta;
-use terraform_driver::{state::State, workspace::WorkspaceBackup};
+use sha2::{Digest as _, Sha256};
+use terraform_driver::{hex::hex, state::State, workspace::WorkspaceBackup};
 
 use super::{
     super::{error::K8sError, kube_client::KubeClient, leader::FencingToken},
@@ -66,7 +67,9 @@ fn prepare_uploads(
         let state = State::parse(bytes)
             .map_err(|source| StateStoreError::NotAState { workspace: home.display_name(), source })?;
         let is_empty = state.is_empty();
-        let facts = StateFacts { lineage: state.version.lineage, serial: state.version.serial, is_empty };
+        let digest = Some(hex(&Sha256::digest(bytes)));
+        let facts =
+            StateFacts { lineage: state.version.lineage, serial: state.version.serial, is_empty, digest };
         offers.push(PartUpload {
             part: StatePart::State,
             compressed: CompressedPages::from_bytes(bytes, page),
@@ -154,6 +157,16 @@ impl SaveAttempt<'_> {
                 wanted.push(offer);
             } else if new.serial < old.serial {
                 saved = SaveOutcome::Older { kept: old.version() };
+            } else if new.contradicts(old) {
+                // Terraform writes a serial again when a change is taken back within one apply.
+                if secrets::fence(&self.commit_meta, &self.commit_meta) != self.fence {
+                    return Err(StateStoreError::Forked {
+                        workspace: self.home.display_name(),
+                        lineage: old.lineage.clone(),
+                        serial: old.serial,
+                    });
+                }
+                wanted.push(offer);
             }
         }
         if !wanted.is_empty() && saved == SaveOutcome::Unchanged {

@@ -305,3 +305,20 @@ async fn the_state_of_the_kubernetes_backend_is_read() {
     assert_eq!((read.bytes, read.version.serial), (bytes, 7));
     assert_eq!(scene.vault.read_kubernetes_backend("shop", "none", "aws").await.unwrap(), None);
 }
+
+#[tokio::test]
+async fn an_equal_serial_with_other_contents_is_refused_unless_its_own_writer_replaces_it() {
+    let scene = Scene::start().await;
+    scene.save(&only_state(state("abc", 3, "vpc-1")), ONE).await.unwrap();
+    assert_eq!(
+        scene.save(&only_state(state("abc", 3, "vpc-1")), FencingToken(2)).await.unwrap(),
+        SaveOutcome::Unchanged
+    );
+    let error = scene.save(&only_state(state("abc", 3, "vpc-2")), FencingToken(2)).await.unwrap_err();
+    assert!(matches!(error, StateStoreError::Forked { serial: 3, .. }), "{error}");
+    assert_eq!(
+        scene.save(&only_state(state("abc", 3, "vpc-2")), ONE).await.unwrap(),
+        SaveOutcome::Written,
+        "the same leader has written both"
+    );
+}
