@@ -169,6 +169,7 @@ fn retry_delay(error: &PipelineError, attempt: u32) -> Option<Duration> {
         RetryAdvice::Replan => (attempt < 3).then_some(Duration::ZERO),
         RetryAdvice::SlowRetry
         | RetryAdvice::AwaitChange
+        | RetryAdvice::ImportExisting
         | RetryAdvice::CleanUp
         | RetryAdvice::ProveLockDead
         | RetryAdvice::RefreshCredentials => None,

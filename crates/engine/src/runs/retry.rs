@@ -120,7 +120,9 @@ pub fn retry_delay(class: FailureClass, attempts: u32, jitter: f64) -> Option<Du
         | RetryAdvice::RefreshCredentials => Some(growing()),
         // A fix outside the cluster, such as an IAM permission, triggers no watch event, so even these are retried at the
         // maximum delay.
-        RetryAdvice::SlowRetry | RetryAdvice::AwaitChange => Some(spread(MAX_DELAY)),
+        RetryAdvice::SlowRetry | RetryAdvice::AwaitChange | RetryAdvice::ImportExisting => {
+            Some(spread(MAX_DELAY))
+        }
     }
 }
 
@@ -130,9 +132,13 @@ mod tests {
 
     #[test]
     fn p6_what_only_a_person_can_mend_is_not_tried_more_than_six_times_an_hour() {
-        for class in
-            [FailureClass::UserFix, FailureClass::Credentials, FailureClass::Quota, FailureClass::Protected]
-        {
+        for class in [
+            FailureClass::UserFix,
+            FailureClass::AlreadyExists,
+            FailureClass::Credentials,
+            FailureClass::Quota,
+            FailureClass::Protected,
+        ] {
             for attempts in 1..20 {
                 assert!(retry_delay(class, attempts, 0.0) >= Some(Duration::from_mins(10)), "{class:?}");
             }

@@ -21,6 +21,8 @@ pub enum FailureClass {
     Propagation,
     /// Needs a fix by the user: the configuration, a permission, a name conflict.
     UserFix,
+    /// The object to create exists: of an earlier attempt whose answer was lost, or somebody else's.
+    AlreadyExists,
     /// Account quota exceeded.
     Quota,
     /// Another resource depends on the one to delete.
@@ -68,6 +70,8 @@ pub enum RetryAdvice {
     SlowRetry,
     /// Wait for a change of the object, its template or its credentials.
     AwaitChange,
+    /// Import the existing object if it is proven to belong to the workspace; otherwise wait for a change.
+    ImportExisting,
     /// Clean up the dependents, then retry.
     CleanUp,
     /// Take over the lock only after proof that its holder is dead.
@@ -86,6 +90,7 @@ impl FailureClass {
             Self::Throttle => "Throttle",
             Self::Propagation => "Propagation",
             Self::UserFix => "UserFix",
+            Self::AlreadyExists => "AlreadyExists",
             Self::Quota => "Quota",
             Self::Dependency => "Dependency",
             Self::Lock => "Lock",
@@ -111,6 +116,7 @@ impl FailureClass {
             Self::Throttle | Self::Network | Self::Unknown => RetryAdvice::Backoff,
             Self::UserFix | Self::Protected | Self::Credentials => RetryAdvice::AwaitChange,
             Self::Quota | Self::Provider | Self::Engine => RetryAdvice::SlowRetry,
+            Self::AlreadyExists => RetryAdvice::ImportExisting,
             Self::Dependency => RetryAdvice::CleanUp,
             Self::Lock => RetryAdvice::ProveLockDead,
             Self::Expired => RetryAdvice::RefreshCredentials,
@@ -122,8 +128,9 @@ impl FailureClass {
     /// unknown and network errors that it causes.
     const fn weight(self) -> u8 {
         match self {
-            Self::Protected => 15,
-            Self::UserFix => 14,
+            Self::Protected => 16,
+            Self::UserFix => 15,
+            Self::AlreadyExists => 14,
             Self::Credentials => 13,
             Self::Provider => 12,
             Self::Engine => 11,
@@ -175,7 +182,17 @@ pub fn classify_diagnostic(diagnostic: &Diagnostic) -> TerraformFailure {
         class,
         code: code.map(str::to_owned),
         address: address.clone(),
-        message: aws_error::failure_message(summary, detail),
+        message: aws_error::failure_message(summary, detail) + hint(class),
+    }
+}
+
+/// What to do, where the message of AWS does not say it.
+const fn hint(class: FailureClass) -> &'static str {
+    match class {
+        FailureClass::AlreadyExists => {
+            " (if the object belongs to this workspace, import it; otherwise remove it or choose another name)"
+        }
+        _ => "",
     }
 }
 

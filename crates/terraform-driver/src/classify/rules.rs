@@ -42,7 +42,7 @@ const AWS_CODES: &[(&str, FailureClass)] = &[
     ("ConcurrentModification", FailureClass::Wait),
     ("DeleteConflict", FailureClass::Dependency),
     ("DependencyViolation", FailureClass::Dependency),
-    ("EntityAlreadyExists", FailureClass::UserFix),
+    ("EntityAlreadyExists", FailureClass::AlreadyExists),
     ("ExpiredToken", FailureClass::Expired),
     ("IncompleteSignature", FailureClass::Credentials),
     ("IncorrectState", FailureClass::Wait),
@@ -111,7 +111,7 @@ const MESSAGE_PHRASES: &[(&str, FailureClass)] = &[
     ("Failed to persist state", FailureClass::Engine),
     ("permission denied", FailureClass::Engine),
     ("cannot be assumed", FailureClass::Credentials),
-    ("already exists", FailureClass::UserFix),
+    ("already exists", FailureClass::AlreadyExists),
     ("Unsupported argument", FailureClass::UserFix),
     ("Missing required argument", FailureClass::UserFix),
     ("Invalid value for variable", FailureClass::UserFix),
@@ -146,7 +146,7 @@ fn classify_code(code: &str, text: &str) -> Option<FailureClass> {
 fn classify_code_family(bare: &str, text: &str) -> Option<FailureClass> {
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
     match bare {
-        "ResourceInUse" if says(&["already exists"]) => Some(FailureClass::UserFix),
+        "ResourceInUse" if says(&["already exists"]) => Some(FailureClass::AlreadyExists),
         "ResourceInUse" if says(&["Cluster has ", "has nodegroups", "attached"]) => {
             Some(FailureClass::Dependency)
         }
@@ -159,10 +159,13 @@ fn classify_code_family(bare: &str, text: &str) -> Option<FailureClass> {
         // EC2 returns this for resources it has just created; after the short retries it becomes a user error.
         _ if bare.ends_with(".NotFound") => Some(FailureClass::Propagation),
         _ if bare.ends_with(".InUse") => Some(FailureClass::Dependency),
+        "InvalidSubnet.Conflict" | "InvalidPermission.Duplicate" | "Resource.AlreadyAssociated" => {
+            Some(FailureClass::AlreadyExists)
+        }
+        _ if bare.ends_with("AlreadyExists") => Some(FailureClass::AlreadyExists),
         _ if bare.starts_with("Invalid")
             || bare.starts_with("Unsupported")
             || bare.starts_with("Validation")
-            || bare.ends_with("AlreadyExists")
             || bare.ends_with("NotFound")
             || bare.ends_with("AlreadyInUse")
             || bare == "Client" =>

@@ -35,8 +35,8 @@ fn every_class_has_a_real_message_and_a_name_of_its_own() {
     use std::collections::BTreeSet;
     let classes: BTreeSet<_> = REAL.iter().map(|(class, ..)| *class).collect();
     let names: BTreeSet<_> = classes.iter().map(|class| class.name()).collect();
-    assert_eq!(classes.len(), 16);
-    assert_eq!(names.len(), 16);
+    assert_eq!(classes.len(), 17);
+    assert_eq!(names.len(), 17);
 }
 
 #[test]
@@ -110,4 +110,19 @@ fn a_person_is_never_asked_in_a_hot_loop() {
 #[test]
 fn plain_text_of_a_dead_child_is_classified_too() {
     assert_eq!(classify_text("write: no space left on device").class, FailureClass::Engine);
+}
+
+#[test]
+fn an_object_that_exists_already_can_be_imported_and_the_message_says_so() {
+    let failure =
+        classify_diagnostic(&error("api error EntityAlreadyExists: Role with name demo already exists.", ""));
+    assert_eq!(failure.advice(), RetryAdvice::ImportExisting);
+    assert!(
+        failure.message.contains("import it") && failure.message.contains("Role with name demo"),
+        "{failure:?}"
+    );
+    assert!(
+        FailureClass::UserFix.weight() > FailureClass::AlreadyExists.weight(),
+        "other errors are fixed first"
+    );
 }

@@ -139,31 +139,31 @@ pub(super) const REAL: &[Message] = &[
         "",
     ),
     (
-        FailureClass::UserFix,
+        FailureClass::AlreadyExists,
         Some("ResourceInUseException"),
         "creating EKS Cluster (demo): operation error EKS: CreateCluster, https response error StatusCode: 409, RequestID: 2f2f, ResourceInUseException: Cluster already exists with name: demo",
         "",
     ),
     (
-        FailureClass::UserFix,
+        FailureClass::AlreadyExists,
         Some("ResourceInUseException"),
         "creating EKS Fargate Profile (demo:app): operation error EKS: CreateFargateProfile, https response error StatusCode: 409, RequestID: 3f3f, ResourceInUseException: A Fargate Profile already exists with this name in this cluster.",
         "",
     ),
     (
-        FailureClass::UserFix,
+        FailureClass::AlreadyExists,
         Some("EntityAlreadyExists"),
         "creating IAM Role (demo-cluster): operation error IAM: CreateRole, https response error StatusCode: 409, RequestID: 4f4f, EntityAlreadyExists: Role with name demo-cluster already exists.",
         "",
     ),
     (
-        FailureClass::UserFix,
+        FailureClass::AlreadyExists,
         Some("ResourceAlreadyExistsException"),
         "creating CloudWatch Logs Log Group (/aws/eks/demo/cluster): operation error CloudWatch Logs: CreateLogGroup, https response error StatusCode: 400, RequestID: 5f5f, ResourceAlreadyExistsException: The specified log group already exists",
         "",
     ),
     (
-        FailureClass::UserFix,
+        FailureClass::AlreadyExists,
         Some("InvalidSubnet.Conflict"),
         "creating EC2 Subnet: operation error EC2: CreateSubnet, https response error StatusCode: 400, RequestID: 6f6f, api error InvalidSubnet.Conflict: The CIDR '10.0.0.0/20' conflicts with another subnet",
         "",
@@ -422,4 +422,16 @@ pub(super) const REAL: &[Message] = &[
         "",
     ),
     (FailureClass::Unknown, None, "something nobody has seen", "at all"),
+    (
+        FailureClass::AlreadyExists,
+        Some("RouteAlreadyExists"),
+        "creating Route in Route Table (rtb-1) with destination (0.0.0.0/0): operation error EC2: CreateRoute, https response error StatusCode: 400, RequestID: 7f7f, api error RouteAlreadyExists: The route identified by 0.0.0.0/0 already exists.",
+        "",
+    ),
+    (
+        FailureClass::AlreadyExists,
+        Some("Resource.AlreadyAssociated"),
+        "creating EC2 NAT Gateway: operation error EC2: CreateNatGateway, https response error StatusCode: 400, RequestID: 8f8f, api error Resource.AlreadyAssociated: The Elastic IP address is in use.",
+        "",
+    ),
 ];
