@@ -156,3 +156,20 @@ fn nothing_is_destroyed_under_what_stands_on_it() {
     assert!(refused.stderr.contains(said), "{}", refused.stderr);
     capt.run(&["destroy", &example_path("templates.yaml")]).expect_success();
 }
+
+#[test]
+fn a_change_that_needs_no_apply_counts_for_the_destroy() {
+    let capt = SystemHarness::new();
+    let kept = single(
+        "kept",
+        "us-west-2",
+        "resource \"terraform_data\" \"kept\" {\n            lifecycle { prevent_destroy = true }\n          }",
+    );
+    let file = capt.write_file("kept.yaml", &kept).display().to_string();
+    capt.run(&["apply", &file]).expect_success();
+    assert_eq!(capt.run(&["destroy", &file]).code, Some(1), "it is protected");
+    capt.write_file("kept.yaml", &kept.replace("prevent_destroy = true", "prevent_destroy = false"));
+    let again = capt.run(&["apply", &file, "-o", "json"]).expect_success();
+    assert!(again.results().iter().all(|(_, result)| result == "unchanged"), "{again:?}");
+    capt.run(&["destroy", &file]).expect_success();
+}

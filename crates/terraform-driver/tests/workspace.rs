@@ -125,3 +125,16 @@ fn the_furthest_state_wins() {
         "nothing is planned while that is unclear"
     );
 }
+
+#[test]
+fn a_configuration_is_sealed_until_it_changes() {
+    let bench = RunHarness::new();
+    bench.workspace.sync_files([file("main.tf", "one")]).unwrap();
+    assert!(!bench.workspace.is_sealed().unwrap());
+    bench.workspace.seal().unwrap();
+    assert!(bench.workspace.is_sealed().unwrap());
+    bench.workspace.sync_files([file("main.tf", "two")]).unwrap();
+    assert!(!bench.workspace.is_sealed().unwrap());
+    bench.workspace.sync_files([file("main.tf", "one"), file("more.tf", "")]).unwrap();
+    assert!(!bench.workspace.is_sealed().unwrap());
+}

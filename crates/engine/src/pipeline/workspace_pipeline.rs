@@ -145,6 +145,12 @@ impl WorkspacePipeline<'_> {
                 done.map(|()| WorkspaceOutcome::Applied(counts))
             }
             Goal::Plan | Goal::DetectDrift | Goal::CorrectDrift | Goal::Apply { .. } => {
+                let applies = matches!(goal, Goal::CorrectDrift | Goal::Apply { .. });
+                // A change that needs no change in the cloud, such as of `prevent_destroy`, counts for a destroy.
+                if applies && record.begun && !job.workspace.is_sealed()? {
+                    job.workspace.seal()?;
+                    self.hooks.back_up_state(&task.key, job.workspace, &record).await?;
+                }
                 orphaned_creates::clear_pending_creates(job.workspace)?;
                 Ok(WorkspaceOutcome::Unchanged)
             }

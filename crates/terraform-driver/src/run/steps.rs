@@ -168,11 +168,14 @@ impl Driver {
         let bytes = fs::read(&path).map_err(|source| FileError::new("read", &path, source))?;
         let state = job.workspace.state()?.map(|state| state.version);
         let summary = PlanFile::parse(&bytes)?.summary(state.as_ref(), &digests.configuration);
-        if code == 0 {
+        // The destroy plan of objects that are already gone deletes nothing, but applying it removes them from the state.
+        let forgets = mode == PlanMode::Destroy && job.workspace.state()?.is_some_and(|it| !it.is_empty());
+        let has_changes = code == EXIT_HAS_CHANGES || forgets;
+        if !has_changes {
             // An empty plan is not applied, and it contains every value, sensitive ones included.
             remove_optional(&path)?;
         }
-        Ok(SavedPlan { summary, mode, has_changes: code == EXIT_HAS_CHANGES })
+        Ok(SavedPlan { summary, mode, has_changes })
     }
 
     /// What the saved plan creates, and what was read for it; nothing for an empty plan.

@@ -221,6 +221,22 @@ impl WorkspaceDir {
         Ok(write_json(&self.meta_dir().join("sealed.json"), &rendered)?)
     }
 
+    /// Whether the sealed configuration is the rendered one.
+    pub fn is_sealed(&self) -> Result<bool, WorkspaceError> {
+        let read = |name| read_json::<BTreeSet<String>>(&self.meta_dir().join(name));
+        let (rendered, sealed) = (read("files.json")?, read("sealed.json")?);
+        if rendered != sealed {
+            return Ok(false);
+        }
+        for path in rendered.unwrap_or_default() {
+            let copy = read_optional(&self.meta_dir().join("sealed").join(&path))?;
+            if read_optional(&self.checked_path(&path)?)? != copy {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Restores the sealed configuration, if there is one.
     pub fn unseal(&self) -> Result<(), WorkspaceError> {
         let Some(rendered) = read_json::<BTreeSet<String>>(&self.meta_dir().join("sealed.json"))? else {
