@@ -24,7 +24,7 @@ use thiserror::Error;
 
 use super::{terraform_steps::TerraformSteps, workspace_record::list_workspaces_with_resources};
 use crate::{
-    aws::{Cloud, Principal, PrincipalSource, SdkConfig},
+    aws::{Cloud, LOCAL_ACCESS_KEY, Principal, PrincipalSource, SdkConfig},
     gateway::GatewayHandle,
     process_env::ProcessEnv,
 };
@@ -200,11 +200,20 @@ impl DataDirectory {
             credentials: match principal {
                 Some(principal) => principal.terraform_credentials(&self.cloud).0,
                 None if real => TerraformCredentials::Inherited,
-                None => TerraformCredentials::None,
+                None => TerraformCredentials::Static {
+                    access_key_id: LOCAL_ACCESS_KEY.to_owned(),
+                    secret_access_key: LOCAL_ACCESS_KEY.to_owned(),
+                    session_token: None,
+                },
             },
             template,
         };
-        Ok(Environment::build(&self.process_env.env, &inputs)?)
+        let environment = Environment::build(&self.process_env.env, &inputs)?;
+        // A provider block that is not generated, as in a nested module, has neither endpoints nor credentials.
+        Ok(match &self.cloud {
+            Cloud::Local { endpoint } => environment.with_aws_endpoint(endpoint),
+            Cloud::Real => environment,
+        })
     }
 }
 

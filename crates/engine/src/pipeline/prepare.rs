@@ -58,6 +58,9 @@ impl WorkspacePipeline<'_> {
         if let Some(file) = import_blocks(&lost) {
             resolved.request.extra_files.insert("capt-imports.tf.json".to_owned(), file);
         }
+        let state = job.workspace.state()?;
+        resolved.request.state_uses_aws =
+            state.is_some_and(|state| state.resources.iter().any(|it| it.kind.starts_with("aws_")));
         let mut rendered = render::render(&resolved.request)?;
         let mut fetched = Vec::new();
         if let Some(wanted) = rendered.fetch.clone() {

@@ -24,7 +24,8 @@ fn build(
     Environment::build(&map(outer), &inputs)
 }
 
-const OURS: [(&str, &str); 7] = [
+const OURS: [(&str, &str); 8] = [
+    ("AWS_EC2_METADATA_DISABLED", "true"),
     ("CHECKPOINT_DISABLE", "1"),
     ("GOGC", "400"),
     ("HOME", "/d/home"),
@@ -126,11 +127,37 @@ fn a_web_identity_sets_its_three_variables_and_nothing_else_of_aws() {
         .map(|(name, value)| (name.as_str(), value.as_str()))
         .collect();
     let expected = [
+        ("AWS_EC2_METADATA_DISABLED", "true"),
         ("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/capt"),
         ("AWS_ROLE_SESSION_NAME", "capt-shop@default"),
         ("AWS_WEB_IDENTITY_TOKEN_FILE", "/var/run/secrets/token"),
     ];
     assert_eq!(aws, expected);
+}
+
+#[rstest]
+#[case(&[("AWS_ACCESS_KEY_ID", "AK"), ("AWS_SECRET_ACCESS_KEY", "SK")], Some("true"))]
+#[case(&[("AWS_WEB_IDENTITY_TOKEN_FILE", "/var/run/token")], Some("true"))]
+#[case(&[("AWS_ACCESS_KEY_ID", "AK"), ("AWS_EC2_METADATA_DISABLED", "false")], Some("false"))]
+#[case(&[("AWS_PROFILE", "of-the-instance"), ("AWS_ACCESS_KEY_ID", "AK")], None)]
+#[case(&[], None)]
+fn instance_metadata_is_for_an_identity_that_may_need_it(
+    #[case] outer: &[(&str, &str)],
+    #[case] switch: Option<&str>,
+) {
+    let environment = build(outer, TerraformCredentials::Inherited, &[]).unwrap();
+    let found = environment.variables().get("AWS_EC2_METADATA_DISABLED").map(String::as_str);
+    assert_eq!(found, switch);
+}
+
+#[test]
+fn an_endpoint_applies_unless_the_template_has_its_own() {
+    let endpoint = |template: &[(&str, &str)]| {
+        let built = build(&[], TerraformCredentials::None, template).unwrap();
+        built.with_aws_endpoint("http://local").variables()["AWS_ENDPOINT_URL"].clone()
+    };
+    assert_eq!(endpoint(&[]), "http://local");
+    assert_eq!(endpoint(&[("AWS_ENDPOINT_URL", "http://own")]), "http://own");
 }
 
 #[test]

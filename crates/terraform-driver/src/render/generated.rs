@@ -58,7 +58,10 @@ pub(super) fn is_reserved(name: &str) -> bool {
 pub(super) fn add_provider(request: &RenderRequest, root: &RootInspection, files: &mut FileSet) {
     let Some(block) = &request.provider else { return };
     // An unfetched remote root is unknown; an unneeded block is harmless.
-    let needed = root.uses_aws || !root.is_complete || matches!(request.source, RootSource::Module(_));
+    let needed = root.uses_aws
+        || request.state_uses_aws
+        || !root.is_complete
+        || matches!(request.source, RootSource::Module(_));
     if !root.aws_providers.contains(&None) && needed {
         let body = with_local_endpoints(provider_body(block), block);
         files.add(PROVIDER_FILE, config_file(request, json!({"provider": {"aws": body}})));

@@ -19,6 +19,10 @@ pub(super) enum VariableType {
     Expression(String),
 }
 
+/// Blocks that mention resources by their address or contain data sources. They need the provider although nothing declares a
+/// resource.
+const ADDRESS_BLOCKS: [&str; 4] = ["check", "import", "moved", "removed"];
+
 #[derive(Debug, Default)]
 pub(super) struct RootInspection {
     pub(super) variables: BTreeMap<String, VariableType>,
@@ -83,6 +87,9 @@ impl RootInspection {
                 }
                 "resource" | "data" | "ephemeral" => self.uses_aws |= label(0).starts_with("aws_"),
                 "module" => self.uses_aws = true,
+                kind if ADDRESS_BLOCKS.contains(&kind) => {
+                    self.uses_aws |= block.body.to_string().contains("aws_");
+                }
                 "terraform" => self.hcl_terraform(block),
                 _ => {}
             }
@@ -117,6 +124,8 @@ impl RootInspection {
         let kinds = ["resource", "data", "ephemeral"].into_iter().flat_map(|kind| labelled(root, kind));
         self.uses_aws |= kinds.into_iter().any(|(name, _)| name.starts_with("aws_"));
         self.uses_aws |= labelled(root, "module").next().is_some();
+        let addresses = ADDRESS_BLOCKS.iter().filter_map(|kind| root.get(kind));
+        self.uses_aws |= addresses.into_iter().any(|block| block.to_string().contains("aws_"));
         for settings in root.get("terraform").into_iter().flat_map(blocks) {
             if let Some((kind, _)) = labelled(settings, "backend").next() {
                 self.backend = Some(kind.to_owned());

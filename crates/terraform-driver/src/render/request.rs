@@ -27,6 +27,8 @@ pub struct RenderRequest {
     pub upstream_outputs: Map<String, Value>,
     /// The AWS provider block; `None` if not needed.
     pub provider: Option<ProviderBlock>,
+    /// Whether the state holds AWS resources, which need the provider even if the configuration no longer mentions any.
+    pub state_uses_aws: bool,
     /// State backend.
     pub backend: Backend,
     /// Dependency lock file, if provided.
@@ -49,6 +51,7 @@ impl RenderRequest {
             varmap: Map::new(),
             upstream_outputs: Map::new(),
             provider: None,
+            state_uses_aws: false,
             backend: Backend::default(),
             lock_file: None,
             extra_files: BTreeMap::new(),

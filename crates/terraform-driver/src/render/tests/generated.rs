@@ -165,3 +165,30 @@ fn a_configured_backend_is_passed_through_and_kept_private() {
     request.backend = Backend::Other { kind: "s3".to_owned(), settings: map(&json!({"key": "a/${b}"})) };
     assert_eq!(render(&request), Err(RenderError::BackendTemplate { name: "key".to_owned() }));
 }
+
+#[test]
+fn a_configuration_that_only_mentions_aws_resources_is_bound_to_its_provider() {
+    for text in [
+        "removed {\n  from = aws_vpc.old\n  lifecycle {\n    destroy = true\n  }\n}",
+        "import {\n  to = aws_vpc.this\n  id = \"vpc-1\"\n}",
+        "moved {\n  from = aws_vpc.old\n  to = aws_vpc.new\n}",
+        "check \"there\" {\n  data \"aws_vpc\" \"it\" {}\n}",
+    ] {
+        let rendered = render(&inline(text)).unwrap();
+        assert!(rendered.files.contains_key("capt_provider.tf.json"), "{text}");
+    }
+    let mut json = inline("");
+    json.source = RootSource::Inline {
+        format: InlineFormat::Json,
+        text: r#"{"removed": [{"from": "aws_vpc.old"}]}"#.to_owned(),
+    };
+    assert!(render(&json).unwrap().files.contains_key("capt_provider.tf.json"));
+}
+
+#[test]
+fn a_state_with_aws_resources_is_bound_to_its_provider() {
+    let mut request = inline("resource \"terraform_data\" \"one\" {}");
+    assert!(!render(&request).unwrap().files.contains_key("capt_provider.tf.json"));
+    request.state_uses_aws = true;
+    assert!(render(&request).unwrap().files.contains_key("capt_provider.tf.json"));
+}
