@@ -218,7 +218,9 @@ fn credential_variables<R>(
     set: &mut impl FnMut(&str, &str) -> R,
 ) {
     match credentials {
-        TerraformCredentials::None => drop(set(METADATA_SWITCH, "true")),
+        TerraformCredentials::None => {
+            set(METADATA_SWITCH, "true");
+        }
         TerraformCredentials::Inherited => {
             // Without other credentials, or with those of a profile, the caller's identity may be that of the instance.
             let complete = OWN_CREDENTIALS.iter().any(|name| outer.contains_key(*name));

@@ -131,7 +131,7 @@ impl DataDirectory {
         Ok(Self {
             path: data.to_owned(),
             cloud,
-            driver: Box::new(Driver { engine, shim, limits: RunLimits::default() }),
+            driver: Box::new(Driver { engine, shim, limits: run_limits(process_env) }),
             gateway: None,
             process_env: process_env.clone(),
             cli_config: path,
@@ -230,6 +230,13 @@ impl DataDirectory {
 /// Directory of a workspace below a data directory.
 pub fn workspace_dir(data: &Path, key: &WorkspaceKey) -> WorkspaceDir {
     WorkspaceDir::at(data.join("workspaces").join(&key.namespace).join(&key.name))
+}
+
+/// `CAPT_DISK_RESERVE_MIB` sets how much space each apply reserves.
+fn run_limits(process_env: &ProcessEnv) -> RunLimits {
+    let defaults = RunLimits::default();
+    let mebibytes = process_env.var("CAPT_DISK_RESERVE_MIB").and_then(|text| text.trim().parse::<u32>().ok());
+    RunLimits { disk_reserve: mebibytes.map_or(defaults.disk_reserve, |it| u64::from(it) << 20), ..defaults }
 }
 
 fn lock_data_dir(data: &Path) -> Result<FileLock, DataDirectoryError> {

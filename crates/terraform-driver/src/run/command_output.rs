@@ -14,7 +14,7 @@ use crate::{
     clock,
     command::Invocation,
     events::{self, Diagnostic, EventKind, LineSplitter, StreamItem, TerraformProgress},
-    workspace::files::read_optional,
+    workspace::{WorkspaceDir, files::read_optional},
 };
 
 /// Lines of plain output that are kept for an error message.
@@ -108,8 +108,13 @@ impl Driver {
             silence: applies.then_some(self.limits.silence),
             deadline: (!applies).then_some(self.limits.deadline),
             snapshots: job.workspace.meta_dir().join("state"),
+            disk_reserve: if applies { self.limits.disk_reserve + 3 * state_size(job.workspace) } else { 0 },
         }
     }
+}
+
+fn state_size(workspace: &WorkspaceDir) -> u64 {
+    workspace.state_path().metadata().map_or(0, |file| file.len())
 }
 
 /// Grace period of a stop. A read-only command has nothing to lose, and terraform does not always stop its providers, which may

@@ -118,6 +118,8 @@ pub struct RunLimits {
     pub deadline: Duration,
     /// How long to wait for the state lock.
     pub lock_timeout: Duration,
+    /// Bytes that an apply reserves on the disk, in addition to three times the size of the state.
+    pub disk_reserve: u64,
 }
 
 impl Default for RunLimits {
@@ -127,6 +129,7 @@ impl Default for RunLimits {
             silence: Duration::from_secs(90),
             deadline: Duration::from_mins(15),
             lock_timeout: Duration::from_mins(1),
+            disk_reserve: 8 << 20,
         }
     }
 }

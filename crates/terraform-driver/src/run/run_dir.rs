@@ -35,6 +35,9 @@ pub struct RunSpec {
     pub deadline: Option<Duration>,
     /// Directory of the state snapshots.
     pub snapshots: PathBuf,
+    /// Bytes that are reserved for the state in case the disk is full.
+    #[serde(default)]
+    pub disk_reserve: u64,
 }
 
 /// Processes of a run.

@@ -3,12 +3,14 @@
 //! It starts the engine, takes a snapshot of every valid state, forwards exactly one SIGINT, detects hangs, and records the
 //! exit. It knows nothing of plans or clusters: its only input is a run directory, and its standard input is the run's lock.
 
+mod disk_reserve;
 pub(crate) mod emergency_state;
 mod state_watch;
 mod watchdog;
 
 use std::{io, os::unix::process::ExitStatusExt, path::Path, process::ExitStatus, time::Duration};
 
+use disk_reserve::DiskReserve;
 use state_watch::StateWatch;
 use thiserror::Error;
 use tokio::{
@@ -76,6 +78,7 @@ async fn supervise(dir: &RunDir) -> Result<(), ShimError> {
     // Record the process id before the engine starts, so that it can be stopped. This also fails early on a full disk.
     let shim = ProcessId::from_pid(std::process::id());
     dir.write_processes(&RunProcesses { shim, engine: None })?;
+    let reserve = DiskReserve::allocate(dir, spec.disk_reserve)?;
     let mut child = start_engine(dir, &spec)?;
     let engine = child.id().and_then(ProcessId::from_pid);
     let pid = engine.map(|id| id.pid).unwrap_or_default();
@@ -83,6 +86,7 @@ async fn supervise(dir: &RunDir) -> Result<(), ShimError> {
     let mut watch = Supervisor {
         dir,
         states,
+        reserve,
         signals,
         stop_sequence: StopSequence::new(pid, spec.grace),
         failures: Vec::new(),
@@ -92,6 +96,7 @@ async fn supervise(dir: &RunDir) -> Result<(), ShimError> {
 
     // Remaining processes of the group would hold the run's lock for ever.
     watch.record_failure(exec::kill_group(pid));
+    watch.reserve.release_all();
     watch.copy_state();
     if !ended.success() {
         watch.record_failure(emergency_state::extract_emergency_state(dir, &spec));
@@ -124,6 +129,7 @@ fn start_engine(dir: &RunDir, spec: &RunSpec) -> Result<Child, ShimError> {
 struct Supervisor<'a> {
     dir: &'a RunDir,
     states: StateWatch,
+    reserve: DiskReserve,
     signals: StopSignals,
     stop_sequence: StopSequence,
     failures: Vec<String>,
@@ -145,6 +151,9 @@ impl Supervisor<'_> {
                     let said = self.dir.events_path().metadata().map_or(0, |data| data.len());
                     // On a full disk output is lost, which must not count as silence.
                     let heard = !disk_is_full(self.dir.path());
+                    if !heard {
+                        self.reserve.release();
+                    }
                     if let Some(reason) = patience.expired(said, Instant::now()).filter(|_| heard) {
                         self.stop(reason);
                     }
@@ -161,7 +170,10 @@ impl Supervisor<'_> {
     }
 
     fn copy_state(&mut self) {
-        let copied = self.states.snapshot();
+        let mut copied = self.states.snapshot();
+        if matches!(copied, Err(FileError::DiskFull { .. })) && self.reserve.release() {
+            copied = self.states.snapshot();
+        }
         self.record_failure(copied);
     }
 

@@ -64,8 +64,12 @@ fn completed_objects(workspace: &WorkspaceDir) -> Result<BTreeSet<String>, FileE
             let EventKind::ApplyComplete(hook) = event.kind else { return };
             let address = hook.address.as_str();
             match hook.action.as_str() {
-                "create" => drop(completed.insert(address.to_owned())),
-                "delete" => drop(completed.remove(address)),
+                "create" => {
+                    completed.insert(address.to_owned());
+                }
+                "delete" => {
+                    completed.remove(address);
+                }
                 _ => {}
             }
         });

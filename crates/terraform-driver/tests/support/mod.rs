@@ -59,6 +59,7 @@ impl RunHarness {
             silence: None,
             deadline: None,
             snapshots: self.workspace.meta_dir().join("state"),
+            disk_reserve: 0,
         }
     }
 
