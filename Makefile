@@ -86,6 +86,14 @@ run-soak: build deps
 	  SANDBOXES=200 F13_SANDBOXES=1000 F5_SECONDS=300 RUNS=1000 \
 	  scripts/run-tests test f3_ f11_ f14_ f15_ f5_a_settled f2_sandboxes f13_ fuzz:: soak:: sharing:: $(CASES)
 
+.PHONY: chaos
+chaos: ## Kill processes at chosen moments of AWS calls and check that nothing is lost (N=1000 SEED=7; docs/chaos.md)
+	@scripts/tier chaos $(MAKE) --no-print-directory run-chaos
+
+.PHONY: run-chaos
+run-chaos: build deps
+	scripts/chaos
+
 .PHONY: lint
 lint: ## rustfmt, clippy, terraform fmt, and dependency licences if cargo-deny is installed
 	@scripts/tier lint $(MAKE) --no-print-directory run-lint
