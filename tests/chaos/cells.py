@@ -12,7 +12,7 @@ import zlib
 from collections import Counter
 from dataclasses import dataclass
 
-MODES = ("command", "operator", "plain", "plain-http")
+MODES = ("command", "operator", "replicas", "plain", "plain-http")
 CREATES = {
     "network": {"CreateVpc": 1, "CreateSubnet": 4, "CreateInternetGateway": 1, "CreateRouteTable": 3, "CreateRoute": 3,
                 "AssociateRouteTable": 4, "AllocateAddress": 1, "CreateNatGateway": 1},
@@ -32,8 +32,11 @@ CHANGES = {
 }
 MOMENTS = ("before", "in-flight", "after", "answered", "written")
 VICTIMS = ("terraform", "shim", "terraform+shim", "provider", "gateway", "operator", "everything", "everything+disk")
+# Victims of two replicas with one API: the leader, its pod, or the API server.
+LEADERS = ("leader-frozen", "leader-partitioned", "pod+disk", "api-server")
+LEADER_CALLS = ("CreateVpc", "CreateSubnet", "CreateNatGateway", "CreateRole", "CreateKey", "CreateCluster", "CreateAddon")
 # Trials in which nobody is killed.
-FAULTS = ("answer-lost", "disk-full", "leader-frozen")
+FAULTS = ("answer-lost", "disk-full")
 CALLER_LIVES = ("terraform", "shim", "terraform+shim", "operator")
 
 
@@ -71,21 +74,26 @@ def why_excluded(cell: Cell) -> str | None:
         return "the object keeps its id whether or not the change was recorded: the next plan makes or finds it ('after' shows that)"
     if cell.configuration == "template" and cell.victim not in CALLER_LIVES:
         return "the answer died with its receiver, and nothing tells a user's own objects from others: capt has to ask"
-    if cell.victim == "leader-frozen" and (cell.moment != "in-flight" or cell.operation != "create"):
-        return "a leader freezes for longer than any moment of a call"
+    if cell.victim in LEADERS and cell.operation != "create":
+        return "leadership changes hands with the same code whatever the run does"
+    if cell.victim in LEADERS and cell.call not in LEADER_CALLS:
+        return "a change of leaders takes longer than any call: one call of each service and duration is enough"
+    if cell.victim in LEADERS and cell.moment not in (("in-flight", "after", "answered") if cell.victim == "pod+disk" else ("in-flight",)):
+        return "a freeze, a cut and a restart last longer than any moment of a call"
+    if cell.configuration == "template" and cell.victim in ("shim", "operator"):
+        return "terraform, gateway and provider live: nothing depends on whose module it is"
     if cell.victim == "disk-full" and cell.moment != "answered":
         return "the disk has to be full when the result is to be written"
     return None
 
 
 # Not in the matrix at all:
-# - API server as the victim: `capt up` serves the API in the operator's process, so that it dies with the operator.
 # - 'after journal' and 'after state store': both are names of steps inside the product. 'answered' lies before, 'written' after
 #   them, and the seed moves the kill in between.
 # - deletion of a cluster: the provider waits a random time of up to a minute before it deletes one. The deletion of what is in
 #   the cluster is in the matrix ('shrink').
 # - plain terraform with the kubernetes backend: it persists every 20 s like the http backend, which is measured.
-NOT_IN_THE_MATRIX = ("API server", "after journal", "after state store", "DeleteCluster", "kubernetes backend")
+NOT_IN_THE_MATRIX = ("after journal", "after state store", "DeleteCluster", "kubernetes backend")
 
 
 def _calls() -> list[tuple[str, str, str, int]]:
@@ -95,8 +103,8 @@ def _calls() -> list[tuple[str, str, str, int]]:
 
 def mode_of(call: str, moment: str, victim: str) -> str:
     """Every second cell runs with the operator, every other one on the command line."""
-    if victim in ("everything+disk", "leader-frozen"):
-        return "operator"  # a command line keeps no copy elsewhere, and has no leader
+    if victim == "everything+disk":
+        return "operator"  # a command line keeps no copy elsewhere
     if victim == "disk-full":
         return "command"
     return ("command", "operator")[zlib.crc32(f"{call}/{moment}/{victim}".encode()) % 2]
@@ -117,7 +125,9 @@ def all_cells(seed: int) -> list[Cell]:
         if operation == "create" and configuration == "network":
             nth = chance.randint(1, count)
             cells.append(Cell("command", configuration, operation, call, nth, "answered", "disk-full"))
-            cells.append(Cell("operator", configuration, operation, call, nth, "in-flight", "leader-frozen"))
+        if operation == "create" and configuration != "template":
+            cells += [Cell("replicas", configuration, operation, call, chance.randint(1, count), moment, victim)
+                      for victim in LEADERS for moment in MOMENTS]
     return [cell for cell in cells if why_excluded(cell) is None]
 
 
@@ -143,7 +153,7 @@ def in_order(seed: int, representative: int = 60) -> list[Cell]:
 
 def plain_cells(seed: int, mode: str) -> list[Cell]:
     """The cells in which plain terraform can be compared: it has no shim, gateway or operator."""
-    known = [c for c in all_cells(seed) if c.victim in ("terraform", "provider", "everything", "answer-lost")]
+    known = [c for c in all_cells(seed) if c.mode != "replicas" and c.victim in ("terraform", "provider", "everything", "answer-lost")]
     cells = [Cell(mode, *c[1:]) for c in (tuple(vars(c).values()) for c in known)
              if c[1] != "template" and c[2] in ("create", "delete")]
     random.Random(seed).shuffle(cells)

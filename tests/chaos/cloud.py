@@ -172,8 +172,8 @@ class FakeDaemon:
     """What `DATA/local-aws/server.json` points to: a process that may be stopped in place of the local AWS, and the proxy."""
 
     def __init__(self, data: Path, cloud: Cloud, endpoint: str) -> None:
-        self._file = data / "local-aws/server.json"
         self.endpoint = endpoint
+        self._places = [data]
         self._record = {**cloud.record, "endpoint": endpoint}
         self.process: subprocess.Popen[bytes] | None = None
         self.ensure()
@@ -186,8 +186,18 @@ class FakeDaemon:
         about = read_process(self.process.pid)
         assert about is not None
         self._record["process"] = {"pid": about.pid, "started": int(about.started)}
-        self._file.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
-        self._file.write_text(json.dumps(self._record))
+        for data in self._places:
+            self._write(data)
+
+    def announce(self, data: Path) -> None:
+        """Another data directory finds it, too."""
+        self._places.append(data)
+        self._write(data)
+
+    def _write(self, data: Path) -> None:
+        place = data / "local-aws"
+        place.mkdir(parents=True, mode=0o700, exist_ok=True)
+        (place / "server.json").write_text(json.dumps(self._record))
 
     def close(self) -> None:
         if self.process is not None:

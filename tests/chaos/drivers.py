@@ -7,14 +7,14 @@ import os
 import subprocess
 import time
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from cloud import FakeDaemon
 from configurations import Configuration, write_manifest
-from processes import kill_role
-
-Seed = "tuple[str, list[str]] | None"
-
+from processes import kill_role, processes_of
+from states import States, read_states
 
 @dataclass
 class Outcome:
@@ -85,11 +85,27 @@ class Driver:
     def recover(self) -> None:
         """What happens before the command is repeated; a person does nothing here."""
 
+    def states(self) -> States:
+        return read_states(self.data)
+
+    def finished(self, work: Work, end: float) -> Outcome:
+        return work.wait(end - time.monotonic())
+
+    def settle(self, outcome: Outcome, operation: str, end: float) -> Outcome:
+        """Waits for what goes on without the command; the command line has nothing of the kind."""
+        return outcome
+
+    def close(self) -> None:
+        """Ends what the driver started besides the processes of the data directory."""
+
     def changes_planned(self, operation: str) -> str | None:
         """What the next plan would change, or None."""
+        return self.plan_of(self.data, operation)
+
+    def plan_of(self, data: Path, operation: str) -> str | None:
         self.daemon.ensure()
         file = self.manifest(operation)
-        outcome = self.run([str(self.capt), "plan", str(file), "--data", str(self.data), "-o", "json"]).wait(120)
+        outcome = self.run([str(self.capt), "plan", str(file), "--data", str(data), "-o", "json"]).wait(120)
         try:
             document = json.loads(outcome.output[outcome.output.index("\n{") :])
         except ValueError:
@@ -98,18 +114,60 @@ class Driver:
         return "; ".join(results) or None
 
 
-class OperatorDriver(Driver):
+class KubernetesDriver(Driver):
+    """What is common to all ways in which an operator does the work."""
+
+    kubeconfig: Path
+
+    def kubectl(self, *arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+        command = ["kubectl", "--kubeconfig", str(self.kubeconfig), "--request-timeout", "20s", *arguments]
+        return subprocess.run(command, input=stdin, capture_output=True, check=False)
+
+    def operator_lives(self) -> bool:
+        return any(p.role == "operator" for p in processes_of(self.data))
+
+    def settle(self, outcome: Outcome, operation: str, end: float) -> Outcome:
+        """Waits until the operator has done what the object says, or does not mean to try again soon."""
+        if operation == "delete":
+            return outcome
+        said = "the operator does not run"
+        while time.monotonic() < end and self.operator_lives():
+            read = self.kubectl("get", "wtapply", "chaos", "-o", "json")
+            if read.returncode == 0:
+                done, said = _progress(json.loads(read.stdout))
+                if done is not None:
+                    return Outcome(0 if done else 1, said)
+            time.sleep(0.3)
+        return Outcome(None if time.monotonic() >= end else 1, f"{outcome.output}\n✗ {said}")
+
+
+def _progress(workspace: dict[str, Any]) -> tuple[bool | None, str]:
+    """Whether an object is done (True), has given up for minutes (False), or is being worked on (None), and what it says."""
+    status, generation = workspace.get("status", {}), workspace["metadata"]["generation"]
+    holds = {c["type"]: c["status"] == "True" and c.get("observedGeneration") == generation for c in status.get("conditions", [])}
+    said = "; ".join(f"{c['type']} {c['status']}: {c['message']}" for c in status.get("conditions", []) if c.get("message"))
+    if holds.get("Ready") and holds.get("Synced") and not status.get("lastError"):
+        return True, said
+    error = status.get("lastError") or {}
+    later = datetime.fromisoformat(error["retryAt"].replace("Z", "+00:00")).timestamp() - time.time() if error.get("retryAt") else 0
+    if later > 100 or holds.get("DestructiveChangeBlocked"):
+        return False, f"✗ {error.get('message') or said} (next attempt in {later:.0f} s)"
+    return None, said
+
+
+class OperatorDriver(KubernetesDriver):
     """`capt up`: embedded Kubernetes API and operator in a background process, which goes on by itself."""
 
     patience = 2
+
+    def attach(self, daemon: FakeDaemon) -> None:
+        super().attach(daemon)
+        self.kubeconfig = self.data / "kube/kubeconfig"
 
     def arguments(self, operation: str) -> list[str]:
         if operation == "delete":
             return [str(self.capt), "down", "--data", str(self.data)]
         return [str(self.capt), "up", "-f", str(self.manifest(operation)), "--data", str(self.data), "--timeout", "100s"]
-
-    def recover(self) -> None:
-        time.sleep(1)  # between two looks at the operator
 
     def changes_planned(self, operation: str) -> str | None:
         # The operator holds the lock of the data directory; the gateway stays and answers the plan.
@@ -122,4 +180,8 @@ def driver_of(mode: str) -> type[Driver]:
         from plain import HttpBackendDriver, PlainDriver
 
         return HttpBackendDriver if mode == "plain-http" else PlainDriver
+    if mode == "replicas":
+        from replicas import ReplicasDriver
+
+        return ReplicasDriver
     return OperatorDriver if mode == "operator" else Driver

@@ -8,7 +8,9 @@ import threading
 from pathlib import Path
 
 from cells import Cell
+from drivers import Driver
 from processes import freeze, kill_role, thaw
+from replicas import ReplicasDriver
 
 # The lease of an operator lasts 15 s.
 FROZEN = 25.0
@@ -45,23 +47,32 @@ def lose_disk(data: Path) -> None:
         shutil.rmtree(data / name, ignore_errors=True)
 
 
-def freeze_operator(data: Path) -> list[str]:
-    frozen = freeze(data, "operator")
+def freeze_leader(driver: ReplicasDriver) -> list[str]:
+    """The leader stands still for longer than its lease, and goes on as if nothing had happened."""
+    frozen = freeze(driver.first, "operator")
     threading.Timer(FROZEN, thaw, [frozen]).start()
     return [f"frozen:{p.pid}" for p in frozen]
 
 
-def strike_of(cell: Cell, data: Path, ballast: Ballast | None) -> list[str]:
+def partition_leader(driver: ReplicasDriver) -> list[str]:
+    """The leader cannot reach the API for longer than its lease."""
+    driver.forwarder.cut()
+    threading.Timer(FROZEN, driver.forwarder.heal).start()
+    return ["connection of the leader"]
+
+
+def strike_of(cell: Cell, driver: Driver, ballast: Ballast | None) -> list[str]:
     """Strikes; returns what was struck."""
     if cell.victim == "answer-lost":
         return ["answer"]
     if cell.victim == "disk-full" and ballast is not None:
         ballast.fill()
         return ["disk"]
-    if cell.victim == "leader-frozen":
-        return freeze_operator(data)
+    if isinstance(driver, ReplicasDriver):
+        return {"leader-frozen": freeze_leader, "leader-partitioned": partition_leader, "api-server": ReplicasDriver.restart_api,
+                "pod+disk": ReplicasDriver.lose_pod}[cell.victim](driver)
     if cell.victim == "everything+disk":
-        killed = kill_role(data, "everything")
-        lose_disk(data)
+        killed = kill_role(driver.data, "everything")
+        lose_disk(driver.data)
         return killed
-    return kill_role(data, cell.victim)
+    return kill_role(driver.data, cell.victim)

@@ -160,6 +160,6 @@ def main() -> int:
     print(f"chaos: {arguments.trials} trials of {len(cells)} cells, seed {arguments.seed}, {arguments.jobs} at a time; "
           f"results in {file}", flush=True)
     lines = run_trials(arguments, cells, file)
-    print("\n" + report.table(lines, lambda line: line["cell"].split("/")[5], "victim", [*report.VICTIMS, *report.FAULTS]))
+    print("\n" + report.table(lines, lambda line: line["cell"].split("/")[5], "victim", [*report.VICTIMS, *report.LEADERS, *report.FAULTS]))
     print(report.verdict(lines, arguments.seed))
     return 1 if any(line["bad"] for line in lines) else 0

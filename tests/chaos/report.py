@@ -7,23 +7,22 @@ import shlex
 from pathlib import Path
 from typing import Any, Callable, Iterable
 
-from cells import VICTIMS, FAULTS
+from cells import FAULTS, LEADERS, VICTIMS
 from invariants import VERDICTS
-
-Line = "dict[str, Any]"
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
     """The results so far; a line that was cut by a kill of the harness is dropped."""
     if not file.exists():
         return []
-    lines = []
+    lines: dict[int, dict[str, Any]] = {}
     for text in file.read_text().splitlines():
         try:
-            lines.append(json.loads(text))
+            line = json.loads(text)
         except ValueError:
             continue
-    return lines
+        lines.setdefault(line["index"], line)
+    return list(lines.values())
 
 
 def percentile(values: list[float], share: float) -> str:
@@ -89,7 +88,7 @@ def table(lines: list[dict[str, Any]], key: Callable[[dict[str, Any]], str], fir
 def all_tables(lines: list[dict[str, Any]]) -> str:
     part: Callable[[int], Callable[[dict[str, Any]], str]] = lambda n: lambda line: line["cell"].split("/")[n]
     return "\n\n".join([
-        table(lines, part(5), "victim", [*VICTIMS, *FAULTS]),
+        table(lines, part(5), "victim", [*VICTIMS, *LEADERS, *FAULTS]),
         table(lines, part(4), "moment", ["before", "in-flight", "after", "answered", "written"]),
         table(lines, lambda line: line["cell"].split("/")[3].split(".")[0], "call"),
         table(lines, lambda line: "/".join(line["cell"].split("/")[0:3]), "mode/configuration/operation"),

@@ -21,7 +21,7 @@ from faults import Ballast, strike_of
 from invariants import Evidence, judge
 from processes import kill, processes_of
 from proxy import Proxy, Trigger
-from states import StateWatch, States, read_states
+from states import States, StateWatch
 
 # Bounds of a hang, not of a promise: how long the work before the kill and the work after it may take.
 BEFORE_STRIKE, AFTER_STRIKE = 150.0, 170.0
@@ -70,12 +70,13 @@ class Trial:
         self.struck_at = 0.0
 
     def states(self) -> States:
-        return read_states(self.driver.data)
+        return self.driver.states()
 
     def close(self) -> None:
         self.watch.close()
         for _ in range(3):
             kill(processes_of(self.driver.data))
+        self.driver.close()
         self.daemon.close()
         self.proxy.close()
         self.cloud.close()
@@ -95,7 +96,7 @@ class Trial:
 
     def strike(self) -> None:
         """Called by the proxy at the moment of the cell."""
-        self.result.struck = strike_of(self.cell, self.driver.data, self.ballast)
+        self.result.struck = strike_of(self.cell, self.driver, self.ballast)
         self.struck_at = time.monotonic()
         self.evidence.states_at_strike = self.watch.now()
         self.struck.set()
@@ -129,18 +130,24 @@ class Trial:
             self.struck.wait(0.1)
         return None
 
+    def finish(self, work: Work, end: float) -> Outcome:
+        """The end of a command, and of what goes on without it."""
+        outcome = self.driver.finished(work, end)
+        outcome = self.driver.settle(outcome, self.cell.operation, end)
+        if not outcome.ok:
+            self.evidence.failures.append(_last_words(outcome.output))
+        return outcome
+
     def resume(self, work: Work) -> None:
-        """The command that was running, then the same command again, until it succeeds or fails alike too often."""
+        """The command that was running, then the same command again, until it succeeds or fails too often."""
         end = self.struck_at + AFTER_STRIKE
-        outcome = work.wait(end - time.monotonic())
+        outcome = self.finish(work, end)
         while not outcome.ok and time.monotonic() < end and self.result.attempts < self.driver.patience:
             self.result.attempts += 1
             if self.ballast is not None:
                 self.ballast.release()
             self.driver.recover()
-            outcome = self.driver.start(self.cell.operation).wait(end - time.monotonic())
-            if not outcome.ok:
-                self.evidence.failures.append(_last_words(outcome.output))
+            outcome = self.finish(self.driver.start(self.cell.operation), end)
         self.evidence.resumed = outcome.ok
         self.evidence.asked_for_help = bool(ASKS.search("\n".join(self.evidence.failures[-1:])))
         self.evidence.unlocked_by_hand = self.driver.unlocked_by_hand
