@@ -92,6 +92,7 @@ chaos: ## Kill processes at chosen moments of AWS calls and check that nothing i
 
 .PHONY: run-chaos
 run-chaos: build deps
+	python3 -B -m unittest discover -s tests/chaos
 	scripts/chaos
 
 .PHONY: lint

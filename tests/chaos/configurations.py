@@ -62,7 +62,10 @@ resource "aws_eip" "this" {
 }
 resource "aws_iam_role" "this" {
   name               = "chaos"
-  assume_role_policy = jsonencode({ Version = "2012-10-17", Statement = [{ Effect = "Allow", Action = "sts:AssumeRole", Principal = { Service = "eks.amazonaws.com" } }] })
+  assume_role_policy = jsonencode({
+    Version   = "2012-10-17"
+    Statement = [{ Effect = "Allow", Action = "sts:AssumeRole", Principal = { Service = "eks.amazonaws.com" } }]
+  })
 }
 resource "aws_iam_role_policy_attachment" "this" {
   role       = aws_iam_role.this.name

@@ -10,18 +10,20 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 import report
-from cells import Cell, in_order, parse_cell, plain_cells
+from cells import FAULTS, LEADERS, VICTIMS, Cell, in_order, parse_cell, plain_cells
+from processes import kill, processes_of
 from trial import as_line, run_trial
 
 REPO = Path(__file__).resolve().parents[2]
 ENTRY = REPO / "scripts/chaos"
-SHORT = 12
+SHORT = len(VICTIMS) + len(LEADERS) + len(FAULTS)
 # A trial that takes longer than all its own bounds is a bug of the harness.
 HUNG = 900
 
@@ -30,7 +32,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/chaos", description="Kills capt at chosen moments and checks what is left.")
     parser.add_argument("-n", "--trials", type=int, default=int(os.environ.get("N") or SHORT))
     parser.add_argument("--seed", type=int, default=int(os.environ.get("SEED") or 1))
-    parser.add_argument("--jobs", type=int, default=int(os.environ.get("JOBS") or 2 * (os.cpu_count() or 1)),
+    parser.add_argument("--jobs", type=int, default=int(os.environ.get("JOBS") or default_jobs()),
                         help="trials at the same time; they mostly wait")
     parser.add_argument("--seconds", type=float, default=None, help="start no more trials after this time; the next call goes on")
     parser.add_argument("--capt", type=Path, default=Path(os.environ.get("CAPT_BIN") or REPO / "target/debug/capt"))
@@ -40,12 +42,20 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="only cells that contain this text")
     parser.add_argument("--replay", metavar="CELL")
     parser.add_argument("--one", metavar="CELL", help=argparse.SUPPRESS)
+    parser.add_argument("--directory", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--cells", action="store_true")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--baseline", nargs="?", const="local", choices=["local", "http"])
     arguments = parser.parse_args()
     arguments.capt = arguments.capt.resolve()
     return arguments
+
+
+def default_jobs() -> int:
+    """Two for each core, because trials mostly wait; each needs up to a gigabyte for terraform, provider and moto."""
+    about = Path("/proc/meminfo").read_text()
+    gigabytes = int(about.split("MemAvailable:")[1].split()[0]) >> 20
+    return max(1, min(2 * (os.cpu_count() or 1), gigabytes))
 
 
 def chosen_cells(arguments: argparse.Namespace) -> list[Cell]:
@@ -73,8 +83,9 @@ def _digest(binary: Any) -> str:
     return digest.hexdigest()[:8]
 
 
-def trial_command(arguments: argparse.Namespace, cell: Cell, seed: int) -> list[str]:
-    command = [sys.executable, str(ENTRY), "--one", str(cell), "--seed", str(seed), "--capt", str(arguments.capt)]
+def trial_command(arguments: argparse.Namespace, cell: Cell, seed: int, directory: Path) -> list[str]:
+    command = [sys.executable, str(ENTRY), "--one", str(cell), "--seed", str(seed), "--capt", str(arguments.capt),
+               "--directory", str(directory)]
     if arguments.keep:
         command.append("--keep")
     if cell.victim == "disk-full":
@@ -85,7 +96,8 @@ def trial_command(arguments: argparse.Namespace, cell: Cell, seed: int) -> list[
 
 def run_one(arguments: argparse.Namespace, cell: Cell, seed: int) -> dict[str, Any]:
     """A trial in a process of its own, so that a hung one cannot stop the others."""
-    process = subprocess.Popen(trial_command(arguments, cell, seed), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    directory = Path(tempfile.mkdtemp(prefix="chaos-"))
+    process = subprocess.Popen(trial_command(arguments, cell, seed, directory), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
         out, err = process.communicate(timeout=HUNG)
@@ -95,9 +107,10 @@ def run_one(arguments: argparse.Namespace, cell: Cell, seed: int) -> dict[str, A
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
+        kill(processes_of(directory))
         why = f"the trial hung for {HUNG} s"
     return {"cell": str(cell), "seed": seed, "violations": [], "struck": [], "reached": False, "resume": None, "attempts": 0,
-            "error": why, "directory": "", "seconds": 0.0, "bad": True}
+            "error": why, "directory": str(directory), "seconds": 0.0, "bad": True}
 
 
 def run_trials(arguments: argparse.Namespace, cells: list[Cell], file: Path) -> list[dict[str, Any]]:
@@ -114,21 +127,28 @@ def run_trials(arguments: argparse.Namespace, cells: list[Cell], file: Path) -> 
         line = run_one(arguments, cells[index % len(cells)], arguments.seed * 100_000 + index)
         return {"index": index, **line}
 
-    with ThreadPoolExecutor(arguments.jobs) as pool, file.open("a") as sink:
-        for future in as_completed([pool.submit(work, index) for index in todo]):
-            if (line := future.result()) is None:
-                continue
-            sink.write(json.dumps(line) + "\n")
-            sink.flush()
-            lines.append(line)
-            print(report.describe_failure(line) if line["bad"]
-                  else f"ok   {line['cell']}  resumed in {line['resume']} s", flush=True)
+    pool = ThreadPoolExecutor(arguments.jobs)
+    with file.open("a") as sink:
+        try:
+            for future in as_completed([pool.submit(work, index) for index in todo]):
+                if (line := future.result()) is not None:
+                    sink.write(json.dumps(line) + "\n")
+                    sink.flush()
+                    lines.append(line)
+                    print(one_line(line), flush=True)
+        except KeyboardInterrupt:
+            print("chaos: waiting for the trials that run; the same command continues with the others", flush=True)
+        pool.shutdown(cancel_futures=True)
     return lines
+
+
+def one_line(line: dict[str, Any]) -> str:
+    return report.describe_failure(line) if line["bad"] else f"ok   {line['cell']}  resumed in {line['resume']} s"
 
 
 def replay(arguments: argparse.Namespace) -> int:
     line = run_one(arguments, parse_cell(arguments.replay), arguments.seed)
-    print(report.describe_failure(line) if line["bad"] else f"ok   {line['cell']}  resumed in {line['resume']} s")
+    print(one_line(line))
     if line["directory"]:
         print(f"     outputs of the commands: {line['directory']}/*.log")
     return 1 if line["bad"] else 0
@@ -149,7 +169,8 @@ def main() -> int:
         print(f"error: {why}", file=sys.stderr)
         return 2
     if arguments.one:
-        print(json.dumps(as_line(run_trial(arguments.capt, parse_cell(arguments.one), arguments.seed, arguments.keep))))
+        print(json.dumps(as_line(run_trial(arguments.capt, parse_cell(arguments.one), arguments.seed, arguments.directory,
+                                           arguments.keep))))
         return 0
     if arguments.replay:
         return replay(arguments)
@@ -160,6 +181,6 @@ def main() -> int:
     print(f"chaos: {arguments.trials} trials of {len(cells)} cells, seed {arguments.seed}, {arguments.jobs} at a time; "
           f"results in {file}", flush=True)
     lines = run_trials(arguments, cells, file)
-    print("\n" + report.table(lines, lambda line: line["cell"].split("/")[5], "victim", [*report.VICTIMS, *report.LEADERS, *report.FAULTS]))
+    print("\n" + report.victims(lines))
     print(report.verdict(lines, arguments.seed))
     return 1 if any(line["bad"] for line in lines) else 0

@@ -1,7 +1,7 @@
 """Two replicas of the operator on one Kubernetes API, each with a disk of its own, as pods have: leadership changes hands.
 
-The API is a process of its own here, so that it can be killed, and the first replica reaches it through a forwarder, so that it can be
-cut off while the second one is not.
+The API is a process of its own here, so that it can be killed, and the first replica reaches it through a forwarder, so that it can
+be cut off while the second one is not.
 """
 
 from __future__ import annotations

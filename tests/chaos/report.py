@@ -49,7 +49,8 @@ def describe_failure(line: dict[str, Any]) -> str:
     """What a person needs to find the bug: what was struck, what broke, and how to see it again."""
     mode, configuration, operation, call, moment, victim = line["cell"].split("/")
     head = [f"BAD  {line['cell']}  seed {line['seed']}",
-            f"     victim {victim} ({', '.join(line['struck']) or 'nobody'}), {moment}, {call} ({operation} of {configuration}, {mode})"]
+            f"     victim {victim} ({', '.join(line['struck']) or 'nobody'}), {moment}, {call} "
+            f"({operation} of {configuration}, {mode})"]
     told = [f"     {verdict}: {what}" for verdict, what in line["violations"]]
     if line["error"]:
         told.append(f"     not judged: {line['error']}")
@@ -85,10 +86,14 @@ def table(lines: list[dict[str, Any]], key: Callable[[dict[str, Any]], str], fir
     return "\n".join(rows)
 
 
+def victims(lines: list[dict[str, Any]]) -> str:
+    return table(lines, lambda line: line["cell"].split("/")[5], "victim", [*VICTIMS, *LEADERS, *FAULTS])
+
+
 def all_tables(lines: list[dict[str, Any]]) -> str:
     part: Callable[[int], Callable[[dict[str, Any]], str]] = lambda n: lambda line: line["cell"].split("/")[n]
     return "\n\n".join([
-        table(lines, part(5), "victim", [*VICTIMS, *LEADERS, *FAULTS]),
+        victims(lines),
         table(lines, part(4), "moment", ["before", "in-flight", "after", "answered", "written"]),
         table(lines, lambda line: line["cell"].split("/")[3].split(".")[0], "call"),
         table(lines, lambda line: "/".join(line["cell"].split("/")[0:3]), "mode/configuration/operation"),

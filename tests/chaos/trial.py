@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 import shutil
-import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
@@ -26,7 +25,8 @@ from states import States, StateWatch
 # Bounds of a hang, not of a promise: how long the work before the kill and the work after it may take.
 BEFORE_STRIKE, AFTER_STRIKE = 150.0, 170.0
 # The product says that somebody has to decide, approve, remove or look.
-ASKS = re.compile(r"--approve|capt approve|by hand|waits? for approval|already exists|AlreadyExists|Conflict|force-unlock|delete it|remove")
+ASKS = re.compile(
+    r"--approve|capt approve|by hand|waits? for approval|already exists|AlreadyExists|Conflict|force-unlock|delete it|remove")
 
 
 @dataclass
@@ -184,14 +184,14 @@ def _last_words(output: str) -> str:
     return (told or lines or [""])[-1][:600]
 
 
-def run_trial(capt: Path, cell: Cell, seed: int, keep: bool) -> Result:
-    """Runs one trial in a directory of its own, which stays if the trial is bad."""
+def run_trial(capt: Path, cell: Cell, seed: int, root: Path, keep: bool) -> Result:
+    """Runs one trial in an empty directory of its own, which stays if the trial is bad."""
     begun = time.monotonic()
-    root = Path(tempfile.mkdtemp(prefix="chaos-"))
     trial: Trial | None = None
     try:
         trial = Trial(capt, cell, seed, root)
-        result = trial.run() or trial.result
+        result = trial.result
+        trial.run()
     except Exception as error:  # a trial that cannot be judged is reported, and the next one runs
         result = trial.result if trial else Result(str(cell), seed, directory=str(root))
         result.error = f"{type(error).__name__}: {error}"
