@@ -134,8 +134,8 @@ def all_cells(seed: int) -> list[Cell]:
 
 def _features(cell: Cell) -> list[str]:
     """What a sample should have as many of as possible. A change counts against another one: what is being made gets lost."""
-    change = [] if cell.operation == "create" else [cell.operation, "change", "change", "change"]
-    return [cell.victim, cell.victim + cell.moment, cell.moment, cell.call, cell.mode, cell.configuration, *change]
+    change = [] if cell.operation == "create" else [cell.operation, "a change"]
+    return [cell.victim, cell.victim + cell.moment, cell.moment, cell.call, f"mode {cell.mode}", cell.configuration, *change]
 
 
 def in_order(seed: int, representative: int = 60) -> list[Cell]:
