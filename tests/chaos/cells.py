@@ -133,8 +133,8 @@ def all_cells(seed: int) -> list[Cell]:
 
 
 def _features(cell: Cell) -> list[str]:
-    """What a sample should have as many of as possible. A change counts against another one: what is being made gets lost."""
-    change = [] if cell.operation == "create" else [cell.operation, "a change"]
+    """What a sample should have as many of as possible. Creations are not counted: most gets lost while it is made."""
+    change = [] if cell.operation == "create" else [cell.operation]
     return [cell.victim, cell.victim + cell.moment, cell.moment, cell.call, f"mode {cell.mode}", cell.configuration, *change]
 
 
