@@ -16,6 +16,7 @@ from configurations import Configuration, write_manifest
 from processes import kill_role, processes_of
 from states import States, read_states
 
+
 @dataclass
 class Outcome:
     """How a command ended; code None: it did not within its time."""
@@ -167,7 +168,7 @@ class OperatorDriver(KubernetesDriver):
     def arguments(self, operation: str) -> list[str]:
         if operation == "delete":
             return [str(self.capt), "down", "--data", str(self.data)]
-        return [str(self.capt), "up", "-f", str(self.manifest(operation)), "--data", str(self.data), "--timeout", "100s"]
+        return [str(self.capt), "up", "-f", str(self.manifest(operation)), "--data", str(self.data), "--timeout", "240s"]
 
     def changes_planned(self, operation: str) -> str | None:
         # The operator holds the lock of the data directory; the gateway stays and answers the plan.

@@ -87,7 +87,7 @@ class HttpBackendDriver(PlainDriver):
 
     def recover(self) -> None:
         """A person removes the lock of the dead terraform."""
-        if self.store.lock is None:
+        if not self.store.lock:
             return
         lock = json.loads(self.store.lock)["ID"]
         if re.fullmatch(r"[0-9a-f-]+", lock) and self.terraform("force-unlock", "-force", lock).wait(60).ok:
@@ -98,45 +98,54 @@ class StateStore:
     """The server of the http backend: one state and one lock."""
 
     def __init__(self, file: Path) -> None:
-        self.lock: bytes | None = None
+        self.file, self.lock = file, b""
         store = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def _answer(self, status: int, body: bytes = b"") -> None:
-                self.send_response_only(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def _body(self) -> bytes:
-                return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-
-            def do_GET(self) -> None:
-                self._answer(200, file.read_bytes()) if file.exists() else self._answer(404)
-
-            def do_POST(self) -> None:
-                fresh = file.with_suffix(".new")
-                fresh.write_bytes(self._body())
-                fresh.replace(file)
-                self._answer(200)
-
-            def do_LOCK(self) -> None:
-                body = self._body()
-                if store.lock is not None:
-                    self._answer(423, store.lock)
-                    return
-                store.lock = body
-                self._answer(200)
-
-            def do_UNLOCK(self) -> None:
-                self._body()
-                store.lock = None
-                self._answer(200)
-
-            def log_message(self, *_: object) -> None:
-                pass
+        class Handler(_StateHandler):
+            owner = store
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         server.daemon_threads = True
         self.endpoint = f"http://127.0.0.1:{server.server_address[1]}"
         threading.Thread(target=server.serve_forever, daemon=True).start()
+
+
+class _StateHandler(BaseHTTPRequestHandler):
+    owner: StateStore
+
+    def _answer(self, status: int, body: bytes = b"") -> None:
+        self.send_response_only(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _body(self) -> bytes:
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def do_GET(self) -> None:
+        if self.owner.file.exists():
+            self._answer(200, self.owner.file.read_bytes())
+        else:
+            self._answer(404)
+
+    def do_POST(self) -> None:
+        fresh = self.owner.file.with_suffix(".new")
+        fresh.write_bytes(self._body())
+        fresh.replace(self.owner.file)
+        self._answer(200)
+
+    def do_LOCK(self) -> None:
+        body = self._body()
+        if self.owner.lock:
+            self._answer(423, self.owner.lock)
+            return
+        self.owner.lock = body
+        self._answer(200)
+
+    def do_UNLOCK(self) -> None:
+        self._body()
+        self.owner.lock = b""
+        self._answer(200)
+
+    def log_message(self, *_: object) -> None:
+        pass

@@ -80,6 +80,7 @@ class ReplicasDriver(KubernetesDriver):
     """`capt run --leader-elect`, twice."""
 
     patience = 1
+    _restart: threading.Timer | None = None
 
     def attach(self, daemon: FakeDaemon) -> None:
         super().attach(daemon)
@@ -108,7 +109,8 @@ class ReplicasDriver(KubernetesDriver):
         """The API server dies, and is back after a while, as a kubelet restarts it."""
         dead = [p for p in processes_of(self.root / "api") if p.args[1:2] == ("kube",)]
         kill(dead)
-        threading.Timer(5.0, lambda: self.run([str(self.capt), "kube", "--data", str(self.root / "api")])).start()
+        self._restart = threading.Timer(5.0, self.run, [[str(self.capt), "kube", "--data", str(self.root / "api")]])
+        self._restart.start()
         return [f"api:{p.pid}" for p in dead]
 
     def _install(self) -> None:
@@ -172,5 +174,8 @@ class ReplicasDriver(KubernetesDriver):
 
     def close(self) -> None:
         self.forwarder.close()
+        if self._restart is not None:
+            self._restart.cancel()
+            self._restart.join()
         kill(processes_of(self.root / "api"))
 

@@ -23,7 +23,7 @@ from proxy import Proxy, Trigger
 from states import States, StateWatch
 
 # Bounds of a hang, not of a promise: how long the work before the kill and the work after it may take.
-BEFORE_STRIKE, AFTER_STRIKE = 150.0, 170.0
+BEFORE_STRIKE, AFTER_STRIKE = 300.0, 300.0
 # The product says that somebody has to decide, approve, remove or look.
 ASKS = re.compile(
     r"--approve|capt approve|by hand|waits? for approval|already exists|AlreadyExists|Conflict|force-unlock|delete it|remove")
