@@ -89,7 +89,8 @@ class Driver:
     def states(self) -> States:
         return read_states(self.data)
 
-    def finished(self, work: Work, end: float) -> Outcome:
+    def finished(self, work: Work, end: float, operation: str) -> Outcome:
+        """The end of a command."""
         return work.wait(end - time.monotonic())
 
     def settle(self, outcome: Outcome, operation: str, end: float) -> Outcome:
@@ -131,14 +132,17 @@ class KubernetesDriver(Driver):
         """Waits until the operator has done what the object says, or does not mean to try again soon."""
         if operation == "delete":
             return outcome
-        said = "the operator does not run"
-        while time.monotonic() < end and self.operator_lives():
+        said = "no end in sight"
+        while time.monotonic() < end:
+            if not self.operator_lives():
+                said = "the operator does not run"
+                break
             read = self.kubectl("get", "wtapply", "chaos", "-o", "json")
             if read.returncode == 0:
                 done, said = _progress(json.loads(read.stdout))
                 if done is not None:
                     return Outcome(0 if done else 1, said)
-            time.sleep(0.3)
+            time.sleep(0.5)
         return Outcome(None if time.monotonic() >= end else 1, f"{outcome.output}\n✗ {said}")
 
 
@@ -169,6 +173,14 @@ class OperatorDriver(KubernetesDriver):
         if operation == "delete":
             return [str(self.capt), "down", "--data", str(self.data)]
         return [str(self.capt), "up", "-f", str(self.manifest(operation)), "--data", str(self.data), "--timeout", "240s"]
+
+    def finished(self, work: Work, end: float, operation: str) -> Outcome:
+        """`up` waits for as long as it may; `settle` sees earlier that the operator means to try again only after minutes."""
+        if operation == "delete":
+            return super().finished(work, end, operation)
+        while work.process.poll() is None and not self.operator_lives() and time.monotonic() < end:
+            time.sleep(0.2)
+        return Outcome(work.process.poll(), work.log.read_text(errors="replace"))
 
     def changes_planned(self, operation: str) -> str | None:
         # The operator holds the lock of the data directory; the gateway stays and answers the plan.

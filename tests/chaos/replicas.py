@@ -148,7 +148,7 @@ class ReplicasDriver(KubernetesDriver):
         # `settle` does the waiting; this is what can be waited for until the strike.
         return self.run(["sleep", "600"])
 
-    def finished(self, work: Work, end: float) -> Outcome:
+    def finished(self, work: Work, end: float, operation: str) -> Outcome:
         return work.wait(0)
 
     def states(self) -> States:

@@ -109,7 +109,7 @@ class StateWatch:
         self._thread.start()
 
     def _watch(self) -> None:
-        while not self._stop.wait(0.05):
+        while not self._stop.wait(0.2):
             self.now()
 
     def now(self) -> States:

@@ -132,7 +132,7 @@ class Trial:
 
     def finish(self, work: Work, end: float) -> Outcome:
         """The end of a command, and of what goes on without it."""
-        outcome = self.driver.finished(work, end)
+        outcome = self.driver.finished(work, end, self.cell.operation)
         outcome = self.driver.settle(outcome, self.cell.operation, end)
         if not outcome.ok:
             self.evidence.failures.append(_last_words(outcome.output))
