@@ -105,8 +105,12 @@ def run_one(arguments: argparse.Namespace, cell: Cell, seed: int) -> dict[str, A
     except (ValueError, IndexError):
         why = f"the trial gave no result: {err[-500:]}"
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        process.terminate()
+        try:
+            process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
         kill(processes_of(directory))
         why = f"the trial hung for {HUNG} s"
     return {"cell": str(cell), "seed": seed, "violations": [], "struck": [], "reached": False, "resume": None, "attempts": 0,
@@ -169,6 +173,8 @@ def main() -> int:
         print(f"error: {why}", file=sys.stderr)
         return 2
     if arguments.one:
+        # Ends what the trial started, too.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         print(json.dumps(as_line(run_trial(arguments.capt, parse_cell(arguments.one), arguments.seed, arguments.directory,
                                            arguments.keep))))
         return 0
