@@ -32,6 +32,19 @@ CREATES = {
 # Attaching what is attached already changes nothing and AWS answers 200, so a second call is no second object.
 IDEMPOTENT = {"AttachRolePolicy", "AssociateAccessPolicy"}
 
+# How an answer names what was created. A call with the client token of an earlier one is answered with the same object.
+_CREATED = [
+    re.compile(rb"<(?:vpcId|subnetId|internetGatewayId|routeTableId|associationId|allocationId|natGatewayId|groupId)>([^<]+)<"),
+    re.compile(rb"<(?:Arn|OpenIDConnectProviderArn)>([^<]+)<"),
+    re.compile(rb'"(?:Arn|arn|addonArn|fargateProfileArn|accessEntryArn)"\s*:\s*"([^"]+)"'),
+]
+# Answers that name other objects first.
+_NAMED_BY = {
+    "CreateSubnet": "subnetId", "CreateRouteTable": "routeTableId", "AssociateRouteTable": "associationId",
+    "CreateNatGateway": "natGatewayId", "AllocateAddress": "allocationId", "CreateSecurityGroup": "groupId",
+    "CreateFargateProfile": "fargateProfileArn", "CreateAddon": "addonArn", "CreateAccessEntry": "accessEntryArn",
+}
+
 READS = ("Describe", "List", "Get", "GET ", "HEAD ", "Decode", "Lookup", "Simulate")
 
 _EKS_ROUTES = [
@@ -64,6 +77,17 @@ def operation_of(method: str, path: str, target: str | None, body: bytes) -> str
         if verb == method and re.fullmatch(pattern, plain):
             return operation
     return f"{method} {plain}"
+
+
+def created_object(operation: str, answer: bytes) -> str:
+    """The id of what a call created, or nothing if the answer has none: then a second one cannot succeed."""
+    if operation not in CREATES:
+        return ""
+    if name := _NAMED_BY.get(operation):
+        exact = re.search(rf'(?:<{name}>|"{name}"\s*:\s*")([^<"]+)'.encode(), answer)
+        return exact[1].decode() if exact else ""
+    found = next((match for pattern in _CREATED if (match := pattern.search(answer))), None)
+    return found[1].decode() if found else ""
 
 
 def changes(operation: str) -> bool:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Callable
 
-from aws_calls import changes, operation_of
+from aws_calls import changes, created_object, operation_of
 
 MOMENTS = ("before", "in-flight", "after", "answered", "written")
 HOP_HEADERS = {"connection", "keep-alive", "transfer-encoding", "proxy-connection", "content-length"}
@@ -36,6 +36,7 @@ class Call:
     at: float
     status: int = 0  # what AWS answered; 0: it has not (yet) been sent
     answered: bool = False
+    created: str = ""  # the id in the answer
 
     @property
     def done(self) -> bool:
@@ -134,7 +135,7 @@ class _Handler(BaseHTTPRequestHandler):
         trigger = self.owner.trigger
         if trigger is None or not trigger.hits(call.operation):
             answer = self._forward(body)
-            call.status = answer[0]
+            call.status, call.created = answer[0], created_object(call.operation, answer[2])
             self._reply(*answer)
             call.answered = True
             return
@@ -149,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
                 return
             time.sleep(trigger.linger if alive else trigger.orphan_linger)
         answer = self._forward(body)
-        call.status = answer[0]
+        call.status, call.created = answer[0], created_object(call.operation, answer[2])
         if trigger.moment == "lost":
             trigger.strike()
             self.close_connection = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unittest
 
-from aws_calls import changes, operation_of
+from aws_calls import changes, created_object, operation_of
 from cells import FAULTS, LEADERS, VICTIMS, all_cells, in_order, parse_cell, why_excluded
 from cloud import Thing
 from invariants import Evidence, judge
@@ -45,6 +45,14 @@ class Invariants(unittest.TestCase):
     def test_a_second_creation_is_a_duplicate_also_if_it_was_removed_again(self) -> None:
         evidence = good()
         evidence.calls.append(Call("CreateVpc", 2, 200))
+        self.assertEqual(verdicts(evidence), {"duplicated"})
+
+    def test_a_repetition_that_aws_answers_with_the_same_object_is_no_second_creation(self) -> None:
+        evidence = good()
+        evidence.calls = [Call("CreateVpc", 0, 200, created="vpc-1"), Call("CreateVpc", 1, 200, created="vpc-1"),
+                          Call("CreateSubnet", 2, 200, created="subnet-1")]
+        self.assertEqual(judge(evidence), [])
+        evidence.calls[1].created = "vpc-2"
         self.assertEqual(verdicts(evidence), {"duplicated"})
 
     def test_a_refused_creation_is_none(self) -> None:
@@ -108,6 +116,14 @@ class Names(unittest.TestCase):
         self.assertEqual(operation_of("POST", "/", "TrentService.CreateKey", b"{}"), "CreateKey")
         self.assertEqual(operation_of("POST", "/clusters/demo/addons", None, b"{}"), "CreateAddon")
         self.assertFalse(changes(operation_of("GET", "/clusters/demo", None, b"")))
+
+    def test_answers_name_what_was_created(self) -> None:
+        subnet = b"<subnet><vpcId>vpc-1</vpcId><subnetId>subnet-1</subnetId></subnet>"
+        self.assertEqual(created_object("CreateSubnet", subnet), "subnet-1")
+        entry = b'{"accessEntry": {"clusterName": "demo", "accessEntryArn": "arn:entry"}}'
+        self.assertEqual(created_object("CreateAccessEntry", entry), "arn:entry")
+        self.assertEqual(created_object("CreateKey", b'{"KeyMetadata": {"Arn": "arn:key"}}'), "arn:key")
+        self.assertEqual(created_object("CreateLogGroup", b""), "")
 
     def test_an_instance_without_an_id_is_no_object(self) -> None:
         text = """{"lineage": "a", "serial": 1, "resources": [{"mode": "managed", "type": "aws_vpc", "instances": [
