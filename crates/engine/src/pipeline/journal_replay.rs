@@ -13,12 +13,17 @@ use provider_gateway::replay::{
     Assignment, ChangeOutcome, InstanceAddress, PlannedCreate, RecordedChange, Replay, ResourceValue,
     StateDocument, assign, recorded_changes, replay_known,
 };
+use serde_json::{Value, json};
 use terraform_driver::{
     clock,
     command::PlanMode,
     planfile::PlannedObjects,
+    render::LOCK_FILE,
     run::{Driver, StepContext, StepError, StepPhase},
-    workspace::files::{remove_optional, write_atomic},
+    workspace::{
+        FileToWrite,
+        files::{read_optional, remove_optional, write_atomic},
+    },
 };
 use tokio_util::sync::CancellationToken;
 
@@ -36,6 +41,8 @@ use crate::{
 
 /// Configuration file of the lookups; exists during a plan only.
 const LOOKUP_FILE: &str = "capt_lookup.tf.json";
+/// The provider block that capt renders, unless the source has one.
+const PROVIDER_FILE: &str = "capt_provider.tf.json";
 /// AWS may still be working on a request whose sender was killed.
 const SETTLE_TIME: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -226,7 +233,10 @@ impl JournalReplay<'_> {
         if !self.is_usable(change, id).await? {
             return Ok(());
         }
-        match self.data_dir.driver.import(self.job, &assignment.text, id).await {
+        self.narrow_configuration(&assignment.address)?;
+        let imported = self.data_dir.driver.import(self.job, &assignment.text, id).await;
+        self.job.workspace.unseal()?;
+        match imported {
             Err(StepError::Failed { diagnostics, .. })
                 if diagnostics.iter().any(|it| it.summary.contains("Cannot import non-existent")) =>
             {
@@ -249,6 +259,34 @@ impl JournalReplay<'_> {
         );
         self.hooks.add_note(self.key, &text);
         Ok(())
+    }
+
+    /// Reduces the configuration to the resource that is imported. `terraform import` evaluates all of it, and refuses a
+    /// `for_each` over instances of which some are missing in the state. Not possible with a provider block of the user's.
+    fn narrow_configuration(&self, address: &InstanceAddress) -> Result<(), PipelineError> {
+        let workspace = self.job.workspace;
+        let below = workspace.root().strip_prefix(workspace.dir()).unwrap_or(Path::new(""));
+        if address.module.is_some() || !workspace.root().join(PROVIDER_FILE).exists() {
+            return Ok(());
+        }
+        let mut files = Vec::new();
+        for name in [PROVIDER_FILE, "capt_provider_override.tf.json", "capt_backend.tf.json", LOCK_FILE] {
+            if let Some(bytes) = read_optional(&workspace.root().join(name))? {
+                files.push((below.join(name).display().to_string(), bytes));
+            }
+        }
+        let body = match &address.index {
+            Some(Value::Number(number)) => json!({ "count": number.as_u64().unwrap_or_default() + 1 }),
+            Some(Value::String(key)) => json!({ "for_each": { lost_creates::escape(key): 1 } }),
+            _ => json!({}),
+        };
+        let resource = json!({ "resource": { &address.kind: { &address.name: body } } });
+        files.push((
+            below.join("capt_import.tf.json").display().to_string(),
+            resource.to_string().into_bytes(),
+        ));
+        let files = files.iter().map(|(path, bytes)| FileToWrite { path, bytes, secret: true });
+        Ok(workspace.sync_files(files)?)
     }
 
     /// Waits for an EKS object to become active. One that failed, or is older than the creation, is not imported.

@@ -173,7 +173,7 @@ pub(super) fn lookup_file<'a>(changes: impl Iterator<Item = &'a RecordedChange>)
 }
 
 /// Terraform evaluates templates in strings of JSON configurations.
-fn escape(text: &str) -> String {
+pub(super) fn escape(text: &str) -> String {
     text.replace("${", "$${").replace("%{", "%%{")
 }
 
