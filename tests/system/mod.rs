@@ -18,6 +18,7 @@ mod gateway_equivalence;
 mod harness;
 mod identities;
 mod interruption;
+mod kills;
 mod kube;
 mod kubernetes;
 mod local_aws;
