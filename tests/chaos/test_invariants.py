@@ -55,6 +55,14 @@ class Invariants(unittest.TestCase):
         evidence.calls[1].created = "vpc-2"
         self.assertEqual(verdicts(evidence), {"duplicated"})
 
+    def test_a_second_object_that_is_nobodys_is_lost_and_a_duplicate(self) -> None:
+        evidence = good()
+        evidence.calls.append(Call("CreateVpc", 2, 200, created="vpc-2"))
+        evidence.cloud_after = {VPC, SUBNET, OTHER}
+        self.assertEqual(verdicts(evidence), {"lost", "duplicated"})
+        evidence.resumed = False
+        self.assertEqual(verdicts(evidence), {"lost", "stuck"})
+
     def test_a_refused_creation_is_none(self) -> None:
         evidence = good()
         evidence.calls.append(Call("CreateVpc", 2, 400))
