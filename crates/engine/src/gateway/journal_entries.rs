@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use capt::local::daemon_files::DaemonFiles;
+use crate::daemon_files::DaemonFiles;
 use provider_gateway::{
     admin::{GatewayClient, GatewayClientError},
     journal::{Journal, JournalEntry, read_entries},

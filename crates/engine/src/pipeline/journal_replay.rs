@@ -130,7 +130,7 @@ impl JournalReplay<'_> {
     fn state(&self) -> Result<StateDocument, PipelineError> {
         let path = self.job.workspace.state_path();
         let bytes = self.job.workspace.state_bytes()?;
-        let version = self.data_dir.driver.engine.version.to_string();
+        let version = self.data_dir.driver.engine().version.to_string();
         let state = match bytes {
             Some(bytes) => StateDocument::parse(&bytes),
             None => StateDocument::empty(&version, &uuid::Uuid::new_v4().to_string()),

@@ -5,7 +5,7 @@ use terraform_driver::{
     command::PlanMode,
     engine::Engine,
     run::{ApprovedPlan, ConfigurationDigests, Driver, SavedPlan, StepContext, StepError},
-    state::StateRecovery,
+    state::RecoveredState,
 };
 
 /// Result of a step, once it is done.
@@ -17,7 +17,7 @@ pub trait TerraformSteps: Send + Sync {
     fn engine(&self) -> &Engine;
 
     /// Waits for a command that a previous caller left running, then recovers the newest state.
-    fn resume_and_recover<'a>(&'a self, job: &'a StepContext<'_>) -> StepFuture<'a, StateRecovery>;
+    fn resume_and_recover<'a>(&'a self, job: &'a StepContext<'_>) -> StepFuture<'a, RecoveredState>;
 
     /// Runs `init`, unless the digest of its inputs is unchanged.
     fn init<'a>(&'a self, job: &'a StepContext<'_>, digests: &'a ConfigurationDigests) -> StepFuture<'a, ()>;
@@ -54,6 +54,9 @@ pub trait TerraformSteps: Send + Sync {
         to: &'a str,
     ) -> StepFuture<'a, ()>;
 
+    /// Replaces the state, locally or in the backend.
+    fn replace_state<'a>(&'a self, job: &'a StepContext<'_>, bytes: &'a [u8]) -> StepFuture<'a, ()>;
+
     /// Imports an existing resource into the state.
     fn import<'a>(&'a self, job: &'a StepContext<'_>, address: &'a str, id: &'a str) -> StepFuture<'a, ()>;
 }
@@ -63,7 +66,7 @@ impl TerraformSteps for Driver {
         &self.engine
     }
 
-    fn resume_and_recover<'a>(&'a self, job: &'a StepContext<'_>) -> StepFuture<'a, StateRecovery> {
+    fn resume_and_recover<'a>(&'a self, job: &'a StepContext<'_>) -> StepFuture<'a, RecoveredState> {
         Box::pin(Self::resume_and_recover(self, job))
     }
 
@@ -107,6 +110,10 @@ impl TerraformSteps for Driver {
         to: &'a str,
     ) -> StepFuture<'a, ()> {
         Box::pin(Self::move_state_address(self, job, from, to))
+    }
+
+    fn replace_state<'a>(&'a self, job: &'a StepContext<'_>, bytes: &'a [u8]) -> StepFuture<'a, ()> {
+        Box::pin(Self::replace_state(self, job, bytes))
     }
 
     fn import<'a>(&'a self, job: &'a StepContext<'_>, address: &'a str, id: &'a str) -> StepFuture<'a, ()> {

@@ -20,7 +20,7 @@ use terraform_driver::{
     plan::{DetailedPlan, PlanHash, PlanSummary},
     render::{InlineFormat, ProviderBlock, RenderRequest, RootSource},
     run::{ApprovedPlan, ConfigurationDigests, SavedPlan, StepContext, StepError, StepPhase},
-    state::{StateRecovery, recover_state},
+    state::{RecoveredState, StateRecovery, recover_state},
     workspace::WorkspaceDir,
 };
 use tokio::sync::Semaphore;
@@ -123,12 +123,12 @@ impl TerraformSteps for FakeTerraform {
         &self.engine
     }
 
-    fn resume_and_recover<'a>(&'a self, job: &'a StepContext<'_>) -> StepFuture<'a, StateRecovery> {
+    fn resume_and_recover<'a>(&'a self, job: &'a StepContext<'_>) -> StepFuture<'a, RecoveredState> {
         Box::pin(async move {
             self.step("recover", job).await?;
             match self.script().recovery {
-                Some(found) => Ok(found()),
-                None => Ok(recover_state(job.workspace.root(), &job.workspace.snapshots())?),
+                Some(found) => Ok(RecoveredState { source: found(), set_aside: Vec::new() }),
+                None => Ok(recover_state(job.workspace)?),
             }
         })
     }
@@ -188,6 +188,14 @@ impl TerraformSteps for FakeTerraform {
         _: &'a str,
     ) -> StepFuture<'a, ()> {
         Box::pin(self.step("state mv", job))
+    }
+
+    fn replace_state<'a>(&'a self, job: &'a StepContext<'_>, bytes: &'a [u8]) -> StepFuture<'a, ()> {
+        Box::pin(async move {
+            self.step("replace state", job).await?;
+            std::fs::write(job.workspace.state_path(), bytes).unwrap();
+            Ok(())
+        })
     }
 
     fn import<'a>(&'a self, job: &'a StepContext<'_>, _: &'a str, _: &'a str) -> StepFuture<'a, ()> {

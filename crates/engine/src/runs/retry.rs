@@ -30,6 +30,7 @@ pub const fn status_class(class: FailureClass) -> api::FailureClass {
         FailureClass::Throttle => api::FailureClass::Throttle,
         FailureClass::Propagation => api::FailureClass::Propagation,
         FailureClass::UserFix => api::FailureClass::UserFix,
+        FailureClass::AlreadyExists => api::FailureClass::AlreadyExists,
         FailureClass::Quota => api::FailureClass::Quota,
         FailureClass::Dependency => api::FailureClass::Dependency,
         FailureClass::Lock => api::FailureClass::Lock,

@@ -17,7 +17,10 @@ use terraform_driver::{
     hex::hex,
     run::RunHandle,
     state::{SnapshotOutcome, StateVersion},
-    workspace::{WorkspaceBackup, WorkspaceDir, files::{FileError, read_json, write_json}},
+    workspace::{
+        WorkspaceBackup, WorkspaceDir,
+        files::{FileError, read_json, write_json},
+    },
 };
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;

@@ -218,6 +218,8 @@ pub enum FailureClass {
     Propagation,
     /// Needs a fix by the user: the configuration, a permission, a name conflict.
     UserFix,
+    /// An object to create exists already.
+    AlreadyExists,
     /// Account quota exceeded.
     Quota,
     /// Another resource depends on the one to delete.
@@ -265,6 +267,7 @@ impl FailureClass {
             | Self::Interrupted
             | Self::Network => true,
             Self::UserFix
+            | Self::AlreadyExists
             | Self::Quota
             | Self::Protected
             | Self::Provider

@@ -107,6 +107,10 @@ impl RunHooks for FakeHooks {
         self.journal.note(format!("note: {text}"));
     }
 
+    fn set_waiting_for(&self, _: &WorkspaceKey, what: Option<String>) {
+        self.journal.note(format!("waiting for {what:?}"));
+    }
+
     fn acquire_slot<'a>(&'a self, _: &'a WorkspaceKey) -> BoxFuture<'a, HookGuard> {
         Box::pin(self.guard("slot"))
     }

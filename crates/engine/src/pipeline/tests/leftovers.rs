@@ -25,6 +25,7 @@ fn earlier_apply(site: &FakeSite) -> RunDir {
         silence: None,
         deadline: None,
         snapshots: site.workspace().meta_dir().join("state"),
+        disk_reserve: 0,
     })
     .unwrap();
     let started = serde_json::json!({
