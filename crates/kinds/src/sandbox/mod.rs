@@ -16,7 +16,7 @@ mod customizations;
 mod local_workload;
 pub mod names;
 mod route_group;
-mod sandbox;
+mod sandbox_spec;
 mod sandbox_status;
 pub mod schema;
 
@@ -34,7 +34,7 @@ pub use route_group::{
     Clause, Conflict, DataPlane, GroupTtl, GroupTtlOffset, LabelMatch, Leaf, Match, NamespaceScope,
     Namespaces, RouteGroup, RouteGroupSpec, RouteGroupStatus, Routing, RoutingMode, UnreadyPolicy,
 };
-pub use sandbox::{
+pub use sandbox_spec::{
     BaselineUpdatePolicy, ClusterRef, ForkSpec, LocalSpec, Sandbox, SandboxSpec, Ttl, TtlOffset, VirtualSpec,
 };
 pub use sandbox_status::{
