@@ -109,13 +109,13 @@ fn modules() -> Vec<String> {
 /// The files of a module that use another one.
 fn users_of<'a>(
     files: &'a [(PathBuf, String)],
-    user: &'a str,
-    used: &'a str,
+    module: &'a str,
+    dependency: &'a str,
 ) -> impl Iterator<Item = &'a PathBuf> {
-    let home = user.split("::").next().unwrap_or(user);
-    let (krate, module) = used.split_once("::").unwrap_or((used, ""));
+    let home = module.split("::").next().unwrap_or(module);
+    let (krate, inner) = dependency.split_once("::").unwrap_or((dependency, ""));
     let root = if krate == home { "crate" } else { krate };
-    files.iter().filter(move |(_, text)| uses_module(text, root, module)).map(|(path, _)| path)
+    files.iter().filter(move |(_, text)| uses_module(text, root, inner)).map(|(path, _)| path)
 }
 
 /// Violations of [`MODULES`] by a module with these files.
