@@ -183,7 +183,7 @@ fn file_hash(path: &Path) -> io::Result<String> {
     let mut buffer = vec![0; 1 << 20];
     loop {
         match file.read(&mut buffer)? {
-            0 => return Ok(crate::digest::to_hex(&hash.finalize())),
+            0 => return Ok(crate::digest::to_hex(hash.finalize())),
             read => hash.update(buffer.get(..read).unwrap_or_default()),
         }
     }
@@ -205,7 +205,7 @@ mod tests {
         let dir = package();
         let package = PackageCache::default().read(dir.path()).unwrap();
         let line =
-            |text: &str, name: &str| format!("{}  {name}\n", crate::digest::to_hex(&Sha256::digest(text)));
+            |text: &str, name: &str| format!("{}  {name}\n", crate::digest::to_hex(Sha256::digest(text)));
         let list = line("words", "LICENSE.txt") + &line("program", "terraform-provider-x_v1.0.0");
         assert_eq!(package.h1, format!("h1:{}", BASE64_STANDARD.encode(Sha256::digest(list))));
         assert!(package.program.ends_with("terraform-provider-x_v1.0.0"));

@@ -39,7 +39,7 @@ fn run_on_small_disk(bench: &RunHarness, disk_reserve: u64, dump: &str) -> Works
     let (disk, copy) = (bench.dir.path().join("disk"), bench.dir.path().join("copy"));
     fs::create_dir_all(&disk).unwrap();
     let mut spec = bench.spec(FILLS_THE_DISK);
-    spec.cwd = disk.clone();
+    spec.cwd.clone_from(&disk);
     spec.snapshots = disk.join(".capt/state");
     spec.disk_reserve = disk_reserve;
     let prepared = RunDir::at(bench.dir.path().join("prepared"));
@@ -59,6 +59,7 @@ fn run_on_small_disk(bench: &RunHarness, disk_reserve: u64, dump: &str) -> Works
     WorkspaceDir::at(copy)
 }
 
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
 fn is_permitted() -> bool {
     let permitted = in_mount_namespace("mount -t tmpfs tmpfs /mnt", "").status.success();
     if !permitted {

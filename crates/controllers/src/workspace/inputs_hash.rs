@@ -22,7 +22,7 @@ pub fn hash_inputs(resolved: &ResolvedWorkspace, principal: &str) -> String {
     for list in [&args.init, &args.plan, &args.apply, &args.destroy] {
         hash.write_text("args", &list.join("\u{0}"));
     }
-    hex(&hash.0.finalize())[..32].to_owned()
+    hex(hash.0.finalize())[..32].to_owned()
 }
 
 struct InputsHasher(Sha256);

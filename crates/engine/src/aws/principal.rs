@@ -196,7 +196,7 @@ impl LengthPrefixedHash {
     }
 
     fn finish(self) -> String {
-        hex(&self.0.finalize())
+        hex(self.0.finalize())
     }
 }
 

@@ -97,7 +97,7 @@ impl<'a> GatewayReattachSource<'a> {
     pub fn provider_environment_digest(&self, environment: &Environment) -> String {
         let env = provider_environment(environment);
         let parts = env.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
-        digest::to_hex(&digest::hash_parts([self.tenant.as_bytes()].into_iter().chain(parts)))
+        digest::to_hex(digest::hash_parts([self.tenant.as_bytes()].into_iter().chain(parts)))
     }
 
     /// Reads resources of the workspace through the provider; `None` if the gateway is not available.

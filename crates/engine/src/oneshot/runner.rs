@@ -112,7 +112,9 @@ impl TaskRunner<'_> {
         let mut attempt = 0;
         loop {
             let outcome = match self.tasks.get(key) {
-                Some(WorkspaceTask::Run(blueprint, goal)) => self.pipeline.run(blueprint, goal).await,
+                Some(WorkspaceTask::Run(blueprint, goal)) => {
+                    Box::pin(self.pipeline.run(blueprint, goal)).await
+                }
                 Some(WorkspaceTask::Destroy(record, doom)) => self.pipeline.destroy(key, record, doom).await,
                 Some(WorkspaceTask::Retain) | None => Ok(WorkspaceOutcome::Retained),
             };

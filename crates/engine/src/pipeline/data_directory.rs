@@ -173,7 +173,7 @@ impl DataDirectory {
             hash.update(format!("{path} {}\n", bytes.len()));
             hash.update(bytes);
         }
-        let source: String = hex(&hash.finalize());
+        let source: String = hex(hash.finalize());
         ConfigurationDigests {
             configuration: format!("{} {source}", rendered.digest),
             installation: format!("{} {source}\n{}", rendered.init_digest, self.cli_config_text),

@@ -97,7 +97,7 @@ fn collect_inputs(
         .ok_or(PlanReason::Unreadable)?;
     let inputs = FingerprintInputs {
         configuration: digests.configuration.clone(),
-        state: format!("{} {}", found.state_version, digest::to_hex(&digest::hash_parts([state.as_slice()]))),
+        state: format!("{} {}", found.state_version, digest::to_hex(digest::hash_parts([state.as_slice()]))),
         provider: format!("{} {}", locked.version, locked.hashes.join(" ")),
         surroundings: lender.provider_environment_digest(job.environment),
     };

@@ -28,14 +28,13 @@ pub(super) async fn wait_for_calls(
     stop: &CancellationToken,
 ) -> Result<(), PipelineError> {
     let mut waits = false;
-    loop {
-        let Some(server) = GatewayHandle::find_running(data)? else { break };
+    while let Some(server) = GatewayHandle::find_running(data)? {
         let client = GatewayClient::new(server.socket);
         match client.changes_in_flight(&key.to_string()).await {
             Ok(changes) if changes.is_empty() => break,
             Ok(changes) => {
                 waits = true;
-                let text = describe(&changes, unfinished_changes(workspace)?, clock::now());
+                let text = describe(&changes, &unfinished_changes(workspace)?, clock::now());
                 hooks.set_waiting_for(key, Some(text));
             }
             // It exited instead of answering; otherwise it is asked again.
@@ -55,7 +54,7 @@ pub(super) async fn wait_for_calls(
 
 /// `2 calls of an earlier run: aws_eks_cluster.this, aws_eip, 3 min`. The gateway knows types only; a type becomes an address
 /// if the earlier run began as many changes of it as are in flight.
-fn describe(changes: &[ChangeInFlight], unfinished: Vec<(String, String)>, now: Timestamp) -> String {
+fn describe(changes: &[ChangeInFlight], unfinished: &[(String, String)], now: Timestamp) -> String {
     let mut names: Vec<String> = Vec::new();
     let mut kinds: Vec<&str> = changes.iter().map(|change| change.kind.as_str()).collect();
     kinds.sort_unstable();
@@ -97,10 +96,10 @@ mod tests {
     #[test]
     fn calls_are_named_by_their_addresses_where_these_are_certain() {
         let now = "2026-01-01T00:03:10Z".parse().unwrap();
-        let text = describe(&[change("aws_eks_cluster")], vec![unfinished("aws_eks_cluster.this")], now);
+        let text = describe(&[change("aws_eks_cluster")], &[unfinished("aws_eks_cluster.this")], now);
         assert_eq!(text, "1 call of an earlier run: aws_eks_cluster.this, 3 min");
         let two = vec![unfinished("aws_eip.nat[0]"), unfinished("aws_eip.nat[1]")];
-        let text = describe(&[change("aws_eip")], two, "2026-01-01T00:00:17Z".parse().unwrap());
+        let text = describe(&[change("aws_eip")], &two, "2026-01-01T00:00:17Z".parse().unwrap());
         assert_eq!(text, "1 call of an earlier run: aws_eip, 10 s");
     }
 }

@@ -265,7 +265,7 @@ impl JournalReplay<'_> {
     /// `for_each` over instances of which some are missing in the state. Not possible with a provider block of the user's.
     fn narrow_configuration(&self, address: &InstanceAddress) -> Result<(), PipelineError> {
         let workspace = self.job.workspace;
-        let below = workspace.root().strip_prefix(workspace.dir()).unwrap_or(Path::new(""));
+        let below = workspace.root().strip_prefix(workspace.dir()).unwrap_or_else(|_| Path::new(""));
         if address.module.is_some() || !workspace.root().join(PROVIDER_FILE).exists() {
             return Ok(());
         }

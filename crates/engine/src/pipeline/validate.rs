@@ -51,7 +51,7 @@ pub async fn validate_configuration(
     request: &RenderRequest,
 ) -> Result<Vec<String>, PipelineError> {
     let rendered = render::render(request)?;
-    let name = hex(&Sha256::digest(format!("{}/{} {}", request.namespace, request.name, rendered.digest)));
+    let name = hex(Sha256::digest(format!("{}/{} {}", request.namespace, request.name, rendered.digest)));
     let workspace = WorkspaceDir::at(data_dir.path.join("validate").join(&name[..16]));
     workspace.sync_files(super::workspace_files(&rendered, &[]))?;
     let findings = run_init_and_validate(data_dir, &workspace).await;

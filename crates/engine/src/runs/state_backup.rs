@@ -87,7 +87,7 @@ impl fmt::Display for StoredVersion {
 impl StoredVersion {
     fn new(version: StateVersion, bytes: &[u8]) -> Self {
         let StateVersion { lineage, serial } = version;
-        Self { lineage, serial, sha256: hex(&Sha256::digest(bytes)) }
+        Self { lineage, serial, sha256: hex(Sha256::digest(bytes)) }
     }
 
     fn of(bytes: &[u8]) -> Option<Self> {

@@ -69,12 +69,12 @@ impl Journal {
     }
 
     fn spawn_writer(file: File, path: &Path, order: u64, call: u64) -> io::Result<Self> {
-        let (writes, inbox) = mpsc::channel(1024);
+        let (queue, inbox) = mpsc::channel(1024);
         let thread = std::thread::Builder::new().name("journal".to_owned());
         let writer = JournalWriter { file, path: path.to_owned(), order, replaced: false };
         thread.spawn(move || writer.run(inbox))?;
         let next_call = Arc::new(AtomicU64::new(call + 1));
-        Ok(Self { path: path.to_owned(), writes, next_call, in_flight: Arc::default() })
+        Ok(Self { path: path.to_owned(), writes: queue, next_call, in_flight: Arc::default() })
     }
 
     /// Path of the file.

@@ -216,7 +216,7 @@ fn parse_read(answer: &GrpcResponse) -> ReadResult {
         return ReadResult::Failed { words: "the provider reports an error".to_owned() };
     }
     match protobuf::bytes_field(message, 1).ok().flatten().filter(|value| !is_null(value)) {
-        Some(value) => ReadResult::There { digest: digest::to_hex(&digest::hash_parts([value])) },
+        Some(value) => ReadResult::There { digest: digest::to_hex(digest::hash_parts([value])) },
         None => ReadResult::Missing,
     }
 }

@@ -22,7 +22,7 @@ impl InstanceAddress {
         let last = parts.pop()?;
         let kind = parts.pop()?;
         let (name, index) = split_index(last)?;
-        if parts.len() % 2 != 0 || parts.iter().step_by(2).any(|word| *word != "module") {
+        if !parts.len().is_multiple_of(2) || parts.iter().step_by(2).any(|word| *word != "module") {
             return None;
         }
         let module = (!parts.is_empty()).then(|| parts.join("."));

@@ -17,11 +17,11 @@ pub enum ResourceValue {
     /// A value without collections, or an empty one.
     Scalar(Value),
     /// A list, set or tuple.
-    List(Vec<ResourceValue>),
+    List(Vec<Self>),
     /// A map or object.
-    Map(BTreeMap<String, ResourceValue>),
+    Map(BTreeMap<String, Self>),
     /// A value with its type, where the schema leaves the type open.
-    Typed(Value, Box<ResourceValue>),
+    Typed(Value, Box<Self>),
 }
 
 impl ResourceValue {

@@ -45,7 +45,7 @@ impl SharedState {
     ) -> Result<(GrpcResponse, bool), GrpcStatus> {
         let method = Method::parse(path);
         let key = digest::hash_parts([herd.spec.checksum.as_bytes(), path.as_bytes(), &body]);
-        let file = self.schema_dir.join(format!("{}.answer", digest::to_hex(&key)));
+        let file = self.schema_dir.join(format!("{}.answer", digest::to_hex(key)));
         let ask = async {
             if let Ok(message) = tokio::fs::read(&file).await {
                 return Ok(GrpcResponse::ok(&message));

@@ -154,7 +154,7 @@ impl Run {
     }
 
     pub(super) fn record_resource(&self, value: &[u8]) {
-        let digest = digest::to_hex(&digest::hash_parts([value]));
+        let digest = digest::to_hex(digest::hash_parts([value]));
         self.activity.lock().reads.insert(digest);
     }
 
@@ -168,7 +168,7 @@ impl Run {
             seat: digest::to_hex(seat),
             path: path.to_owned(),
             request: BASE64_STANDARD.encode(request),
-            digest: digest::to_hex(&digest::hash_parts([value])),
+            digest: digest::to_hex(digest::hash_parts([value])),
         };
         if !seen.data.contains(&read) {
             seen.data.push(read);

@@ -77,7 +77,7 @@ fn decode_create(raw: &[u8]) -> Result<Option<ObjectToCreate>, PlanFileError> {
         match field.ok_or(PlanFileError::Damaged)? {
             Field::Bytes(CHANGE_ADDRESS, text) => object.address = String::from_utf8_lossy(text).into_owned(),
             Field::Bytes(CHANGE_PROVIDER, text) => {
-                object.provider = String::from_utf8_lossy(text).into_owned()
+                object.provider = String::from_utf8_lossy(text).into_owned();
             }
             Field::Bytes(CHANGE_DEPOSED_KEY, key) if !key.is_empty() => return Ok(None),
             Field::Bytes(CHANGE_BODY, body) => {

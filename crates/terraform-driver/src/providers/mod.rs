@@ -310,7 +310,7 @@ impl ProviderDiscovery {
     pub fn digest(&self) -> String {
         let held: Vec<String> = self.mirrored.iter().map(|held| format!("{held:?}")).collect();
         let text = format!("{:?}\n{}\n{}", self.source, held.join("\n"), self.cli_config_text());
-        hex(&Sha256::digest(text))
+        hex(Sha256::digest(text))
     }
 }
 

@@ -46,5 +46,5 @@ fn digest<'a>(
         field(path.as_bytes());
         field(&contents.bytes);
     }
-    hex(&hash.finalize())
+    hex(hash.finalize())
 }

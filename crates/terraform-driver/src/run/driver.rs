@@ -84,7 +84,7 @@ pub enum StepError {
     Show(#[from] PlanError),
     /// The state cannot be recovered.
     #[error(transparent)]
-    Recover(#[from] StateRecoveryError),
+    Recover(Box<StateRecoveryError>),
     /// The command could not be started or followed.
     #[error(transparent)]
     Run(#[from] RunError),
@@ -97,6 +97,12 @@ pub enum StepError {
     /// A file could not be read or written.
     #[error(transparent)]
     File(#[from] FileError),
+}
+
+impl From<StateRecoveryError> for StepError {
+    fn from(error: StateRecoveryError) -> Self {
+        Self::Recover(Box::new(error))
+    }
 }
 
 fn stop_reason_text(reason: StopReason) -> &'static str {

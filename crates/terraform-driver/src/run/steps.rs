@@ -271,7 +271,7 @@ impl Driver {
         let mut hash = Sha256::new();
         hash.update(format!("{} {}\n{}\n", self.engine.kind, self.engine.version, digests.installation));
         hash.update(lock);
-        let digest = hex(&hash.finalize());
+        let digest = hex(hash.finalize());
         Ok(InitRecord { digest, installed: root.join(".terraform").is_dir() })
     }
 

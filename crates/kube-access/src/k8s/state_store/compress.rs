@@ -24,7 +24,7 @@ impl CompressedPages {
     /// Compresses into pages of at most `page` bytes.
     pub(super) fn from_bytes(raw: &[u8], page_size: usize) -> Self {
         let bytes = gzip(raw);
-        let sha256 = hex(&Sha256::digest(&bytes));
+        let sha256 = hex(Sha256::digest(&bytes));
         Self { bytes, page_size, sha256, raw_size: raw.len() as u64 }
     }
 
@@ -40,7 +40,7 @@ impl CompressedPages {
 
 /// Decompresses; `None` if checksum or size do not match.
 pub(super) fn decompress(bytes: &[u8], sha256: &str, raw: u64) -> Option<Vec<u8>> {
-    if hex(&Sha256::digest(bytes)) != sha256 {
+    if hex(Sha256::digest(bytes)) != sha256 {
         return None;
     }
     let out = gunzip(bytes, raw)?;

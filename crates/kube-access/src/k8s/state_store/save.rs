@@ -67,7 +67,7 @@ fn prepare_uploads(
         let state = State::parse(bytes)
             .map_err(|source| StateStoreError::NotAState { workspace: home.display_name(), source })?;
         let is_empty = state.is_empty();
-        let digest = Some(hex(&Sha256::digest(bytes)));
+        let digest = Some(hex(Sha256::digest(bytes)));
         let facts =
             StateFacts { lineage: state.version.lineage, serial: state.version.serial, is_empty, digest };
         offers.push(PartUpload {

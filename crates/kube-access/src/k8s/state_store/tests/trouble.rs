@@ -170,7 +170,7 @@ async fn two_leaders_at_once_never_mix_their_pages() {
     // The old one writes two pages and the commit; the new one claims it first.
     for old_waits_at in 1..=3 {
         for new_waits_at in 1..=4 {
-            duel(old_waits_at, new_waits_at).await;
+            Box::pin(duel(old_waits_at, new_waits_at)).await;
         }
     }
 }
