@@ -1,9 +1,10 @@
 //! Orphaned creates: EKS resources whose creation was in progress when terraform was killed.
 //!
 //! Terraform records a resource in the state when its creation completes, which takes ten minutes for an EKS cluster.
-//! Therefore a journal of pending creates is written, and backed up with the state, before terraform starts, and removed
-//! when terraform exits by itself. A journal that is still present lists resources that may exist outside the state. The EKS
-//! resources among them are looked up and imported; their names are unique, so creating them again would fail.
+//! Therefore the EKS resources that an apply is about to create are recorded, and backed up with the state, before terraform
+//! starts. The record is removed after a successful apply, or when nothing is left to change. One that is still present lists
+//! resources that may exist outside the state. They are looked up and imported; their names are unique, so creating them again
+//! would fail. All other types are found through the gateway's journal (`journal_replay`).
 //!
 //! A replacement Fargate profile is created before the old one is deleted, at the same address. In that case the old profile
 //! is moved to an address that is not in the configuration: the next apply imports the new profile and destroys the old one.
@@ -26,9 +27,9 @@ use tokio_util::sync::CancellationToken;
 use super::{data_directory::DataDirectory, error::PipelineError, untaint::InterruptedResourceError};
 use crate::aws::{EksClient, EksHealth, Principal};
 
-/// Journal of pending creates; stored in `.capt/creating.json`.
+/// The creates that an apply is about to make; stored in `.capt/creating.json`.
 #[derive(Debug, Serialize, Deserialize)]
-struct CreateJournal {
+struct PendingCreates {
     since: Timestamp,
     #[serde(default)]
     objects: Vec<EksObject>,
@@ -59,7 +60,7 @@ const FARGATE_PROFILE_TYPE: &str = "aws_eks_fargate_profile";
 /// Tolerated difference between the local clock and the clock of AWS.
 pub(super) const CLOCK_SKEW_SECONDS: i64 = 120;
 
-/// Writes the journal of what an apply is about to create.
+/// Records what an apply is about to create.
 pub(super) fn record_pending_creates(
     workspace: &WorkspaceDir,
     summary: &PlanSummary,
@@ -67,19 +68,19 @@ pub(super) fn record_pending_creates(
 ) -> Result<(), FileError> {
     let new = summary.changes.iter().filter(|it| matches!(it.action, PlanAction::Add | PlanAction::Replace));
     let objects = new.filter_map(|it| identify_eks_object(&it.address, request)).collect();
-    write_json(&journal_path(workspace), &CreateJournal { since: clock::now(), objects })
+    write_json(&record_path(workspace), &PendingCreates { since: clock::now(), objects })
 }
 
-/// Removes the journal after terraform exited by itself: everything it created is in the state.
+/// Removes the record: everything in it is in the state.
 pub(super) fn clear_pending_creates(workspace: &WorkspaceDir) -> Result<(), FileError> {
-    remove_optional(&journal_path(workspace))
+    remove_optional(&record_path(workspace))
 }
 
-fn journal_path(workspace: &WorkspaceDir) -> std::path::PathBuf {
+fn record_path(workspace: &WorkspaceDir) -> std::path::PathBuf {
     workspace.meta_dir().join("creating.json")
 }
 
-/// Finds resources of the journal that exist and are not in the state.
+/// Finds recorded resources that exist and are not in the state.
 pub(super) async fn find_orphans(
     data_dir: &DataDirectory,
     workspace: &WorkspaceDir,
@@ -87,7 +88,7 @@ pub(super) async fn find_orphans(
     (principal, stop): (Option<&Principal>, &CancellationToken),
 ) -> Result<Vec<OrphanedResource>, InterruptedResourceError> {
     let mut found = Vec::new();
-    let Some(creating) = read_json::<CreateJournal>(&journal_path(workspace)).map_err(workspace_error)?
+    let Some(creating) = read_json::<PendingCreates>(&record_path(workspace)).map_err(workspace_error)?
     else {
         return Ok(found);
     };
@@ -110,7 +111,7 @@ pub(super) async fn find_orphans(
     Ok(found)
 }
 
-/// Journal entries that are not in the state, each with the new address of the resource that occupies its address.
+/// Recorded resources that are not in the state, each with the new address of the resource that occupies its address.
 fn absent_from_state(
     workspace: &WorkspaceDir,
     objects: Vec<EksObject>,

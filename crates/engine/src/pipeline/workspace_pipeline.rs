@@ -1,5 +1,5 @@
-//! The pipeline of one workspace: restore the state, recover the previous run, untaint, render, init, plan, guard, apply,
-//! back up the state.
+//! The pipeline of one workspace: lock, restore the state, recover the previous run, untaint, wait for calls in flight, replay the
+//! journal, render, init, probe, plan, guard, apply, back up the state.
 
 use capt_model::workspaces::WorkspaceKey;
 use terraform_driver::{
