@@ -20,7 +20,7 @@ kind: CAPTCluster
 metadata: {name: demo}
 spec:
   region: eu-central-1
-  vpcConfig: {availabilityZoneCount: 1, natGateways: Single}
+  vpcConfig: {availabilityZoneCount: 2, natGateways: Single}
 ";
 
 /// A cluster in it.
@@ -54,8 +54,11 @@ impl HeldApply {
         capt.run(&["aws", "start"]).expect_success();
         let silence = format!(r#"{{"operation": "{held}", "times": 0, "delay_ms": 10000}}"#);
         capt.admin_request("POST", "/_capt/faults", &silence);
-        let apply = capt.start(&["apply", &file]);
-        wait_until("the object to be made", || !capt.calls_of_operation(created).is_empty());
+        let mut apply = capt.start(&["apply", &file]);
+        wait_until("the object to be made", || {
+            assert!(apply.try_wait().unwrap().is_none(), "the apply ended before that");
+            !capt.calls_of_operation(created).is_empty()
+        });
         Self { capt, file, apply }
     }
 

@@ -32,6 +32,7 @@ use super::{
     error::PipelineError,
     hooks::RunHooks,
     lost_creates::{self, Found, Lookup},
+    orphaned_creates,
     workspace_record::WorkspaceRecord,
 };
 use crate::{
@@ -204,6 +205,11 @@ impl JournalReplay<'_> {
             let known = self.state()?.objects().any(|it| it.address.kind == change.kind && fits(&it.value));
             return if known { Ok(()) } else { Err(undetermined(change, &change.kind, &[])) };
         };
+        if self.is_occupied(&assignment.address)? {
+            // A replacement that is created first. Import blocks can displace what it replaces, `terraform import` cannot.
+            let is_recorded = orphaned_creates::is_recorded(self.job.workspace, &assignment.text)?;
+            return if is_recorded { Ok(()) } else { Err(undetermined(change, &assignment.text, &[])) };
+        }
         let workspace = self.key.to_string();
         let found = match Lookup::of(&change.kind, &change.planned) {
             Lookup::Impossible => None,
@@ -220,6 +226,11 @@ impl JournalReplay<'_> {
             Some(Found::Unclear(ids)) => Err(undetermined(change, &assignment.text, &ids)),
             None => Err(undetermined(change, &assignment.text, &[])),
         }
+    }
+
+    /// Whether the state has an object at this address.
+    fn is_occupied(&self, address: &InstanceAddress) -> Result<bool, PipelineError> {
+        Ok(self.state()?.objects().any(|it| it.address == *address && it.deposed.is_none()))
     }
 
     /// Imports an object. One that does not exist was not created; one that has other tags is not ours.
@@ -299,7 +310,7 @@ impl JournalReplay<'_> {
         let eks = EksClient::new(&sdk);
         let in_eks = super::untaint::InterruptedResourceError::from;
         let made = eks.created_at(&change.kind, id).await.map_err(in_eks)?;
-        if made.is_none_or(|at| at < change.since.as_second() - super::orphaned_creates::CLOCK_SKEW_SECONDS) {
+        if made.is_none_or(|at| at < change.since.as_second() - orphaned_creates::CLOCK_SKEW_SECONDS) {
             return Ok(false);
         }
         let health = eks.wait_until_settled(&change.kind, id, self.stop).await.map_err(in_eks)?;

@@ -76,6 +76,12 @@ pub(super) fn clear_pending_creates(workspace: &WorkspaceDir) -> Result<(), File
     remove_optional(&record_path(workspace))
 }
 
+/// Whether an unfinished apply was about to create a resource at this address, so that it will be looked up here.
+pub(super) fn is_recorded(workspace: &WorkspaceDir, address: &str) -> Result<bool, FileError> {
+    let recorded = read_json::<PendingCreates>(&record_path(workspace))?;
+    Ok(recorded.is_some_and(|it| it.objects.iter().any(|object| object.address == address)))
+}
+
 fn record_path(workspace: &WorkspaceDir) -> std::path::PathBuf {
     workspace.meta_dir().join("creating.json")
 }

@@ -172,6 +172,7 @@ mod tests {
             Class::Dependency,
             Class::Lock,
             Class::Expired,
+            Class::AlreadyExists,
             Class::Protected,
             Class::StalePlan,
             Class::Interrupted,

@@ -160,7 +160,11 @@ fn is_outdated(workspace: &WorkspaceDir, stored: &StoredVersion) -> Result<bool,
     let found = StoredVersion::new(version, &bytes);
     match StoredVersion::read(workspace)? {
         Some(exchanged) if exchanged == *stored => Ok(false),
-        Some(exchanged) if exchanged == found => Ok(true),
+        // Another lineage: another leader destroyed and created the workspace. A lower serial: the store itself was set back, for
+        // example with its cluster's etcd; the directory is newer then.
+        Some(exchanged) if exchanged == found => {
+            Ok(found.lineage != stored.lineage || found.serial < stored.serial)
+        }
         // A directory with unsaved versions, or one that never exchanged any: only an older serial shows its age.
         Some(_) | None => Ok(found.lineage == stored.lineage && found.serial < stored.serial),
     }

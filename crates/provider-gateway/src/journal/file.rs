@@ -112,7 +112,10 @@ fn to_line(entry: &JournalEntry) -> io::Result<Vec<u8>> {
 pub fn read_entries(path: &Path) -> io::Result<Vec<JournalEntry>> {
     let bytes = match fs::read(path) {
         Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        // A file where the gateway's directory should be: no gateway ever ran.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(Vec::new());
+        }
         Err(error) => return Err(error),
     };
     let lines = bytes.get(..whole_length(&bytes)).unwrap_or_default().split(|byte| *byte == b'\n');

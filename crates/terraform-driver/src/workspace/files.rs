@@ -108,7 +108,10 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FileErro
 pub fn read_optional(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        // With a file where a directory should be, nothing below it exists either.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
         Err(source) => Err(FileError::new("read", path, source)),
     }
 }

@@ -30,9 +30,8 @@ async fn nothing_follows_a_failed_step_but_the_end_of_its_slot() {
 
 #[tokio::test]
 async fn the_state_of_a_failed_apply_is_backed_up() {
-    let errors: [(MakeError, bool); 3] =
-        [(terraform_failed, false), (terraform_interrupted, false), (terraform_killed, true)];
-    for (error, keeps_journal) in errors {
+    let errors: [MakeError; 3] = [terraform_failed, terraform_interrupted, terraform_killed];
+    for error in errors {
         let site = failing("apply", error);
         let (outcome, hooks) = run_with(&site, &cluster_job(), apply(), HookScript::default()).await;
         outcome.unwrap_err();
@@ -41,9 +40,8 @@ async fn the_state_of_a_failed_apply_is_backed_up() {
         assert_eq!(after, ["cluster lock ends", "slot ends", "back up"]);
         let last = hooks.backups.lock().unwrap().last().unwrap().clone();
         assert!(last.has_state && last.begun, "{last:?}");
-        // After a kill, resources may exist that are not in the state.
-        assert_eq!(last.records_creates, keeps_journal, "{:?}", error());
-        assert!(!plan_file(&site) || keeps_journal || journal.contains(&"apply".to_owned()));
+        // Resources may exist that are not in the state. A terraform whose provider or gateway was killed fails by itself.
+        assert!(last.records_creates, "{:?}", error());
     }
 }
 

@@ -115,6 +115,7 @@ async fn new_versions_are_followed_until_the_end_of_the_run() {
 async fn a_backup_of_another_lineage_is_not_mixed_with_the_state() {
     let dir = Directory::with_state(1);
     dir.back_up(&MemoryStore::default(), None).await;
+    dir.site.put_state(&state(2, &[("aws_vpc", "ok")]));
     let foreign = state(9, &[("aws_vpc", "ok")]).replace("\"line\"", "\"foreign\"");
     let backup = WorkspaceBackup { state: Some(foreign.into_bytes()), bundle: None };
     let store = MemoryStore { backup: Mutex::new(Some(backup)), ..MemoryStore::default() };
@@ -123,6 +124,19 @@ async fn a_backup_of_another_lineage_is_not_mixed_with_the_state() {
         Err(PipelineError::StateBackup { source, .. }) => assert!(source.to_string().contains("lineage")),
         other => panic!("{other:?}"),
     }
+}
+
+#[tokio::test]
+async fn a_directory_that_another_leader_replaced_is_set_aside_whole() {
+    let dir = Directory::with_state(5);
+    dir.back_up(&MemoryStore::default(), None).await;
+    let recreated = state(1, &[("aws_vpc", "ok")]).replace("\"line\"", "\"recreated\"");
+    let backup = WorkspaceBackup { state: Some(recreated.into_bytes()), bundle: None };
+    let store = MemoryStore { backup: Mutex::new(Some(backup)), ..MemoryStore::default() };
+    let set_aside = state_backup::restore_backup(&store, &dir.workspace).await.unwrap();
+    assert!(set_aside.is_some_and(|it| it.join("terraform.tfstate").exists()));
+    assert!(!dir.workspace.state_path().exists());
+    assert_eq!(dir.workspace.snapshots().newest().unwrap().unwrap().0.lineage, "recreated");
 }
 
 #[tokio::test]
