@@ -32,7 +32,7 @@ use super::{
     error::PipelineError,
     hooks::RunHooks,
     lost_creates::{self, Found, Lookup},
-    orphaned_creates,
+    orphaned_creates, sealed_configuration,
     workspace_record::WorkspaceRecord,
 };
 use crate::{
@@ -118,7 +118,7 @@ impl JournalReplay<'_> {
                 StepPhase::Settling,
                 &terraform_driver::events::TerraformProgress::default(),
             );
-            self.job.workspace.unseal()?;
+            sealed_configuration::unseal(self.job.workspace, &self.data_dir.cloud)?;
             // The sealed configuration may need other providers than the one that was initialised last.
             Driver::invalidate_init(self.job.workspace)?;
             self.data_dir.driver.init(self.job, &self.record.digests()).await?;
@@ -246,7 +246,7 @@ impl JournalReplay<'_> {
         }
         self.narrow_configuration(&assignment.address)?;
         let imported = self.data_dir.driver.import(self.job, &assignment.text, id).await;
-        self.job.workspace.unseal()?;
+        sealed_configuration::unseal(self.job.workspace, &self.data_dir.cloud)?;
         match imported {
             Err(StepError::Failed { diagnostics, .. })
                 if diagnostics.iter().any(|it| it.summary.contains("Cannot import non-existent")) =>

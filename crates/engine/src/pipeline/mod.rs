@@ -17,6 +17,7 @@ mod lost_creates;
 mod orphaned_creates;
 mod outcome;
 mod prepare;
+mod sealed_configuration;
 mod terraform_steps;
 #[cfg(test)]
 pub(crate) mod testing;

@@ -24,7 +24,7 @@ use super::{
     orphaned_creates,
     outcome::{DestroyReason, Goal, WorkspaceOutcome},
     prepare::PreparedDir,
-    untaint,
+    sealed_configuration, untaint,
     workspace_job::WorkspaceJob,
     workspace_record::WorkspaceRecord,
 };
@@ -186,7 +186,7 @@ impl WorkspacePipeline<'_> {
         self.recover_previous_run(key, &job, (record.region.as_deref(), how.principal)).await?;
         self.replay_journal((key, Some(record)), &job, how.principal).await?;
         drop(cluster_lock);
-        workspace.unseal()?;
+        sealed_configuration::unseal(&workspace, &self.data_dir.cloud)?;
         let digests = record.digests();
         let credentials = (how.principal, self.stop);
         let lost =
