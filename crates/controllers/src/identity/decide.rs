@@ -10,7 +10,7 @@ use super::dereference::IdentityReferences;
 /// What to do with an identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum IdentityDecision {
-    /// Nobody uses it any more: remove the finalizers, which completes its deletion.
+    /// Unused: remove the finalizers, which completes its deletion.
     Release,
     /// Add the missing finalizers; the spec is invalid, with these problems.
     Reject(MissingFinalizers, String),

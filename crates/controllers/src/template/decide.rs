@@ -8,7 +8,7 @@ use super::dereference::TemplateUsers;
 /// What to do with a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TemplateDecision {
-    /// Nobody uses it: remove the finalizer.
+    /// Unused: remove the finalizer.
     RemoveFinalizer,
     /// Workspaces use it: add the finalizer. Their destroy needs the template.
     AddFinalizer,

@@ -1,7 +1,7 @@
 //! Restores the sealed configuration of the last apply, bound to the AWS that is configured now.
 //!
 //! The provider block of the local AWS has its endpoints, and a local AWS that was started again may listen on another port, where
-//! somebody else's may be by now.
+//! another one may be by now.
 
 use serde_json::Value;
 use terraform_driver::workspace::{

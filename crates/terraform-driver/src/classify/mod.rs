@@ -21,7 +21,7 @@ pub enum FailureClass {
     Propagation,
     /// Needs a fix by the user: the configuration, a permission, a name conflict.
     UserFix,
-    /// The object to create exists: of an earlier attempt whose answer was lost, or somebody else's.
+    /// The object to create exists: of an earlier attempt whose answer was lost, or of another owner.
     AlreadyExists,
     /// Account quota exceeded.
     Quota,

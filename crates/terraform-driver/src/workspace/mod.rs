@@ -260,7 +260,7 @@ impl WorkspaceDir {
         Ok(found)
     }
 
-    /// Moves everything but the lock to `.capt/older`, so that the directory can be filled anew, and returns the new place. `last`
+    /// Moves everything but the lock to `.capt/older`, so that the directory can be filled again, and returns the new place. `last`
     /// is moved last: if it is still there, the move was interrupted.
     pub fn set_aside(&self, last: &Path) -> Result<PathBuf, FileError> {
         let (meta, time) = (self.meta_dir(), clock::now().strftime("%Y%m%dT%H%M%S%6fZ"));
