@@ -46,6 +46,9 @@ const LOOKUP_FILE: &str = "capt_lookup.tf.json";
 const PROVIDER_FILE: &str = "capt_provider.tf.json";
 /// AWS may still be working on a request whose sender was killed.
 const SETTLE_TIME: Duration = Duration::from_secs(10);
+/// What `terraform import` says of an object that does not exist: terraform itself, and the provider for an association of a route
+/// table, which it has to search.
+const ABSENT_OBJECT: [&str; 2] = ["Cannot import non-existent", "No association found between"];
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The replay of one workspace.
@@ -248,8 +251,10 @@ impl JournalReplay<'_> {
         let imported = self.data_dir.driver.import(self.job, &assignment.text, id).await;
         sealed_configuration::unseal(self.job.workspace, &self.data_dir.cloud)?;
         match imported {
-            Err(StepError::Failed { diagnostics, .. })
-                if diagnostics.iter().any(|it| it.summary.contains("Cannot import non-existent")) =>
+            Err(StepError::Failed { diagnostics, tail, .. })
+                if ABSENT_OBJECT.iter().any(|text| {
+                    tail.contains(text) || diagnostics.iter().any(|it| it.summary.contains(text))
+                }) =>
             {
                 return Ok(());
             }
