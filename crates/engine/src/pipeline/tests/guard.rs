@@ -1,4 +1,4 @@
-//! Only a plan that the guard lets pass, and that nobody declines, is applied.
+//! Only a plan that the guard lets pass, and that is not declined, is applied.
 
 use super::*;
 use crate::pipeline::testing::short_hash;
@@ -41,7 +41,7 @@ async fn a_destructive_plan_needs_an_approval_of_its_own_hash() {
         }
         assert_eq!(site.journal.has("apply"), passes, "{goal:?}");
         assert!(passes || !plan_file(&site), "{goal:?}: a refused plan is removed");
-        assert!(passes || !site.journal.has("confirm"), "{goal:?}: nobody is asked about a refused plan");
+        assert!(passes || !site.journal.has("confirm"), "{goal:?}: a refused plan is not confirmed");
     }
 }
 
