@@ -84,7 +84,7 @@ pub enum PipelineError {
     Gateway(#[from] GatewayClientError),
     /// An object was created by a run that was killed, and its address is not certain.
     #[error(
-        "{object} was created by an earlier run that was killed, and its address in the configuration is not certain, so          nothing was planned; import it into the state, or delete it, and then have the workspace's journal entries dropped"
+        "{object} was created by an earlier run that was killed, and its address in the configuration is not certain, so nothing was planned; import it into the state, or delete it, and then have the workspace's journal entries dropped"
     )]
     CreatedObjectUnplaced {
         /// Type and id.
@@ -92,7 +92,7 @@ pub enum PipelineError {
     },
     /// It is not known whether an object was created.
     #[error(
-        "an earlier run was killed while it created {address} ({object}), and whether that object exists cannot be          determined{candidates}; nothing was planned; import it into the state, or make sure that it does not exist, and          then have the workspace's journal entries dropped"
+        "an earlier run was killed while it created {address} ({object}), and whether that object exists cannot be determined{candidates}; nothing was planned; import it into the state, or make sure that it does not exist, and then have the workspace's journal entries dropped"
     )]
     OutcomeUnknown {
         /// Type and name.

@@ -46,7 +46,7 @@ pub const fn status_class(class: FailureClass) -> api::FailureClass {
     }
 }
 
-/// Class of an error that did not come from terraform or AWS.
+/// Class of an error that terraform did not report. The driver classifies those that it reported.
 fn classify(error: &PipelineError) -> FailureClass {
     match error {
         PipelineError::StateBackup { .. }
