@@ -231,13 +231,13 @@ impl Gateway {
 
     /// Registers a run: verifies its provider and opens a socket for it.
     pub async fn register(&self, wanted: RunRegistration) -> Result<RegisteredRun, GatewayError> {
-        let herd = self.provider_group(&wanted).await?;
-        let protocol = self.protocol_version(&herd).await?;
+        let group = self.provider_group(&wanted).await?;
+        let protocol = self.protocol_version(&group).await?;
         let run = format!("r{}", self.next_run.fetch_add(1, Ordering::Relaxed));
         let make = RunSpec {
             id: run.clone(),
             workspace: wanted.workspace,
-            group: herd,
+            group,
             type_filter: wanted.types.map_or(TypeFilter::All, TypeFilter::Types),
         };
         let opened = Run::open(make, &self.sockets, Arc::clone(&self.shared)).map_err(|source| {
@@ -264,16 +264,16 @@ impl Gateway {
 
     /// The protocol version of a provider. Known versions are looked up by checksum; the provider then starts in the
     /// background while Terraform starts.
-    async fn protocol_version(&self, herd: &Arc<ProviderGroup>) -> Result<u8, GatewayError> {
-        let file = self.shared.schema_dir.join(format!("{}.protocol", herd.spec.checksum));
+    async fn protocol_version(&self, group: &Arc<ProviderGroup>) -> Result<u8, GatewayError> {
+        let file = self.shared.schema_dir.join(format!("{}.protocol", group.spec.checksum));
         let known = std::fs::read_to_string(&file).ok().and_then(|text| text.parse().ok());
         if let Some(known) = known {
-            let herd = Arc::clone(herd);
+            let group = Arc::clone(group);
             // A start error is returned to the call that needs the provider.
-            tokio::spawn(async move { herd.any_process().await.map(drop) });
+            tokio::spawn(async move { group.any_process().await.map(drop) });
             return Ok(known);
         }
-        let protocol = herd.any_process().await.map_err(GatewayError::Provider)?.protocol;
+        let protocol = group.any_process().await.map_err(GatewayError::Provider)?.protocol;
         // Best effort: without the file the provider is asked again.
         let _next_time = private_fs::write_atomic(&file, protocol.to_string().as_bytes());
         Ok(protocol)
@@ -327,7 +327,7 @@ impl Gateway {
                 .pool
                 .groups()
                 .iter()
-                .flat_map(|herd| herd.processes())
+                .flat_map(|group| group.processes())
                 .any(|process| process.active_calls() > 0);
         let mut used = self.last_used.lock();
         if busy {
@@ -356,8 +356,8 @@ impl Gateway {
     /// Ends all providers and removes the sockets. Providers would end with this process too, but one that exits after
     /// its directory was removed would leave its socket behind.
     pub async fn shut_down(&self) -> io::Result<()> {
-        for herd in self.pool.groups() {
-            herd.shut_down().await;
+        for group in self.pool.groups() {
+            group.shut_down().await;
         }
         match std::fs::remove_dir_all(&self.sockets) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -371,13 +371,13 @@ impl Gateway {
         wanted: &RunRegistration,
         ask: &ProbeRequest,
     ) -> Result<Option<ProbeResult>, GatewayError> {
-        let herd = self.provider_group(wanted).await?;
-        let seat = digest::parse_hex(&ask.seat).and_then(|key| herd.known_configuration(&key));
-        let Some(seat) = seat else { return Ok(None) };
-        let (process, _) = herd.configured_process(&seat).await.map_err(GatewayError::Provider)?;
+        let group = self.provider_group(wanted).await?;
+        let config = digest::parse_hex(&ask.seat).and_then(|key| group.known_configuration(&key));
+        let Some(config) = config else { return Ok(None) };
+        let (process, _) = group.configured_process(&config).await.map_err(GatewayError::Provider)?;
         let Some(process) = process else { return Ok(None) };
         let provider =
-            ProbeTarget { shared: &self.shared, group: &herd, process: &process, configuration: seat.key };
+            ProbeTarget { shared: &self.shared, group: &group, process: &process, configuration: config.key };
         Ok(Some(self.reads.probe(&provider, ask).await))
     }
 }

@@ -128,8 +128,8 @@ impl ProviderPool {
     /// The group of a spec.
     pub fn group(&self, origin: ProviderSpec) -> Arc<ProviderGroup> {
         let key = origin.key();
-        let mut herds = self.groups.lock();
-        Arc::clone(herds.entry(key).or_insert_with(|| {
+        let mut groups = self.groups.lock();
+        Arc::clone(groups.entry(key).or_insert_with(|| {
             let launch = LaunchSpec {
                 program: origin.program.clone(),
                 env: origin.env.clone(),
@@ -156,13 +156,13 @@ impl ProviderPool {
 
     /// Drops processes that are idle, too old, too large or dead. Called every few seconds.
     pub fn tidy(&self) {
-        for herd in self.groups() {
-            herd.tidy(&self.limits);
+        for group in self.groups() {
+            group.tidy(&self.limits);
         }
         // Remove groups without processes and configurations.
-        self.groups.lock().retain(|_, herd| {
-            let empty = herd.unconfigured.try_lock().is_ok_and(|spare| spare.is_none());
-            Arc::strong_count(herd) > 1 || !empty || !herd.configurations.lock().is_empty()
+        self.groups.lock().retain(|_, group| {
+            let empty = group.unconfigured.try_lock().is_ok_and(|spare| spare.is_none());
+            Arc::strong_count(group) > 1 || !empty || !group.configurations.lock().is_empty()
         });
     }
 }
@@ -188,8 +188,8 @@ impl ProviderGroup {
         let configure =
             unframe(configure).map_or_else(|| configure.clone(), |it| frame(&normalize_configure(it)));
         let key = digest::hash_parts([&self.key[..], path.as_bytes(), &configure]);
-        let mut seats = self.configurations.lock();
-        Arc::clone(seats.entry(key).or_insert_with(|| {
+        let mut configurations = self.configurations.lock();
+        Arc::clone(configurations.entry(key).or_insert_with(|| {
             Arc::new(ProviderConfiguration {
                 key,
                 path: path.to_owned(),
@@ -209,16 +209,16 @@ impl ProviderGroup {
     /// response carries the error.
     pub async fn configured_process(
         &self,
-        seat: &ProviderConfiguration,
+        configuration: &ProviderConfiguration,
     ) -> Result<(Option<Arc<ProviderProcess>>, GrpcResponse), GrpcStatus> {
-        *seat.last_used.lock() = Instant::now();
-        let mut taken = seat.assigned.lock().await;
+        *configuration.last_used.lock() = Instant::now();
+        let mut taken = configuration.assigned.lock().await;
         if let Some(ConfiguredProcess { process, answer }) = taken.as_ref().filter(|it| it.is_usable()) {
             self.counters.configure_hits.increment();
             return Ok((Some(Arc::clone(process)), answer.clone()));
         }
         let process = self.unconfigured_process().await?;
-        let answer = process.call(&seat.path, seat.configure.clone()).await?;
+        let answer = process.call(&configuration.path, configuration.configure.clone()).await?;
         let refused =
             answer.message().is_none_or(|it| read_diagnostics(it, 1).is_ok_and(|verdict| verdict.error));
         if refused {
@@ -306,9 +306,9 @@ impl ProviderGroup {
             let idle = Arc::strong_count(process) <= holders && process.idle_for() > limits.idle;
             process.is_dead() || process.is_retiring() || idle
         };
-        let seats: Vec<Arc<ProviderConfiguration>> = self.configurations.lock().values().cloned().collect();
-        for seat in seats {
-            if let Ok(mut taken) = seat.assigned.try_lock()
+        let all: Vec<Arc<ProviderConfiguration>> = self.configurations.lock().values().cloned().collect();
+        for configuration in all {
+            if let Ok(mut taken) = configuration.assigned.try_lock()
                 && taken.as_ref().is_some_and(|it| over(&it.process, 1))
             {
                 *taken = None;
@@ -320,10 +320,10 @@ impl ProviderGroup {
             *spare = None;
         }
         // Configurations contain credentials; they are dropped after a day without use.
-        self.configurations.lock().retain(|_, seat| {
-            Arc::strong_count(seat) > 1
-                || seat.assigned.try_lock().map_or(true, |taken| taken.is_some())
-                || seat.last_used.lock().elapsed() < CONFIGURATION_TTL
+        self.configurations.lock().retain(|_, configuration| {
+            Arc::strong_count(configuration) > 1
+                || configuration.assigned.try_lock().map_or(true, |taken| taken.is_some())
+                || configuration.last_used.lock().elapsed() < CONFIGURATION_TTL
         });
     }
 }
