@@ -229,7 +229,7 @@ impl ReattachSource for GatewayReattachSource<'_> {
     ) -> ReattachFuture<'b, Result<Option<ReattachLease>, ProviderMismatch>> {
         Box::pin(async move {
             match self.try_acquire(job, phase).await {
-                Ok(loan) => Ok(Some(loan)),
+                Ok(lease) => Ok(Some(lease)),
                 Err(ReattachUnavailable::NotNeeded) => Ok(None),
                 Err(ReattachUnavailable::Rejected(refused)) => Err(refused),
                 Err(ReattachUnavailable::Bypass(why)) => {
@@ -243,11 +243,11 @@ impl ReattachSource for GatewayReattachSource<'_> {
         })
     }
 
-    fn release(&self, loan: ReattachLease) -> ReattachFuture<'_, ()> {
+    fn release(&self, lease: ReattachLease) -> ReattachFuture<'_, ()> {
         Box::pin(async move {
             // If the gateway has exited, its observations are lost.
             let seen = match self.gateway.client() {
-                Some(client) => client.release(&loan.id).await.ok(),
+                Some(client) => client.release(&lease.id).await.ok(),
                 None => None,
             };
             self.lock_status().observed = seen;

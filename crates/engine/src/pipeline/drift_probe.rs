@@ -20,7 +20,7 @@ const FINGERPRINT_FILE: &str = "fingerprint.json";
 
 /// Whether the workspace matches the fingerprint of its last empty plan; the inner error is the reason why not.
 pub(super) async fn is_unchanged(
-    lender: &GatewayReattachSource<'_>,
+    source: &GatewayReattachSource<'_>,
     job: &StepContext<'_>,
     digests: &ConfigurationDigests,
 ) -> Result<Result<(), PlanReason>, PipelineError> {
@@ -29,7 +29,7 @@ pub(super) async fn is_unchanged(
     let Some(mut fingerprint) = read_json::<Fingerprint>(&path).ok().flatten() else {
         return Ok(Err(PlanReason::NoFingerprint));
     };
-    let outcome = probe_and_compare(lender, job, digests, &fingerprint).await;
+    let outcome = probe_and_compare(source, job, digests, &fingerprint).await;
     if outcome.is_ok() {
         fingerprint.checks += 1;
         write_json(&path, &fingerprint)?;
@@ -38,12 +38,12 @@ pub(super) async fn is_unchanged(
 }
 
 async fn probe_and_compare(
-    lender: &GatewayReattachSource<'_>,
+    source: &GatewayReattachSource<'_>,
     job: &StepContext<'_>,
     digests: &ConfigurationDigests,
     fingerprint: &Fingerprint,
 ) -> Result<(), PlanReason> {
-    let (inputs, objects) = collect_inputs(lender, job, digests)?;
+    let (inputs, objects) = collect_inputs(source, job, digests)?;
     fingerprint.check_inputs(&inputs)?;
     let ask = ProbeRequest {
         seat: fingerprint.seat.clone(),
@@ -51,18 +51,18 @@ async fn probe_and_compare(
         data: fingerprint.data.clone(),
         fresh: false,
     };
-    let probed = lender.probe(job, ask).await.ok_or(PlanReason::UnknownConfiguration)?;
+    let probed = source.probe(job, ask).await.ok_or(PlanReason::UnknownConfiguration)?;
     fingerprint.compare(&probed)
 }
 
 /// Saves a fingerprint after an empty plan; removes it if the workspace cannot be probed.
 pub(super) async fn save_fingerprint(
-    lender: &GatewayReattachSource<'_>,
+    source: &GatewayReattachSource<'_>,
     job: &StepContext<'_>,
     digests: &ConfigurationDigests,
 ) -> Result<(), PipelineError> {
     let path = job.workspace.meta_dir().join(FINGERPRINT_FILE);
-    match take_fingerprint(lender, job, digests).await {
+    match take_fingerprint(source, job, digests).await {
         Ok(fingerprint) => Ok(write_json(&path, &fingerprint)?),
         Err(why) => {
             tracing::debug!(workspace = %job.workspace.dir().display(), %why, "workspace cannot be probed");
@@ -72,20 +72,20 @@ pub(super) async fn save_fingerprint(
 }
 
 async fn take_fingerprint(
-    lender: &GatewayReattachSource<'_>,
+    source: &GatewayReattachSource<'_>,
     job: &StepContext<'_>,
     digests: &ConfigurationDigests,
 ) -> Result<Fingerprint, PlanReason> {
-    let seen = lender.status().observed.ok_or(PlanReason::UnknownConfiguration)?;
-    let (inputs, objects) = collect_inputs(lender, job, digests)?;
+    let seen = source.status().observed.ok_or(PlanReason::UnknownConfiguration)?;
+    let (inputs, objects) = collect_inputs(source, job, digests)?;
     let seat = seen.seats.first().cloned().ok_or(PlanReason::Manifold)?;
     let ask = ProbeRequest { seat, objects, data: seen.data.clone(), fresh: true };
-    let probed = lender.probe(job, ask).await.ok_or(PlanReason::UnknownConfiguration)?;
+    let probed = source.probe(job, ask).await.ok_or(PlanReason::UnknownConfiguration)?;
     Fingerprint::from_probe(inputs, seen, &probed)
 }
 
 fn collect_inputs(
-    lender: &GatewayReattachSource<'_>,
+    source: &GatewayReattachSource<'_>,
     job: &StepContext<'_>,
     digests: &ConfigurationDigests,
 ) -> Result<(FingerprintInputs, Vec<provider_gateway::probe::StateObject>), PlanReason> {
@@ -99,7 +99,7 @@ fn collect_inputs(
         configuration: digests.configuration.clone(),
         state: format!("{} {}", found.state_version, digest::to_hex(digest::hash_parts([state.as_slice()]))),
         provider: format!("{} {}", locked.version, locked.hashes.join(" ")),
-        surroundings: lender.provider_environment_digest(job.environment),
+        surroundings: source.provider_environment_digest(job.environment),
     };
     Ok((inputs, found.objects))
 }

@@ -72,10 +72,10 @@ impl Driver {
         if job.stop.is_cancelled() {
             return Err(StepError::Interrupted { phase });
         }
-        let loan = acquire_reattach(job, phase, &mut invocation).await?;
+        let lease = acquire_reattach(job, phase, &mut invocation).await?;
         let outcome = self.run_supervised(job, phase, &invocation).await;
-        if let (Some(lender), Some(loan)) = (job.reattach, loan) {
-            lender.release(loan).await;
+        if let (Some(source), Some(lease)) = (job.reattach, lease) {
+            source.release(lease).await;
         }
         outcome
     }
@@ -130,12 +130,12 @@ pub(super) async fn acquire_reattach(
     phase: StepPhase,
     invocation: &mut Invocation,
 ) -> Result<Option<ReattachLease>, StepError> {
-    let Some(lender) = job.reattach else { return Ok(None) };
-    let loan = lender.acquire(job, phase).await?;
-    if let Some(loan) = &loan {
-        invocation.env.insert(REATTACH_VARIABLE.to_owned(), loan.reattach.clone());
+    let Some(source) = job.reattach else { return Ok(None) };
+    let lease = source.acquire(job, phase).await?;
+    if let Some(lease) = &lease {
+        invocation.env.insert(REATTACH_VARIABLE.to_owned(), lease.reattach.clone());
     }
-    Ok(loan)
+    Ok(lease)
 }
 
 /// Follows a run, collects its output and reports progress.

@@ -37,7 +37,7 @@ pub trait ReattachSource: Send + Sync {
     ) -> ReattachFuture<'a, Result<Option<ReattachLease>, ProviderMismatch>>;
 
     /// Releases the lease after the command.
-    fn release(&self, loan: ReattachLease) -> ReattachFuture<'_, ()>;
+    fn release(&self, lease: ReattachLease) -> ReattachFuture<'_, ()>;
 
     /// Serves all schemas from now on, because terraform missed one. Returns whether that changes anything.
     fn request_all_schemas(&self) -> bool;
