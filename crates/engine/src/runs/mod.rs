@@ -87,13 +87,13 @@ impl RunEntry {
 impl RunManager {
     /// Creates the manager. The receiver gets the key of an object whenever its run changes.
     pub fn new(
-        site: DataDirectory,
+        data_dir: DataDirectory,
         capacity: RunCapacity,
         meter: Arc<dyn RunMetrics>,
     ) -> (Self, mpsc::UnboundedReceiver<WorkspaceKey>) {
         let (listener, changes) = mpsc::unbounded_channel();
         let inner = Inner {
-            data_dir: site,
+            data_dir,
             scheduler: SlotScheduler::new(capacity),
             cluster_locks: ClusterLocks::default(),
             metrics: meter,
@@ -111,11 +111,11 @@ impl RunManager {
     }
 
     /// Starts a run. Returns false if the workspace already has an active run or the manager is closed.
-    pub fn start(&self, order: RunRequest) -> bool {
+    pub fn start(&self, request: RunRequest) -> bool {
         if self.inner.closing.is_cancelled() {
             return false;
         }
-        run_task::spawn_run(&self.inner, order)
+        run_task::spawn_run(&self.inner, request)
     }
 
     /// Snapshot of the workspace's active or most recent run in this process.

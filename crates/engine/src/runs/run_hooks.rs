@@ -100,8 +100,8 @@ impl RunHooks for OperatorRunHooks {
     fn lock_cluster<'a>(&'a self, key: &'a WorkspaceKey, cluster: &'a str) -> BoxFuture<'a, HookGuard> {
         Box::pin(async move {
             let (begun, name) = (Instant::now(), self.cluster_lock_name(cluster));
-            let turn = match self.inner.cluster_locks.try_lock(&name) {
-                Some(turn) => turn,
+            let lock = match self.inner.cluster_locks.try_lock(&name) {
+                Some(lock) => lock,
                 None => {
                     self.set_waiting_for(key, Some(format!("the lock on EKS cluster {cluster}")));
                     self.inner.cluster_locks.lock(&name).await
@@ -109,7 +109,7 @@ impl RunHooks for OperatorRunHooks {
             };
             self.inner.metrics.record_cluster_lock_wait(begun.elapsed());
             self.set_waiting_for(key, None);
-            Box::new(turn) as HookGuard
+            Box::new(lock) as HookGuard
         })
     }
 

@@ -22,16 +22,16 @@ use crate::pipeline::{
 };
 
 /// Spawns the run. Returns false if the workspace already has an active run.
-pub(super) fn spawn_run(inner: &Arc<Inner>, order: RunRequest) -> bool {
+pub(super) fn spawn_run(inner: &Arc<Inner>, request: RunRequest) -> bool {
     let stop = CancellationToken::new();
-    let Some(seen) = register_run(inner, &order, &stop) else { return false };
-    inner.notify(&order.key);
+    let Some(seen) = register_run(inner, &request, &stop) else { return false };
+    inner.notify(&request.key);
     let inner = Arc::clone(inner);
     let tasks = inner.tasks.clone();
     tasks.spawn(async move {
-        let (key, begun, operation) = (order.key.clone(), Instant::now(), order.kind.operation());
+        let (key, begun, operation) = (request.key.clone(), Instant::now(), request.kind.operation());
         // A panic must not leave the workspace marked as busy, so the pipeline runs in its own task.
-        let work = tokio::spawn(execute_run(Arc::clone(&inner), order, seen, stop));
+        let work = tokio::spawn(execute_run(Arc::clone(&inner), request, seen, stop));
         let end = match work.await {
             Ok(end) => end,
             Err(broken) => RunResult::from_outcome(Err(PipelineError::StateBackup {
@@ -46,26 +46,30 @@ pub(super) fn spawn_run(inner: &Arc<Inner>, order: RunRequest) -> bool {
 }
 
 /// Registers the run. Returns none if the workspace already has an active run.
-fn register_run(inner: &Inner, order: &RunRequest, stop: &CancellationToken) -> Option<Arc<WorkspaceMemory>> {
+fn register_run(
+    inner: &Inner,
+    request: &RunRequest,
+    stop: &CancellationToken,
+) -> Option<Arc<WorkspaceMemory>> {
     let mut runs = inner.lock();
-    let before = runs.get(&order.key);
+    let before = runs.get(&request.key);
     if before.is_some_and(|entry| !entry.snapshot.is_finished()) {
         return None;
     }
     let seen = before.map(|entry| Arc::clone(&entry.memory)).unwrap_or_default();
     let now = clock::now();
     let id = now.strftime("%Y%m%dT%H%M%S%3fZ").to_string();
-    let view = RunSnapshot::new(id, order.kind.operation(), now, order.inputs_hash.clone());
+    let view = RunSnapshot::new(id, request.kind.operation(), now, request.inputs_hash.clone());
     let mut entry = RunEntry {
         snapshot: view,
-        object: order.object.clone(),
+        object: request.object.clone(),
         cancel: stop.clone(),
         memory: Arc::clone(&seen),
         last_notified: Instant::now(),
         phase_guard: None,
     };
     entry.restart_phase_timer(inner.metrics.as_ref());
-    runs.insert(order.key.clone(), entry);
+    runs.insert(request.key.clone(), entry);
     Some(seen)
 }
 
@@ -81,88 +85,88 @@ fn record_result(inner: &Inner, key: &WorkspaceKey, end: RunResult) {
 
 async fn execute_run(
     inner: Arc<Inner>,
-    order: RunRequest,
+    request: RunRequest,
     seen: Arc<WorkspaceMemory>,
     stop: CancellationToken,
 ) -> RunResult {
-    let (env, region) = env_and_region(&inner, &order);
-    let host = OperatorRunHooks {
+    let (env, region) = env_and_region(&inner, &request);
+    let hooks = OperatorRunHooks {
         inner: Arc::clone(&inner),
-        priority: order.priority,
-        backup_store: Arc::clone(&order.backup_store),
+        priority: request.priority,
+        backup_store: Arc::clone(&request.backup_store),
         memory: Arc::clone(&seen),
         env,
         region,
         cancelled: stop.clone(),
         bundle_saved: AtomicBool::new(false),
     };
-    let worker = WorkspacePipeline { data_dir: &inner.data_dir, hooks: &host, stop: &stop };
-    let outcome = match &order.kind {
-        RunKind::Converge { job: assignment, goal } => worker.run(assignment, goal).await,
-        RunKind::Destroy { .. } => destroy_from_bundle(&worker, &host, &order).await,
+    let pipeline = WorkspacePipeline { data_dir: &inner.data_dir, hooks: &hooks, stop: &stop };
+    let outcome = match &request.kind {
+        RunKind::Converge { job: assignment, goal } => pipeline.run(assignment, goal).await,
+        RunKind::Destroy { .. } => destroy_from_bundle(&pipeline, &hooks, &request).await,
     };
     seen.stop_backup_task();
-    let workspace = inner.data_dir.workspace_dir(&order.key);
+    let workspace = inner.data_dir.workspace_dir(&request.key);
     if let Err(PipelineError::Failed(failure)) = &outcome
         && failure.class == FailureClass::Provider
         && let Err(error) = Driver::invalidate_init(&workspace)
     {
-        tracing::warn!(key = %order.key, %error, "failed to invalidate cached init");
+        tracing::warn!(key = %request.key, %error, "failed to invalidate cached init");
     }
-    let kept = back_up_final_state(&order, &workspace, &inner, &seen).await;
+    let kept = back_up_final_state(&request, &workspace, &inner, &seen).await;
     RunResult::from_outcome(outcome.and_then(|outcome| kept.map(|()| outcome)))
 }
 
 /// Backs up the last state, whatever the outcome of the run.
 async fn back_up_final_state(
-    order: &RunRequest,
+    request: &RunRequest,
     workspace: &WorkspaceDir,
     inner: &Inner,
     seen: &WorkspaceMemory,
 ) -> Result<(), PipelineError> {
     let Some(record) = WorkspaceRecord::read(workspace)? else { return Ok(()) };
-    let place = record.workspace_dir(&inner.data_dir.path, &order.key);
-    state_backup::back_up_with_retries(order.backup_store.as_ref(), &place, seen, None).await
+    let place = record.workspace_dir(&inner.data_dir.path, &request.key);
+    state_backup::back_up_with_retries(request.backup_store.as_ref(), &place, seen, None).await
 }
 
 /// Destroys with the sealed bundle of the last apply, restored from the backup if the directory lacks it.
 async fn destroy_from_bundle(
-    worker: &WorkspacePipeline<'_>,
-    host: &OperatorRunHooks,
-    order: &RunRequest,
+    pipeline: &WorkspacePipeline<'_>,
+    hooks: &OperatorRunHooks,
+    request: &RunRequest,
 ) -> Result<WorkspaceOutcome, PipelineError> {
-    let workspace = worker.data_dir.workspace_dir(&order.key);
-    crate::pipeline::RunHooks::restore_state(host, &order.key, &workspace).await?;
+    let workspace = pipeline.data_dir.workspace_dir(&request.key);
+    crate::pipeline::RunHooks::restore_state(hooks, &request.key, &workspace).await?;
     let Some(record) = WorkspaceRecord::read(&workspace)? else {
-        return match &order.kind {
+        return match &request.kind {
             RunKind::Destroy { expects_state: true, .. } => Err(PipelineError::StateLost),
             _ => Ok(WorkspaceOutcome::Destroyed { objects: 0 }),
         };
     };
     // On an empty disk the owner is known only after the restore.
-    if record.owner != super::owner_name(&order.object) {
+    if record.owner != super::owner_name(&request.object) {
         return Err(PipelineError::OwnedByOther { owner: record.owner });
     }
     let env = destroy_bundle::sealed_env(&workspace)?;
     if let Some(name) = record.env.iter().find(|name| !env.iter().any(|(known, _)| known == *name)) {
         return Err(PipelineError::MissingEnvironment { name: name.clone() });
     }
-    let principal = match &order.kind {
+    let principal = match &request.kind {
         RunKind::Destroy { principal, .. } => principal.as_ref(),
         RunKind::Converge { .. } => None,
     };
     let how = DestroyRequest { reason: &DestroyReason::Requested, env: &env, principal };
-    worker.destroy(&order.key, &record, &how).await
+    pipeline.destroy(&request.key, &record, &how).await
 }
 
 /// The environment to seal into the bundle, and the region that is part of the cluster lock's name.
-fn env_and_region(inner: &Inner, order: &RunRequest) -> (Vec<(String, String)>, Option<String>) {
-    match &order.kind {
+fn env_and_region(inner: &Inner, request: &RunRequest) -> (Vec<(String, String)>, Option<String>) {
+    match &request.kind {
         RunKind::Converge { job: assignment, .. } => {
             (assignment.resolved.env.clone(), assignment.region.clone())
         }
         RunKind::Destroy { .. } => {
-            let workspace = inner.data_dir.workspace_dir(&order.key);
+            let workspace = inner.data_dir.workspace_dir(&request.key);
             let record = WorkspaceRecord::read(&workspace).ok().flatten();
             let env = destroy_bundle::sealed_env(&workspace).unwrap_or_default();
             (env, record.and_then(|record| record.region))

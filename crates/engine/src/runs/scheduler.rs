@@ -126,9 +126,9 @@ impl SlotScheduler {
 
 impl Drop for RunSlot {
     fn drop(&mut self) {
-        if let Some(lanes) = self.scheduler.take() {
-            lanes.lock().slots_in_use -= 1;
-            lanes.grant_slots();
+        if let Some(scheduler) = self.scheduler.take() {
+            scheduler.lock().slots_in_use -= 1;
+            scheduler.grant_slots();
         }
     }
 }

@@ -26,12 +26,12 @@ pub(super) fn lock_clusters(inner: &Arc<Inner>) -> Result<usize, FileError> {
             continue;
         };
         // Another surviving run already holds the lock of this cluster; one holder is enough.
-        let Some(turn) = inner.cluster_locks.try_lock(&cluster) else { continue };
+        let Some(lock) = inner.cluster_locks.try_lock(&cluster) else { continue };
         inner.tasks.spawn(async move {
             while matches!(RunHandle::find_alive(&place), Ok(Some(_))) {
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
-            drop(turn);
+            drop(lock);
         });
     }
     Ok(found)
