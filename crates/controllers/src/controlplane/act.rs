@@ -37,8 +37,8 @@ pub(super) async fn apply_decision(
         is_takeover: takes_over,
         profile_workspaces: profiles,
         profile_removals: removals,
-        reruns: pokes,
-        recovered: calm,
+        reruns,
+        recovered,
         secrets,
     } = decision;
     let kube = &ctx.common.kube;
@@ -65,10 +65,10 @@ pub(super) async fn apply_decision(
         acted.first_error = acted.first_error.or_else(|| gone.err());
     }
     let uid = acted.object.uid().unwrap_or_default();
-    for name in &calm {
+    for name in &recovered {
         ctx.eks_poller.record_rerun(&uid, name, None);
     }
-    for lost in &pokes {
+    for lost in &reruns {
         let asked = request_rerun(&acted.object, lost, ctx).await;
         acted.first_error = acted.first_error.or_else(|| asked.err());
     }

@@ -24,8 +24,8 @@ pub(super) async fn run(ctx: Arc<Context>) {
     let mut applied = AppliedGenerations::new();
     told.mark_changed();
     while told.changed().await.is_ok() {
-        let Some(picture) = ctx.snapshotter.latest_snapshot() else { continue };
-        while let Err(error) = write_routes(&picture.mesh, &mut applied, &ctx).await {
+        let Some(snapshot) = ctx.snapshotter.latest_snapshot() else { continue };
+        while let Err(error) = write_routes(&snapshot.mesh, &mut applied, &ctx).await {
             tracing::warn!(error = &error as &dyn std::error::Error, "failed to write HTTPRoutes, retrying");
             tokio::time::sleep(RETRY).await;
             if told.has_changed().unwrap_or(true) {

@@ -45,7 +45,7 @@ pub(super) fn observed(
 }
 
 fn observe_group(group: &RouteGroup, routes: &GroupRoutes<'_>, decision: &GroupDecision) -> RouteGroupStatus {
-    let (own, picture) = (&routes.own, routes.snapshot);
+    let (own, snapshot) = (&routes.own, routes.snapshot);
     let count = |it: usize| i32::try_from(it).unwrap_or(i32::MAX);
     let endpoint = |it: &capt_kinds::sandbox::Endpoint| EndpointStatus {
         name: it.name.clone(),
@@ -56,18 +56,18 @@ fn observe_group(group: &RouteGroup, routes: &GroupRoutes<'_>, decision: &GroupD
     RouteGroupStatus {
         observed_generation: group.metadata.generation,
         routing_key: Some(own.key.clone()).filter(|it| !it.is_empty()),
-        ready_sandboxes: count(own.members.iter().filter(|it| picture.ready.contains(*it)).count()),
+        ready_sandboxes: count(own.members.iter().filter(|it| snapshot.ready.contains(*it)).count()),
         total_sandboxes: count(own.members.len()),
         matched_sandboxes: own.members.clone(),
         conflicts: own.conflicts.clone(),
         data_plane: Some(match group.spec.routing.mode {
-            _ if picture.mesh.routes_owner(&routes.owner) => DataPlane::GatewayApi,
+            _ if snapshot.mesh.routes_owner(&routes.owner) => DataPlane::GatewayApi,
             RoutingMode::GatewayApi => DataPlane::GatewayApi,
             RoutingMode::Auto | RoutingMode::Router => DataPlane::Router,
             RoutingMode::Explicit => DataPlane::Explicit,
         }),
         routes: count(own.routes),
-        table_revision: picture.routes.revisions.get(namespace).cloned(),
+        table_revision: snapshot.routes.revisions.get(namespace).cloned(),
         endpoints: group.spec.endpoints.iter().map(endpoint).collect(),
         spec_changed_time: Some(Time(decision.spec_changed_at)),
         unmatched_since: decision.unmatched_since.clone(),

@@ -56,18 +56,18 @@ fn changed_groups(
     told.mark_changed();
     let next = |(mut told, latest, before): (ChangeReceiver, SnapshotReader, Option<Arc<RouteSnapshot>>)| async move {
         told.changed().await.ok()?;
-        let picture = latest();
-        let groups = picture
+        let snapshot = latest();
+        let groups = snapshot
             .iter()
             .flat_map(|it| it.routes.owners.keys())
             .filter(|it| it.kind == OwnerKind::RouteGroup);
         let differs = |owner: &&RouteOwner| {
             let of = |it: &Option<Arc<RouteSnapshot>>| it.as_ref().and_then(|it| it.group_summary(owner));
-            of(&before) != of(&picture)
+            of(&before) != of(&snapshot)
         };
         let changed: Vec<_> =
             groups.filter(differs).map(|it| ObjectRef::new(&it.name).within(&it.namespace)).collect();
-        Some((stream::iter(changed), (told, latest, picture.or(before))))
+        Some((stream::iter(changed), (told, latest, snapshot.or(before))))
     };
     stream::unfold((told, latest, None), next).flatten()
 }

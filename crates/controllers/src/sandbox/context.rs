@@ -113,8 +113,8 @@ impl Context {
         };
         let mut all: Vec<Claimant> =
             self.sandboxes().iter().filter_map(|it| of(it.0.as_ref().ok()?)).collect();
-        let picture = self.snapshotter.latest_snapshot();
-        let groups = picture.iter().filter_map(|it| it.groups.get(key)).flatten();
+        let snapshot = self.snapshotter.latest_snapshot();
+        let groups = snapshot.iter().filter_map(|it| it.groups.get(key)).flatten();
         all.extend(groups.map(|it| (OwnerKind::RouteGroup, it.clone())));
         all
     }

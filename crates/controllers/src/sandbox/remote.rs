@@ -63,7 +63,7 @@ pub(super) async fn reconcile_remote(
         .await
         .map_err(ReconcileStep::Dereference.wrap_error())?
     {
-        ClusterLookup::Ready(far) => match apply_mirror(object, key, &far).await {
+        ClusterLookup::Ready(remote) => match apply_mirror(object, key, &remote).await {
             Err(error) if is_unreachable(&error) => {
                 MirrorState::Unreachable(remote_clusters::describe_error(&error))
             }
@@ -92,20 +92,20 @@ pub(super) async fn reconcile_remote(
 }
 
 /// Creates or updates the mirror.
-async fn apply_mirror(object: &Sandbox, key: &str, far: &ClusterClient) -> Result<MirrorState, K8sError> {
+async fn apply_mirror(object: &Sandbox, key: &str, remote: &ClusterClient) -> Result<MirrorState, K8sError> {
     let wanted = match mirror::build_mirror(object, key) {
         Ok(wanted) => wanted,
         Err(refusal) => return Ok(MirrorState::Rejected(refusal)),
     };
-    let there = get_mirror(object, far).await?;
+    let there = get_mirror(object, remote).await?;
     match there.as_ref().map(|it| mirror::ownership(object, it)) {
         Some(MirrorOwnership::Foreign) => {
-            let why = format!("cluster {} already has a Sandbox with this name", far.cluster);
+            let why = format!("cluster {} already has a Sandbox with this name", remote.cluster);
             return Ok(MirrorState::Rejected(Rejection::new(reasons::NAME_TAKEN, why)));
         }
         Some(MirrorOwnership::Stale) => {
             if let Some(there) = there {
-                far.kube.delete(&there, DeletionPropagation::Background).await?;
+                remote.kube.delete(&there, DeletionPropagation::Background).await?;
             }
             return Ok(MirrorState::Pending(
                 "an earlier Sandbox of this name is still being deleted".to_owned(),
@@ -116,7 +116,7 @@ async fn apply_mirror(object: &Sandbox, key: &str, far: &ClusterClient) -> Resul
     if let Some(there) = there.filter(|it| !needs_apply(it, &wanted)) {
         return Ok(MirrorState::Applied(Box::new(there)));
     }
-    match far.kube.apply_dynamic(&api_resource::<Sandbox>(), names::FIELD_MANAGER, &wanted).await {
+    match remote.kube.apply_dynamic(&api_resource::<Sandbox>(), names::FIELD_MANAGER, &wanted).await {
         Ok(made) => {
             let made = serde_json::to_value(&made).and_then(serde_json::from_value);
             let waits =
@@ -127,11 +127,11 @@ async fn apply_mirror(object: &Sandbox, key: &str, far: &ClusterClient) -> Resul
             let namespace = object.namespace().unwrap_or_default();
             Ok(MirrorState::Unreachable(format!(
                 "namespace {namespace} does not exist in cluster {}",
-                far.cluster
+                remote.cluster
             )))
         }
         Err(error) => {
-            let what = format!("the Sandbox in cluster {}", far.cluster);
+            let what = format!("the Sandbox in cluster {}", remote.cluster);
             Ok(MirrorState::Rejected(match ApplyError::classify(&what)(error) {
                 ApplyError::Rejected(refusal) => refusal,
                 ApplyError::Failed(error) => return Err(error),
@@ -147,8 +147,8 @@ fn needs_apply(there: &Sandbox, wanted: &kube::core::DynamicObject) -> bool {
     }
 }
 
-async fn get_mirror(object: &Sandbox, far: &ClusterClient) -> Result<Option<Sandbox>, K8sError> {
-    far.kube.get(object.namespace().as_deref(), &object.name_any()).await
+async fn get_mirror(object: &Sandbox, remote: &ClusterClient) -> Result<Option<Sandbox>, K8sError> {
+    remote.kube.get(object.namespace().as_deref(), &object.name_any()).await
 }
 
 /// Progress of the deletion in the workload cluster.
@@ -173,7 +173,7 @@ pub(super) async fn delete_remote(
         .await
         .map_err(ReconcileStep::Dereference.wrap_error())?
     {
-        ClusterLookup::Ready(far) => match delete_mirror(object, &far).await {
+        ClusterLookup::Ready(remote) => match delete_mirror(object, &remote).await {
             Ok(None) => return Ok(RemoteCleanup::Done),
             Ok(Some(why)) => why,
             Err(error) => remote_clusters::describe_error(&error),
@@ -194,13 +194,14 @@ fn is_unreachable(error: &K8sError) -> bool {
 }
 
 /// Deletes the mirror; returns what is still pending. The controllers in the workload cluster delete its forks.
-async fn delete_mirror(object: &Sandbox, far: &ClusterClient) -> Result<Option<String>, K8sError> {
-    let there = get_mirror(object, far).await?;
+async fn delete_mirror(object: &Sandbox, remote: &ClusterClient) -> Result<Option<String>, K8sError> {
+    let there = get_mirror(object, remote).await?;
     let Some(there) = there.filter(|it| mirror::ownership(object, it) != MirrorOwnership::Foreign) else {
         return Ok(None);
     };
     if there.metadata.deletion_timestamp.is_none() {
-        far.kube.delete(&there, DeletionPropagation::Background).await?;
+        remote.kube.delete(&there, DeletionPropagation::Background).await?;
     }
-    Ok(get_mirror(object, far).await?.map(|_| format!("deletion is in progress in cluster {}", far.cluster)))
+    let left = get_mirror(object, remote).await?;
+    Ok(left.map(|_| format!("deletion is in progress in cluster {}", remote.cluster)))
 }

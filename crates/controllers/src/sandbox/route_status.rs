@@ -38,16 +38,16 @@ pub(super) type EndpointHosts = BTreeMap<String, String>;
 pub(super) fn observe_routes(
     object: &Sandbox,
     forks: &[ForkStatus],
-    picture: Option<&RouteSnapshot>,
+    snapshot: Option<&RouteSnapshot>,
 ) -> RouteStatus {
     let type_ = types::ROUTES_PROGRAMMED;
     let before = object.status.as_ref().and_then(|it| it.programmed_routes.clone());
     // A snapshot that does not include these forks yet is stale.
     let uid = object.uid().unwrap_or_default();
-    let own = picture
+    let own = snapshot
         .filter(|it| it.has_current_forks(&uid, forks))
         .and_then(|it| Some((it, it.routes.owners.get(&RouteOwner::sandbox(object))?)));
-    let Some((picture, own)) = own else {
+    let Some((snapshot, own)) = own else {
         let why = "the routes are being computed";
         return RouteStatus {
             condition: ConditionUpdate::unknown(type_, reasons::PENDING, why),
@@ -55,10 +55,10 @@ pub(super) fn observe_routes(
             hosts: None,
         };
     };
-    if let Some(finding) = picture.mesh.condition_for(&RouteOwner::sandbox(object), own) {
+    if let Some(finding) = snapshot.mesh.condition_for(&RouteOwner::sandbox(object), own) {
         return RouteStatus { condition: finding, digest: None, hosts: Some(own.hosts.clone()) };
     }
-    let found = programming_status(own, &picture.routes, &picture.routers, before.as_deref());
+    let found = programming_status(own, &snapshot.routes, &snapshot.routers, before.as_deref());
     let finding = unready_condition(own)
         .filter(|_| found.condition.status == ConditionStatus::True)
         .unwrap_or(found.condition);
@@ -74,10 +74,10 @@ fn unready_condition(own: &OwnerRoutes) -> Option<ConditionUpdate> {
 
 /// Whether no router and no mesh sends requests to the forks of a Sandbox that is being deleted. Routers withdraw its routes when
 /// they see the deletion timestamp; without routers there is nothing to wait for.
-pub(super) fn are_withdrawn(object: &Sandbox, picture: Option<&RouteSnapshot>) -> bool {
-    let Some(picture) = picture else { return false };
-    let is_known = object.uid().is_some_and(|it| picture.deleting.contains(&it));
-    is_known && picture.mesh.is_applied() && picture.is_programmed(&object.namespace().unwrap_or_default())
+pub(super) fn are_withdrawn(object: &Sandbox, snapshot: Option<&RouteSnapshot>) -> bool {
+    let Some(snapshot) = snapshot else { return false };
+    let is_known = object.uid().is_some_and(|it| snapshot.deleting.contains(&it));
+    is_known && snapshot.mesh.is_applied() && snapshot.is_programmed(&object.namespace().unwrap_or_default())
 }
 
 /// Triggers Sandboxes whose status is stale after a new route snapshot. Runs as long as it is polled.
@@ -85,10 +85,10 @@ pub(super) async fn trigger_on_route_change(ctx: Arc<Context>) {
     let mut told = ctx.snapshotter.subscribe();
     let waker = ctx.trigger_sender();
     while told.changed().await.is_ok() {
-        let picture = ctx.snapshotter.latest_snapshot();
+        let snapshot = ctx.snapshotter.latest_snapshot();
         for one in ctx.sandboxes().iter().filter_map(|it| it.0.as_ref().ok()) {
             // The receiver is dropped when the controller ends.
-            if is_stale(one, picture.as_deref()) && waker.unbounded_send(sandbox_ref(one)).is_err() {
+            if is_stale(one, snapshot.as_deref()) && waker.unbounded_send(sandbox_ref(one)).is_err() {
                 break;
             }
         }
@@ -102,15 +102,15 @@ fn sandbox_ref(object: &Sandbox) -> SandboxObjectRef {
 }
 
 /// Whether the status of an observed Sandbox differs from the snapshot. One without a status is reconciled anyway.
-fn is_stale(object: &Sandbox, picture: Option<&RouteSnapshot>) -> bool {
+fn is_stale(object: &Sandbox, snapshot: Option<&RouteSnapshot>) -> bool {
     // A remote Sandbox has its routes in its workload cluster.
     let Some(status) = object.status.as_ref().filter(|_| object.spec.cluster_ref.is_none()) else {
         return false;
     };
-    if is_conflict_stale(object, picture) {
+    if is_conflict_stale(object, snapshot) {
         return true;
     }
-    let now = observe_routes(object, &status.forks, picture);
+    let now = observe_routes(object, &status.forks, snapshot);
     let before = find(&status.conditions, types::ROUTES_PROGRAMMED);
     let is_same = before.is_some_and(|it| {
         it.status == now.condition.status.as_str()
@@ -125,9 +125,9 @@ fn is_stale(object: &Sandbox, picture: Option<&RouteSnapshot>) -> bool {
 }
 
 /// Whether the routing-key conflict with a `RouteGroup` in the status is out of date.
-fn is_conflict_stale(object: &Sandbox, picture: Option<&RouteSnapshot>) -> bool {
+fn is_conflict_stale(object: &Sandbox, snapshot: Option<&RouteSnapshot>) -> bool {
     let key = current_routing_key(object);
-    let groups = picture.and_then(|it| it.groups.get(key.as_ref())).into_iter().flatten();
+    let groups = snapshot.and_then(|it| it.groups.get(key.as_ref())).into_iter().flatten();
     let groups: Vec<_> = groups.map(|it| (OwnerKind::RouteGroup, it.clone())).collect();
     let conditions = object.status.iter().flat_map(|it| &it.conditions);
     let told = conditions.into_iter().find(|it| it.type_ == types::ACCEPTED);

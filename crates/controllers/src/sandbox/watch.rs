@@ -48,14 +48,14 @@ type GuardedSandbox = DeserializeGuard<Sandbox>;
 pub fn run<S>(
     common: &Arc<common::Context>,
     snapshotter: Arc<RouteSnapshotter>,
-    ground: SandboxScope,
+    scope: SandboxScope,
     stop: S,
 ) -> impl Future<Output = ()> + Send + use<S>
 where
     S: Future<Output = ()> + Send + Sync + 'static,
 {
-    let control_planes = watch_control_planes(common, &ground);
-    let ctx = Arc::new(Context::new(Arc::clone(common), snapshotter, ground));
+    let control_planes = watch_control_planes(common, &scope);
+    let ctx = Arc::new(Context::new(Arc::clone(common), snapshotter, scope));
     let controller = controller(&ctx);
     ctx.set_sandbox_store(controller.store());
     let own = watch_dependencies(common.kube.client(), common.settings.namespace.as_deref(), &ctx.index);
@@ -66,7 +66,7 @@ where
         route_status::trigger_on_route_change(Arc::clone(&ctx)),
         trigger_on_profile_change(Arc::clone(&ctx)),
     );
-    let outposts = remote_lifecycle::run(Arc::clone(&ctx));
+    let remote_clusters = remote_lifecycle::run(Arc::clone(&ctx));
     let controller = controller
         .with_config(Config::default().concurrency(common.settings.concurrency))
         .watches_stream(
@@ -88,7 +88,7 @@ where
             () = work => {}
             () = routes => {}
             () = profiles => {}
-            () = outposts => {}
+            () = remote_clusters => {}
         }
     }
 }
@@ -123,9 +123,9 @@ fn controller(ctx: &Arc<Context>) -> Controller<GuardedSandbox> {
 /// Watches control planes. They exist in the management cluster only.
 fn watch_control_planes(
     common: &common::Context,
-    ground: &SandboxScope,
+    scope: &SandboxScope,
 ) -> impl Stream<Item = Result<PartialObjectMeta<CaptControlPlane>, watcher::Error>> + Send + use<> {
-    match ground {
+    match scope {
         SandboxScope::ManagementCluster(_) => watcher(runner::scoped_api(common), watcher::Config::default())
             .default_backoff()
             .touched_objects()

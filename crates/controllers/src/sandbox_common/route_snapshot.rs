@@ -156,12 +156,12 @@ async fn rebuild_on_change(
     let mut before: Option<Arc<RouteSnapshot>> = None;
     loop {
         changes.mark_unchanged();
-        let picture = Arc::new(seen.build_snapshot(before.as_deref()));
-        before = Some(Arc::clone(&picture));
-        for took in propagation.observe(Instant::now(), picture.programmed_namespaces()) {
+        let snapshot = Arc::new(seen.build_snapshot(before.as_deref()));
+        before = Some(Arc::clone(&snapshot));
+        for took in propagation.observe(Instant::now(), snapshot.programmed_namespaces()) {
             meter.routes_propagated(took);
         }
-        *latest.write().unwrap_or_else(PoisonError::into_inner) = Some(picture);
+        *latest.write().unwrap_or_else(PoisonError::into_inner) = Some(snapshot);
         made.send_modify(|count| *count += 1);
         if changes.changed().await.is_err() {
             return;

@@ -65,15 +65,15 @@ impl EksPoller {
     /// Records a requested rerun of a profile's workspace, or with `None` resets its history.
     pub fn record_rerun(&self, uid: &str, workspace: &str, at: Option<Timestamp>) {
         let mut all = self.lock();
-        let pokes = &mut all.entry(uid.to_owned()).or_default().observation.reruns;
+        let reruns = &mut all.entry(uid.to_owned()).or_default().observation.reruns;
         match at {
             Some(at) => {
-                let poke = pokes.entry(workspace.to_owned()).or_default();
-                poke.count = poke.count.saturating_add(1);
-                poke.last_requested = Some(at);
+                let rerun = reruns.entry(workspace.to_owned()).or_default();
+                rerun.count = rerun.count.saturating_add(1);
+                rerun.last_requested = Some(at);
             }
             None => {
-                pokes.remove(workspace);
+                reruns.remove(workspace);
             }
         }
     }
