@@ -110,7 +110,7 @@ fn plan_tasks(
 }
 
 fn print_next_steps(ready: &RunEnvironment, aws: AwsMode) {
-    let data = ready.site.path.display();
+    let data = ready.data_dir.path.display();
     let inventory = match aws {
         AwsMode::Local => format!("; `capt aws inventory --data {data}` lists the resources"),
         AwsMode::Real => String::new(),

@@ -68,7 +68,7 @@ pub(super) async fn run(args: &Args, process_env: &ProcessEnv) -> anyhow::Result
     let doomed = destroy_tasks(&ready, &asked.blueprints)?;
     if doomed.is_empty() {
         output::print_message("nothing to destroy: no workspace of these manifests exists");
-        return report::print_report(&BTreeMap::new(), &[], &ready.site.path, args.output);
+        return report::print_report(&BTreeMap::new(), &[], &ready.data_dir.path, args.output);
     }
     let graph =
         DependencyGraph::new(doomed.iter().map(|(key, (_, after))| (key.clone(), after.clone())))?.reversed();
@@ -95,7 +95,7 @@ type DestroyTasks = BTreeMap<WorkspaceKey, (WorkspaceTask, BTreeSet<WorkspaceKey
 /// Existing workspaces of the manifests, now and earlier, and what depends on them.
 fn destroy_tasks(ready: &RunEnvironment, blueprints: &[DesiredWorkspace]) -> anyhow::Result<DestroyTasks> {
     let existing: BTreeMap<WorkspaceKey, WorkspaceRecord> =
-        list_workspaces_with_resources(&ready.site.path)?.into_iter().collect();
+        list_workspaces_with_resources(&ready.data_dir.path)?.into_iter().collect();
     let dropped = dropped_workspaces(ready, blueprints)?;
     let named: BTreeSet<WorkspaceKey> = blueprints
         .iter()

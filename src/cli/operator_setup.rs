@@ -116,7 +116,7 @@ impl OperatorSetup {
     /// operator takes its own.
     pub(super) async fn resolve_aws(&self, aws: &AwsTarget) -> anyhow::Result<AwsSetup> {
         let nowhere = Cloud::Local { endpoint: String::new() };
-        let site = DataDirectory::open(
+        let data_dir = DataDirectory::open(
             &self.process_env,
             &self.data,
             nowhere,
@@ -127,14 +127,14 @@ impl OperatorSetup {
         let default_region = default_region(&self.process_env);
         match aws {
             AwsTarget::Local => {
-                site.bind_cloud(&CloudBinding::Local)?;
+                data_dir.bind_cloud(&CloudBinding::Local)?;
                 let (server, notes) = self.start_local_aws().await?;
                 let cloud = Cloud::Local { endpoint: server.endpoint.clone() };
                 Ok(AwsSetup { cloud, default_region, server: Some(server), notes })
             }
             AwsTarget::Real => {
                 let account = get_caller_identity(&Cloud::Real.sdk_config(None).await).await?;
-                site.bind_cloud(&CloudBinding::Account(account.id.clone()))?;
+                data_dir.bind_cloud(&CloudBinding::Account(account.id.clone()))?;
                 let default_region = account.region.unwrap_or(default_region);
                 let notes = vec![format!("AWS account {} as {}, {default_region}", account.id, account.arn)];
                 Ok(AwsSetup { cloud: Cloud::Real, default_region, server: None, notes })

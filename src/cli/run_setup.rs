@@ -67,7 +67,7 @@ pub(super) fn default_parallelism() -> usize {
 
 /// An opened data directory and its provider defaults.
 pub(super) struct RunEnvironment {
-    pub(super) site: DataDirectory,
+    pub(super) data_dir: DataDirectory,
     pub(super) place: ProviderDefaults,
 }
 
@@ -132,18 +132,18 @@ impl RunArgs {
         }
         // Locked before anything starts; the AWS binding follows below.
         let nowhere = Cloud::Local { endpoint: String::new() };
-        let mut site = DataDirectory::open(process_env, &data, nowhere, engine, &discovery.cli_config_text())
+        let mut dir = DataDirectory::open(process_env, &data, nowhere, engine, &discovery.cli_config_text())
             .map_err(|error| describe_data_dir_error(&data, error))?;
         let (cloud, region) = match self.aws {
             AwsMode::Local => {
-                site.bind_cloud(&CloudBinding::Local)?;
+                dir.bind_cloud(&CloudBinding::Local)?;
                 (self.start_local_aws(process_env).await?, None)
             }
             AwsMode::Real => {
                 let account = get_caller_identity(&Cloud::Real.sdk_config(None).await).await?;
                 let region = account.region.as_deref().unwrap_or("the region of each object");
                 output::print_message(&format!("AWS account {} as {}, {region}", account.id, account.arn));
-                site.bind_cloud(&CloudBinding::Account(account.id))?;
+                dir.bind_cloud(&CloudBinding::Account(account.id))?;
                 (Cloud::Real, account.region)
             }
         };
@@ -154,10 +154,10 @@ impl RunArgs {
             },
             default_region: region.unwrap_or_else(|| default_region(process_env)),
         };
-        site.cloud = cloud;
+        dir.cloud = cloud;
         let shares = self.tools.uses_gateway().unwrap_or(true);
-        site.gateway = shares.then(|| GatewayHandle::new(process_env, &data, discovery));
-        Ok(RunEnvironment { site, place })
+        dir.gateway = shares.then(|| GatewayHandle::new(process_env, &data, discovery));
+        Ok(RunEnvironment { data_dir: dir, place })
     }
 
     async fn start_local_aws(&self, process_env: &ProcessEnv) -> anyhow::Result<Cloud> {

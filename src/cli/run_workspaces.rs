@@ -64,10 +64,10 @@ impl WorkspacesRun<'_> {
         };
         let stop = CancellationToken::new();
         let worker = OneShotPipeline {
-            data_dir: &self.environment.site,
+            data_dir: &self.environment.data_dir,
             manifests: self.manifests,
             secret_producers: connection_secret_owners(self.blueprints),
-            applied_outputs: Mutex::new(load_known_outputs(&self.environment.site.path)?),
+            applied_outputs: Mutex::new(load_known_outputs(&self.environment.data_dir.path)?),
             board: board.clone(),
             stop: stop.clone(),
             provider_defaults: self.environment.place.clone(),
@@ -89,7 +89,7 @@ impl WorkspacesRun<'_> {
         }
         match end {
             RunEnd::Finished(finished) => {
-                report::print_report(&finished, &order, &self.environment.site.path, self.format)
+                report::print_report(&finished, &order, &self.environment.data_dir.path, self.format)
             }
             RunEnd::Detached => {
                 output::print_message(
@@ -149,7 +149,7 @@ pub(super) fn dropped_workspaces(
 ) -> anyhow::Result<Vec<(WorkspaceKey, WorkspaceRecord)>> {
     let asked: BTreeSet<&WorkspaceKey> = blueprints.iter().map(|blueprint| &blueprint.key).collect();
     let owners: BTreeSet<&str> = blueprints.iter().map(|blueprint| blueprint.owner.as_str()).collect();
-    let mut all = list_workspaces_with_resources(&ready.site.path)?;
+    let mut all = list_workspaces_with_resources(&ready.data_dir.path)?;
     all.retain(|(key, record)| !asked.contains(key) && owners.contains(record.owner.as_str()));
     Ok(all)
 }

@@ -149,18 +149,18 @@ fn open_runs(
 ) -> anyhow::Result<(RunManager, tokio::sync::mpsc::UnboundedReceiver<capt_model::workspaces::WorkspaceKey>)>
 {
     let Dependencies { process_env, data, engine, cli_config, cloud, gateway, .. } = dependencies;
-    let mut site = DataDirectory::open(process_env, data, cloud.clone(), engine.clone(), cli_config)?;
+    let mut data_dir = DataDirectory::open(process_env, data, cloud.clone(), engine.clone(), cli_config)?;
     if matches!(cloud, capt_engine::aws::Cloud::Local { .. }) {
-        site.bind_cloud(&CloudBinding::Local)?;
+        data_dir.bind_cloud(&CloudBinding::Local)?;
     }
-    site.gateway.clone_from(gateway);
+    data_dir.gateway.clone_from(gateway);
     let each = if gateway.is_some() { MEMORY_PER_SHARED_RUN_MB } else { MEMORY_PER_RUN_MB };
     let capacity = RunCapacity {
         max_processes: settings.parallel,
         memory_mb: settings.memory_budget_mb,
         memory_per_run_mb: each,
     };
-    let (runs, told) = RunManager::new(site, capacity, Arc::new(RunMetricsBridge::new(metrics.clone())));
+    let (runs, told) = RunManager::new(data_dir, capacity, Arc::new(RunMetricsBridge::new(metrics.clone())));
     let adopted = runs.adopt_surviving_runs()?;
     if adopted > 0 {
         tracing::info!(adopted, "adopted terraform runs of a previous process");
