@@ -106,6 +106,7 @@ run-lint: check-tools
 	$(if $(RUSTC_WORKSPACE_WRAPPER),scripts/lint-build,cargo clippy --locked --workspace --all-targets -- -D warnings \
 	  && cargo clippy --locked --workspace --lib --no-default-features -- -D warnings)
 	$(TF) fmt -check -recursive terraform
+	scripts/unify-features --check
 	@if command -v cargo-deny >/dev/null; then cargo deny check bans licenses sources; \
 	  else echo "notice: cargo-deny is not installed; SKIPPED: dependency licences (cargo install cargo-deny)"; fi
 

@@ -70,6 +70,7 @@ pub(super) const CRATES: &[CrateRule] = &[
     ("crates/sandbox", "sandbox", &["capt-kinds", "sandbox-router"], "decisions about Sandboxes; pure"),
     ("crates/sandbox-router", "sandbox-router", &[], "proxy and tunnel; know no Kubernetes"),
     ("crates/terraform-driver", "terraform-driver", &[], "runs terraform; knows nothing about EKS"),
+    ("crates/workspace-hack", "workspace-hack", &[], "no code: the features that all builds share"),
     ("tests/conformance", "conformance", &["embedded-kube"], "compares embedded-kube with a real API server"),
 ];
 
