@@ -108,13 +108,18 @@ async fn an_unchanged_workspace_is_checked_without_terraform_and_a_plan_decides_
     stage.stop().await;
 
     // The gateway keeps running with its caches. A new operator needs neither init nor plan.
-    let (inits, plans) = (terraform.count_starts("init"), terraform.count_starts("plan"));
+    // A template whose validation the first operator did not finish is validated again, in a directory of its own.
+    let inits_of_workspace = || {
+        let entries = terraform.entries();
+        entries.iter().filter(|it| it.is_start && it.command == "init" && it.workspace == "role").count()
+    };
+    let (inits, plans) = (inits_of_workspace(), terraform.count_starts("plan"));
     let begun = gateway_report(&stage).await.unwrap();
     stage.start().await;
     wait_for_probes(&stage, 1).await;
     let now = gateway_report(&stage).await.unwrap();
     assert_eq!((now.pid, now.counts.started), (begun.pid, begun.counts.started), "it is the same one");
-    assert_eq!(terraform.count_starts("init"), inits, "{:?}", terraform.entries());
+    assert_eq!(inits_of_workspace(), inits, "{:?}", terraform.entries());
     assert!(terraform.count_starts("plan") <= plans + 1, "at most the twelfth");
     stage.stop().await;
 }
