@@ -7,6 +7,7 @@ use capt_engine::{
     pipeline::{PipelineError, WorkspaceOutcome, workspace_dir},
 };
 use capt_model::workspaces::WorkspaceKey;
+use capt_util::error_chain::format_error_chain;
 use owo_colors::OwoColorize;
 use serde::Serialize;
 use terraform_driver::plan::{ChangeCounts, DisplayValue, ObjectChange, PlanAction, PlanSummary};
@@ -113,7 +114,7 @@ fn push_report_lines(
             }
         }
         TaskResult::Failed(error) => {
-            writeln!(text, "{} {name:<width$}  {}", "✗".red(), error_chain(error))?;
+            writeln!(text, "{} {name:<width$}  {}", "✗".red(), format_error_chain(error))?;
             if matches!(error, PipelineError::Failed(_) | PipelineError::Step(_)) {
                 let runs = workspace_dir(data, key).runs_dir();
                 writeln!(text, "  {:<width$}  terraform output: {}", "", runs.display())?;
@@ -124,21 +125,6 @@ fn push_report_lines(
         }
     }
     Ok(())
-}
-
-/// An error with its causes, without repetitions.
-fn error_chain(error: &PipelineError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        let said = inner.to_string();
-        if !text.contains(&said) {
-            text.push_str(": ");
-            text.push_str(&said);
-        }
-        cause = inner.source();
-    }
-    text
 }
 
 /// The changes of a plan, with changed attributes.

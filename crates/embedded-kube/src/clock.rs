@@ -1,15 +1,11 @@
-//! The only module of this crate that reads the wall clock or the CPU clock.
+//! The only module of this crate that reads the CPU clock, and the formats of times.
 
 use std::time::Duration;
 
 use jiff::{Timestamp, tz::TimeZone};
 use rustix::time::{ClockId, clock_gettime};
 
-/// The current time.
-#[expect(clippy::disallowed_methods, reason = "this is the clock")]
-pub fn now() -> Timestamp {
-    Timestamp::now()
-}
+pub use capt_util::clock::now;
 
 /// CPU time that the current thread has used.
 pub fn thread_cpu_time() -> Duration {

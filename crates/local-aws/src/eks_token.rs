@@ -2,10 +2,9 @@
 //! `x-k8s-aws-id`. This is the only signature that is checked: clusters authenticate callers with these tokens, and a
 //! token for one cluster must not be accepted by another.
 
-use hmac::{Hmac, KeyInit as _, Mac};
+use capt_util::sigv4::{SignedRequest, empty_body_digest};
 use hyper::HeaderMap;
 use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::TimeZone};
-use sha2::{Digest as _, Sha256};
 
 use crate::{
     access_keys::AccessKeys,
@@ -58,13 +57,9 @@ pub(crate) fn verify(
         rejection("InvalidClientTokenId", "The security token included in the request is invalid.")
     })?;
     let canonical = canonical_request(method, path, query, headers).ok_or_else(mismatch)?;
-    let text = format!("AWS4-HMAC-SHA256\n{date}\n{scope}\n{}", hex::encode(Sha256::digest(canonical)));
-    let mut signing = format!("AWS4{secret}").into_bytes();
-    for part in scope.split('/') {
-        signing = hmac_sha256(&signing, part)?.finalize().into_bytes().to_vec();
-    }
-    let signature = hex::decode(value("X-Amz-Signature")?).map_err(|_| mismatch())?;
-    hmac_sha256(&signing, &text)?.verify_slice(&signature).map_err(|_| mismatch())
+    let signature = value("X-Amz-Signature")?;
+    let request = SignedRequest { date: &date, scope, canonical: &canonical, signature: &signature };
+    if request.is_signed_with(&secret) { Ok(()) } else { Err(mismatch()) }
 }
 
 fn rejection(code: &str, message: &str) -> AwsError {
@@ -101,16 +96,8 @@ fn canonical_request(method: &str, path: &str, query: &str, headers: &HeaderMap)
     let names = signed_headers(query);
     let line = |name: &String| Some(format!("{name}:{}\n", headers.get(name)?.to_str().ok()?.trim()));
     let lines: String = names.iter().map(line).collect::<Option<_>>()?;
-    let body = hex::encode(Sha256::digest(b""));
+    let body = empty_body_digest();
     Some(format!("{method}\n{path}\n{}\n{lines}\n{}\n{body}", parts.join("&"), names.join(";")))
-}
-
-fn hmac_sha256(key: &[u8], text: &str) -> Result<Hmac<Sha256>, AwsError> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).map_err(|_| {
-        rejection("InvalidClientTokenId", "The security token included in the request is invalid.")
-    })?;
-    mac.update(text.as_bytes());
-    Ok(mac)
 }
 
 #[cfg(test)]

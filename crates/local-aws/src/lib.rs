@@ -16,6 +16,7 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use capt_util::clock;
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
@@ -28,7 +29,6 @@ use uuid::Uuid;
 mod access_keys;
 mod admin;
 mod call_log;
-mod clock;
 mod cluster_host;
 mod cluster_host_sync;
 mod config;

@@ -19,7 +19,6 @@
 //! | [`admin`] | registration of runs from another process |
 
 pub mod admin;
-pub mod clock;
 pub mod counters;
 pub mod digest;
 pub mod gateway;
@@ -33,3 +32,5 @@ pub mod replay;
 pub mod response_cache;
 pub mod serve;
 pub mod wire;
+
+pub use capt_util::clock;

@@ -17,6 +17,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use capt_util::error_chain::format_error_chain;
 use parking_lot::Mutex;
 use tokio::{sync::Mutex as AsyncMutex, time::timeout};
 
@@ -255,16 +256,7 @@ impl ProviderGroup {
             Err(error) => {
                 self.crashes.record_crash();
                 tracing::warn!(%error, "provider could not be started");
-                let mut words = error.to_string();
-                let mut cause = std::error::Error::source(&error);
-                while let Some(inner) = cause {
-                    let text = inner.to_string();
-                    if !words.ends_with(&text) {
-                        words = format!("{words}: {text}");
-                    }
-                    cause = inner.source();
-                }
-                Err(GrpcStatus::new(GrpcCode::Aborted, words))
+                Err(GrpcStatus::new(GrpcCode::Aborted, format_error_chain(&error)))
             }
         }
     }

@@ -2,10 +2,12 @@
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Write},
+    io,
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::Path,
 };
+
+use capt_util::durable_file;
 
 /// Creates a directory with mode 0700; fails if another user owns it.
 pub fn create_private_dir(path: &Path) -> io::Result<()> {
@@ -31,12 +33,7 @@ pub fn create_temporary_dir(prefix: &str, parent: &Path) -> io::Result<tempfile:
 
 /// Replaces a file atomically, with mode 0600.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let parent = path.parent().unwrap_or_else(|| Path::new("."));
-    let mut temporary = tempfile::Builder::new().prefix(".gw-").tempfile_in(parent)?;
-    temporary.write_all(bytes)?;
-    temporary.as_file().sync_all()?;
-    temporary.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    durable_file::write_atomic(path, bytes, 0o600)
 }
 
 /// Opens a file for appending, with mode 0600.

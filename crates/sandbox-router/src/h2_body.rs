@@ -7,6 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use capt_util::error_chain;
 use h2::{Reason, RecvStream, SendStream};
 use hyper::body::{Body, Frame, SizeHint};
 
@@ -170,7 +171,8 @@ fn reset_error(reset: Result<Reason, h2::Error>) -> SendBodyError {
 
 /// The reset reason from the source chain of an error.
 pub(crate) fn reset_reason(error: &(dyn Error + 'static)) -> Reason {
-    let causes = std::iter::successors(Some(error), |error: &&(dyn Error + 'static)| (*error).source());
-    let given = causes.filter_map(|error| error.downcast_ref::<h2::Error>()).find_map(h2::Error::reason);
+    let given = error_chain::chain(error)
+        .filter_map(|error| error.downcast_ref::<h2::Error>())
+        .find_map(h2::Error::reason);
     given.unwrap_or(Reason::INTERNAL_ERROR)
 }

@@ -14,7 +14,6 @@
 //! The crate knows nothing of Kubernetes. It never reads the environment of its own process.
 
 pub mod classify;
-pub mod clock;
 pub mod command;
 pub mod engine;
 pub mod environment;
@@ -31,3 +30,5 @@ pub mod shim;
 pub mod state;
 pub mod substitute;
 pub mod workspace;
+
+pub use capt_util::clock;

@@ -4,6 +4,7 @@ use std::{error::Error, fmt::Debug, future::Ready, sync::Arc};
 
 use capt_kinds::api::names;
 use capt_kube::error::ErrorClass;
+use capt_util::error_chain::format_error_chain;
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use kube::{
     Api, Resource,
@@ -201,7 +202,7 @@ where
 {
     let key = backoff_key(kind, object.meta());
     let (class, category) = (error.class(), error.category());
-    let why = error_chain(error);
+    let why = format_error_chain(error);
     match class {
         ErrorClass::Waiting | ErrorClass::Conflict => {
             tracing::debug!(object = key, category, why, "reconcile requeued");
@@ -237,7 +238,7 @@ where
                 meter.object_gone(kind, &join_namespaced_name(gone.namespace.as_deref(), &gone.name));
             }
             Err(error @ (ControllerError::QueueError(_) | ControllerError::RunnerError(_))) => {
-                tracing::warn!(kind, why = error_chain(&error), "watch error, restarting");
+                tracing::warn!(kind, why = format_error_chain(&error), "watch error, restarting");
             }
             _ => {}
         }
@@ -256,17 +257,6 @@ pub fn namespaced_name(meta: &kube::core::ObjectMeta) -> String {
 
 fn join_namespaced_name(namespace: Option<&str>, name: &str) -> String {
     format!("{}/{name}", namespace.unwrap_or_default())
-}
-
-/// An error and its sources, joined by `: `.
-fn error_chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text = format!("{text}: {cause}");
-        next = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

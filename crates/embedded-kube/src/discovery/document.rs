@@ -66,7 +66,7 @@ impl DocumentResponse {
 
 /// SHA-512 in upper case, like kube-apiserver's `ETag`s.
 pub fn etag_hash(bytes: &[u8]) -> String {
-    hex(&Sha512::digest(bytes)).to_ascii_uppercase()
+    hex(Sha512::digest(bytes)).to_ascii_uppercase()
 }
 
 /// 406: none of the accepted formats is supported.

@@ -7,6 +7,7 @@ use aws_sdk_sts::{
     config::http::HttpResponse,
     error::{ProvideErrorMetadata, SdkError},
 };
+use capt_util::error_chain;
 use thiserror::Error;
 
 /// A role could not be assumed. The SDK wraps this error in its own; it is extracted again because its message is the
@@ -25,12 +26,8 @@ pub(super) struct AssumeRoleError {
 impl AssumeRoleError {
     /// Finds this error in a source chain.
     pub(super) fn find_in<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
-        error_chain(error).find_map(|cause| cause.downcast_ref())
+        error_chain::chain(error).find_map(|cause| cause.downcast_ref())
     }
-}
-
-fn error_chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |&error| error.source())
 }
 
 /// An SDK error in one line: message and code of AWS, or else the root cause. The SDK's own text spans several lines or dumps
@@ -53,8 +50,7 @@ pub(super) fn root_cause(error: &(dyn Error + 'static)) -> String {
     if let Some(session) = AssumeRoleError::find_in(error) {
         return session.to_string();
     }
-    let text = error_chain(error).last().map(ToString::to_string).unwrap_or_default();
-    let line = text.lines().next().unwrap_or_default();
+    let line = error_chain::root_cause(error);
     line.trim_end_matches(" Attempted:").trim_end_matches('.').to_owned()
 }
 
@@ -96,7 +92,7 @@ pub(super) fn is_transient_cause(error: &(dyn Error + 'static)) -> bool {
     if let Some(session) = AssumeRoleError::find_in(error) {
         return session.transient;
     }
-    let credentials = error_chain(error).find_map(|cause| cause.downcast_ref::<CredentialsError>());
+    let credentials = error_chain::chain(error).find_map(|cause| cause.downcast_ref::<CredentialsError>());
     !matches!(
         credentials,
         Some(CredentialsError::CredentialsNotLoaded(_) | CredentialsError::InvalidConfiguration(_))

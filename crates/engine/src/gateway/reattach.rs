@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use capt_util::error_chain::format_error_chain;
 use provider_gateway::{
     admin::{GatewayClient, GatewayClientError},
     digest,
@@ -272,14 +273,4 @@ fn classify_ask_error(error: GatewayClientError) -> ReattachUnavailable {
         GatewayClientError::Rejected(words) => ReattachUnavailable::Rejected(ProviderMismatch(words)),
         other => ReattachUnavailable::Bypass(format_error_chain(&other)),
     }
-}
-
-fn format_error_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
 }

@@ -1,8 +1,9 @@
 //! Failure classification and retry delays of runs. Pure: no I/O.
 
-use std::{error::Error, time::Duration};
+use std::time::Duration;
 
 use capt_kinds::api;
+use capt_util::error_chain::format_error_chain;
 use terraform_driver::{
     classify::{FailureClass, RetryAdvice, TerraformFailure},
     run::StepError,
@@ -18,7 +19,7 @@ pub(super) fn run_failure(error: &PipelineError) -> TerraformFailure {
             class: classify(other),
             code: None,
             address: None,
-            message: error_chain(other),
+            message: format_error_chain(other),
         },
     }
 }
@@ -76,20 +77,6 @@ fn classify(error: &PipelineError) -> FailureClass {
         | PipelineError::Interrupted
         | PipelineError::NotConfirmed => FailureClass::Unknown,
     }
-}
-
-/// The error message followed by its causes, each once.
-fn error_chain(error: &PipelineError) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let said = cause.to_string();
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
-        }
-        next = cause.source();
-    }
-    text
 }
 
 /// Minimum delay before an automatic retry.

@@ -1,6 +1,7 @@
 //! State exchanged between the EKS model and a cluster host. Pure: `cluster_host_sync` calls the host.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use capt_util::error_chain::format_error_chain;
 use serde_json::Value;
 
 use super::state::{AccessEntry, AuthMode, Cluster, ClusterApi, ClusterStatus, EksState, HealthIssue};
@@ -55,16 +56,14 @@ pub(crate) fn apply_host_result(cluster: &mut Cluster, result: Result<HostedEndp
             cluster.due = None;
             cluster.issues.push(HealthIssue {
                 code: "InternalFailure".to_owned(),
-                message: format!("The Kubernetes API of the cluster did not start: {}", error_chain(&*error)),
+                message: format!(
+                    "The Kubernetes API of the cluster did not start: {}",
+                    format_error_chain(&*error)
+                ),
                 resource_ids: vec![cluster.name.clone()],
             });
         }
     }
-}
-
-fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// Clusters loaded from a file have no API in this process yet; they get one only if there is a host.

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, path::PathBuf};
 
+use capt_util::error_chain::format_error_chain;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -139,13 +140,7 @@ impl From<&GatewayError> for AdminResponse {
         if matches!(error, GatewayError::ShuttingDown) {
             return Self::Ending;
         }
-        let mut words = error.to_string();
-        let mut cause = std::error::Error::source(error);
-        while let Some(inner) = cause {
-            words = format!("{words}: {inner}");
-            cause = inner.source();
-        }
-        Self::No { words, refused: matches!(error, GatewayError::Package(_)) }
+        Self::No { words: format_error_chain(error), refused: matches!(error, GatewayError::Package(_)) }
     }
 }
 

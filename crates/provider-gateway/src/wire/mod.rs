@@ -4,5 +4,6 @@ pub mod grpc;
 pub mod messages;
 pub mod method;
 pub mod msgpack;
-pub mod protobuf;
 pub mod schema;
+
+pub use capt_util::protobuf;

@@ -1,9 +1,8 @@
-//! The only reader of the wall clock in the tunnel.
+//! The wall clock as the type that the tunnel compares.
 
 use std::time::SystemTime;
 
 /// The current time.
-#[expect(clippy::disallowed_methods, reason = "this is the clock module")]
 pub(super) fn now() -> SystemTime {
-    SystemTime::now()
+    capt_util::clock::now().into()
 }

@@ -10,7 +10,7 @@ mod protobuf;
 use std::io::{Cursor, Read};
 
 pub use objects::{DataSourceValue, ObjectToCreate, PlannedObjects};
-use protobuf::{Field, FieldReader};
+use protobuf::{Field, fields};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
@@ -86,7 +86,7 @@ impl PlanFile {
 
     fn decode(message: &[u8]) -> Result<Self, PlanFileError> {
         let mut plan = Self { changes: Vec::new(), drift: Vec::new(), outputs: Vec::new() };
-        for field in FieldReader::new(message) {
+        for field in fields(message) {
             match field.ok_or(PlanFileError::Damaged)? {
                 Field::Bytes(PLAN_RESOURCE_CHANGES, raw) => plan.changes.push(DecodedChange::decode(raw)?),
                 Field::Bytes(PLAN_DRIFT, raw) => plan.drift.push(DecodedChange::decode(raw)?),
@@ -155,7 +155,7 @@ impl DecodedChange {
         let (mut address, mut deposed, mut reason) = (String::new(), None, None);
         let (mut action, mut create_first, mut import) = (PlanAction::NoOp, false, false);
         let mut print = Sha256::new();
-        for field in FieldReader::new(raw) {
+        for field in fields(raw) {
             let field = field.ok_or(PlanFileError::Damaged)?;
             match field {
                 Field::Bytes(CHANGE_ADDRESS, text) => address = String::from_utf8_lossy(text).into_owned(),
@@ -191,7 +191,7 @@ impl DecodedChange {
 impl DecodedOutput {
     fn decode(raw: &[u8]) -> Result<Self, PlanFileError> {
         let (mut name, mut action, mut sensitive) = (String::new(), PlanAction::NoOp, false);
-        for field in FieldReader::new(raw) {
+        for field in fields(raw) {
             match field.ok_or(PlanFileError::Damaged)? {
                 Field::Bytes(OUTPUT_NAME, text) => name = String::from_utf8_lossy(text).into_owned(),
                 Field::Bytes(OUTPUT_BODY, body) => action = decode_change_body(body)?.0,
@@ -208,7 +208,7 @@ impl DecodedOutput {
 /// is no-op.
 fn decode_change_body(body: &[u8]) -> Result<(PlanAction, bool, bool), PlanFileError> {
     let (mut action, mut create_first, mut import) = (PlanAction::NoOp, false, false);
-    for field in FieldReader::new(body) {
+    for field in fields(body) {
         match field.ok_or(PlanFileError::Damaged)? {
             Field::Varint(BODY_ACTION, number) => {
                 action = names::decode_action(number);

@@ -5,7 +5,7 @@ use std::io::{Cursor, Read};
 use super::{
     BODY_ACTION, BODY_IMPORTING, CHANGE_ADDRESS, CHANGE_BODY, CHANGE_DEPOSED_KEY, PLAN_RESOURCE_CHANGES,
     PlanFileError, names,
-    protobuf::{Field, FieldReader},
+    protobuf::{Field, fields},
 };
 use crate::{plan::PlanAction, state::State};
 
@@ -50,7 +50,7 @@ impl PlannedObjects {
         archive.by_name("tfplan")?.read_to_end(&mut message)?;
         archive.by_name("tfstate")?.read_to_end(&mut state)?;
         let mut creates = Vec::new();
-        for field in FieldReader::new(&message) {
+        for field in fields(&message) {
             if let Field::Bytes(PLAN_RESOURCE_CHANGES, raw) = field.ok_or(PlanFileError::Damaged)? {
                 creates.extend(decode_create(raw)?);
             }
@@ -73,7 +73,7 @@ fn decode_data(state: &[u8]) -> Result<Vec<DataSourceValue>, PlanFileError> {
 fn decode_create(raw: &[u8]) -> Result<Option<ObjectToCreate>, PlanFileError> {
     let (mut object, mut creates) =
         (ObjectToCreate { address: String::new(), provider: String::new(), value: Vec::new() }, false);
-    for field in FieldReader::new(raw) {
+    for field in fields(raw) {
         match field.ok_or(PlanFileError::Damaged)? {
             Field::Bytes(CHANGE_ADDRESS, text) => object.address = String::from_utf8_lossy(text).into_owned(),
             Field::Bytes(CHANGE_PROVIDER, text) => {
@@ -94,7 +94,7 @@ fn decode_create(raw: &[u8]) -> Result<Option<ObjectToCreate>, PlanFileError> {
 /// The value after the change; `None` if the change creates nothing.
 fn decode_created_value(body: &[u8]) -> Result<Option<Vec<u8>>, PlanFileError> {
     let (mut action, mut import, mut after) = (PlanAction::NoOp, false, None);
-    for field in FieldReader::new(body) {
+    for field in fields(body) {
         match field.ok_or(PlanFileError::Damaged)? {
             Field::Varint(BODY_ACTION, number) => action = names::decode_action(number),
             Field::Bytes(BODY_IMPORTING, _) => import = true,
@@ -106,7 +106,7 @@ fn decode_created_value(body: &[u8]) -> Result<Option<Vec<u8>>, PlanFileError> {
     let creates = matches!(action, PlanAction::Add | PlanAction::Replace) && !import;
     let Some(after) = after.filter(|_| creates) else { return Ok(None) };
     let mut value = Vec::new();
-    for field in FieldReader::new(after) {
+    for field in fields(after) {
         if let Field::Bytes(VALUE_MSGPACK, bytes) = field.ok_or(PlanFileError::Damaged)? {
             value = bytes.to_vec();
         }

@@ -10,6 +10,7 @@ mod watchdog;
 
 use std::{io, os::unix::process::ExitStatusExt, path::Path, process::ExitStatus, time::Duration};
 
+use capt_util::error_chain::format_error_chain;
 use disk_reserve::DiskReserve;
 use state_watch::StateWatch;
 use thiserror::Error;
@@ -211,15 +212,4 @@ impl StopSignals {
 /// Whether the filesystem is full; `false` if unknown.
 fn disk_is_full(path: &Path) -> bool {
     rustix::fs::statvfs(path).is_ok_and(|space| space.f_bavail == 0)
-}
-
-fn format_error_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    text
 }

@@ -5,11 +5,12 @@
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt},
+    io,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
+use capt_util::durable_file;
 use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;
 
@@ -66,24 +67,8 @@ pub fn create_private_dir(path: &Path) -> Result<(), FileError> {
 
 /// Replaces the contents of `path` atomically. `secret` files have mode 0600, others 0644 within a 0700 directory.
 pub fn write_atomic(path: &Path, bytes: &[u8], secret: bool) -> Result<(), FileError> {
-    let fail = |source| FileError::new("write", path, source);
-    let parent = path.parent().unwrap_or_else(|| Path::new("."));
-    let mut temporary = tempfile::Builder::new().prefix(".capt-").tempfile_in(parent).map_err(fail)?;
-    temporary.write_all(bytes).map_err(fail)?;
     let mode = if secret { 0o600 } else { 0o644 };
-    temporary.as_file().set_permissions(fs::Permissions::from_mode(mode)).map_err(fail)?;
-    temporary.as_file().sync_all().map_err(fail)?;
-    temporary.persist(path).map_err(|error| fail(error.error))?;
-    sync_dir(parent);
-    Ok(())
-}
-
-/// Makes a rename durable by syncing its directory. Filesystems that cannot sync a directory order the rename after the data
-/// themselves, so an error is ignored.
-fn sync_dir(path: &Path) {
-    if let Ok(dir) = File::open(path) {
-        let _unsupported_here = dir.sync_all();
-    }
+    durable_file::write_atomic(path, bytes, mode).map_err(|source| FileError::new("write", path, source))
 }
 
 /// Writes a value as JSON, atomically and with mode 0600. Skips the write if the file is unchanged.

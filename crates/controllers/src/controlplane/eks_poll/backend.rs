@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use capt_engine::aws::{
     EksApi, EksClient, EksToken, EksTokenError, Principal, SdkConfigCache, create_eks_token,
 };
+use capt_util::error_chain::root_cause;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::{
@@ -84,11 +85,4 @@ async fn probe(kubeconfig: &str) -> Result<(), String> {
     config.default_retry = false;
     let client = Client::try_from(config).map_err(|error| root_cause(&error))?;
     client.apiserver_version().await.map(|_| ()).map_err(|error| root_cause(&error))
-}
-
-/// First line of the innermost error.
-fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
-    let chain = std::iter::successors(Some(error), |&error| error.source());
-    let text = chain.last().map(ToString::to_string).unwrap_or_default();
-    text.lines().next().unwrap_or_default().to_owned()
 }

@@ -1,13 +1,11 @@
 //! Parses and verifies a presigned `GetCallerIdentity` URL. Pure.
 
-use aws_lc_rs::hmac;
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use capt_util::sigv4::{SignedRequest, empty_body_digest, uri_escape};
 use jiff::{Timestamp, civil::DateTime, tz::TimeZone};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use sha2::{Digest, Sha256};
+use percent_encoding::percent_decode_str;
 
 use super::StsConfig;
-use crate::hex::hex;
 
 /// Lifetime of a token after it was signed, regardless of `X-Amz-Expires`, as in EKS.
 const TOKEN_LIFETIME_SECONDS: i64 = 900;
@@ -178,15 +176,13 @@ impl<'a> SignedQuery<'a> {
         let (_, secret) = sts.secrets.iter().find(|(known, _)| known == key).ok_or(TokenError::UnknownKey)?;
         let scope = format!("{date}/{region}/sts/aws4_request");
         let canonical = self.canonical_request(host, &sts.cluster)?;
-        let digest = hex(&Sha256::digest(canonical.as_bytes()));
-        let text = format!("AWS4-HMAC-SHA256\n{}\n{scope}\n{digest}", self.get("x-amz-date")?);
-        let mut signing = format!("AWS4{secret}").into_bytes();
-        for part in [date, region, "sts", "aws4_request"] {
-            signing = hmac_sha256(&signing, part.as_bytes());
-        }
-        let given = decode_hex(self.get("x-amz-signature")?).ok_or(TokenError::InvalidSignature)?;
-        hmac::verify(&hmac::Key::new(hmac::HMAC_SHA256, &signing), text.as_bytes(), &given)
-            .map_err(|_| TokenError::InvalidSignature)
+        let request = SignedRequest {
+            date: self.get("x-amz-date")?,
+            scope: &scope,
+            canonical: &canonical,
+            signature: self.get("x-amz-signature")?,
+        };
+        if request.is_signed_with(secret) { Ok(()) } else { Err(TokenError::InvalidSignature) }
     }
 
     fn canonical_request(&self, host: &str, cluster: &str) -> Result<String, TokenError> {
@@ -207,30 +203,7 @@ impl<'a> SignedQuery<'a> {
             };
             headers.extend([header, ":", value, "\n"]);
         }
-        let empty = hex(&Sha256::digest(b""));
+        let empty = empty_body_digest();
         Ok(format!("GET\n/\n{}\n{headers}\n{signed}\n{empty}", pairs.join("&")))
     }
-}
-
-const URI_ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-
-fn uri_escape(text: &str) -> String {
-    utf8_percent_encode(text, URI_ESCAPED).to_string()
-}
-
-pub fn hmac_sha256(key: &[u8], text: &[u8]) -> Vec<u8> {
-    hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text).as_ref().to_vec()
-}
-
-fn decode_hex(text: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u8>> =
-        text.chars().map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();
-    let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
-    digits
-        .chunks(2)
-        .map(|pair| match pair {
-            [high, low] => Some(high << 4 | low),
-            _ => None,
-        })
-        .collect()
 }

@@ -1,12 +1,17 @@
+use aws_lc_rs::hmac;
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use jiff::Timestamp;
 use rstest::rstest;
 
 use super::{
-    presigned::{PresignedUrl, TokenError, hmac_sha256},
+    presigned::{PresignedUrl, TokenError},
     *,
 };
 use crate::hex::hex;
+
+fn hmac_sha256(key: &[u8], text: &[u8]) -> Vec<u8> {
+    hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text).as_ref().to_vec()
+}
 
 const AT: &str = "20270115T080000Z";
 

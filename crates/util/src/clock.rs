@@ -1,4 +1,4 @@
-//! Wall clock; no other module of this crate reads it.
+//! The only reader of the wall clock, so that code which depends on time can be given it by its caller.
 
 use jiff::Timestamp;
 

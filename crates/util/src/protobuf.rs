@@ -19,8 +19,8 @@ pub enum Value<'a> {
     Varint(u64),
     /// Wire type 2: a string, bytes or a message.
     Bytes(&'a [u8]),
-    /// Wire types 1 and 5, which are not inspected.
-    Fixed,
+    /// Wire types 1 and 5: eight or four bytes.
+    Fixed(&'a [u8]),
 }
 
 /// One field of a message.
@@ -61,8 +61,8 @@ fn read_field<'a>(message: &'a [u8], at: &mut usize) -> Option<Field<'a>> {
             let length = usize::try_from(read_varint(message, at)?).ok()?;
             Value::Bytes(take_bytes(message, at, length)?)
         }
-        1 => take_bytes(message, at, 8).map(|_| Value::Fixed)?,
-        5 => take_bytes(message, at, 4).map(|_| Value::Fixed)?,
+        1 => Value::Fixed(take_bytes(message, at, 8)?),
+        5 => Value::Fixed(take_bytes(message, at, 4)?),
         // Groups were removed from protobuf before this protocol existed.
         _ => return None,
     };

@@ -1,0 +1,7 @@
+//! One copy of what several crates need: clock, error chains, durable files, protobuf fields and `SigV4` signatures.
+
+pub mod clock;
+pub mod durable_file;
+pub mod error_chain;
+pub mod protobuf;
+pub mod sigv4;
