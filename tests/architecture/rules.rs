@@ -47,7 +47,12 @@ pub(super) const CRATES: &[CrateRule] = &[
         &["capt-kinds", "capt-kube", "sandbox", "sandbox-router", "terraform-driver"],
         "router and agent; know no controller and no cloud, and run no Terraform",
     ),
-    ("crates/embedded-kube", "embedded-kube", &["capt-util"], "a Kubernetes API server; knows no kind of ours"),
+    (
+        "crates/embedded-kube",
+        "embedded-kube",
+        &["capt-util"],
+        "a Kubernetes API server; knows no kind of ours",
+    ),
     (
         "crates/engine",
         "capt-engine",
@@ -58,8 +63,14 @@ pub(super) const CRATES: &[CrateRule] = &[
     (
         "crates/kube-access",
         "capt-kube",
-        &["capt-kinds", "terraform-driver"],
+        &["capt-kinds", "lease-deadline", "terraform-driver"],
         "the only writer to the Kubernetes API; decides nothing",
+    ),
+    (
+        "crates/lease-deadline",
+        "lease-deadline",
+        &[],
+        "until when a leader's runs may begin changes; knows no API",
     ),
     ("crates/local-aws", "local-aws", &["capt-util"], "a local AWS; knows no kind"),
     (
@@ -68,10 +79,20 @@ pub(super) const CRATES: &[CrateRule] = &[
         &["capt-kinds", "terraform-driver"],
         "validated values and desired workspaces; pure",
     ),
-    ("crates/provider-gateway", "provider-gateway", &["capt-util"], "shares Terraform providers; knows no kind"),
+    (
+        "crates/provider-gateway",
+        "provider-gateway",
+        &["capt-util", "lease-deadline"],
+        "shares Terraform providers; knows no kind",
+    ),
     ("crates/sandbox", "sandbox", &["capt-kinds", "sandbox-router"], "decisions about Sandboxes; pure"),
     ("crates/sandbox-router", "sandbox-router", &["capt-util"], "proxy and tunnel; know no Kubernetes"),
-    ("crates/terraform-driver", "terraform-driver", &["capt-util"], "runs terraform; knows nothing about EKS"),
+    (
+        "crates/terraform-driver",
+        "terraform-driver",
+        &["capt-util", "lease-deadline"],
+        "runs terraform; knows nothing about EKS",
+    ),
     ("crates/util", "capt-util", &[], "what several crates need and no library has"),
     ("crates/workspace-hack", "workspace-hack", &[], "no code: the features that all builds share"),
     ("tests/conformance", "conformance", &["embedded-kube"], "compares embedded-kube with a real API server"),

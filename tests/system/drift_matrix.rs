@@ -56,6 +56,7 @@ impl DriftProber {
             locked: None,
             env: BTreeMap::new(),
             types: None,
+            lease: None,
         }
     }
 

@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use lease_deadline::RunLease;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -110,6 +111,9 @@ pub struct RunRegistration {
     pub env: BTreeMap<String, String>,
     /// Resource and data source types that the run may use; `None` for all.
     pub types: Option<BTreeSet<String>>,
+    /// The leadership without which the run may begin no change; `None` without leader election.
+    #[serde(default)]
+    pub lease: Option<RunLease>,
 }
 
 impl fmt::Debug for RunRegistration {
@@ -239,6 +243,7 @@ impl Gateway {
             workspace: wanted.workspace,
             group,
             type_filter: wanted.types.map_or(TypeFilter::All, TypeFilter::Types),
+            lease: wanted.lease,
         };
         let opened = Run::open(make, &self.sockets, Arc::clone(&self.shared)).map_err(|source| {
             GatewayError::Io { doing: "open a socket in", path: self.sockets.clone(), source }

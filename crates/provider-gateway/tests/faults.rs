@@ -262,6 +262,7 @@ async fn a_gateway_that_is_killed_takes_its_providers_with_it() {
         locked: None,
         env: provider_env(),
         types: Some(workspace.types()),
+        lease: None,
     };
     let registered = registered(&client, register).await;
     workspace.run(&["init", "-no-color"], Some(&registered.reattach)).await.ok();

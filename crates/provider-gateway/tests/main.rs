@@ -3,6 +3,7 @@
 mod corpus;
 mod faults;
 mod fuzz;
+mod lease;
 mod plans;
 mod probe;
 mod sharing;

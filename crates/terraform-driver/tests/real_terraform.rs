@@ -76,6 +76,7 @@ impl Real {
             on_progress: &ignore_progress,
             stop: &self.stop,
             reattach: None,
+            lease: None,
         }
     }
 

@@ -10,6 +10,7 @@
 use std::{fs, time::Duration};
 
 use crate::support::{RunHarness, follow, is_alive, read_pid, state};
+use lease_deadline::{LeaseFile, LeaseRecord, RunLease, clock};
 use rustix::process::{Pid, Signal, kill_process};
 use terraform_driver::{
     run::{
@@ -83,6 +84,63 @@ async fn a_stop_is_exactly_one_interrupt_however_often_it_is_asked_for() {
     let exit = known(following.await.unwrap().0);
     assert_eq!(fs::read_to_string(bench.file("signals")).unwrap(), "INT\n");
     assert_eq!(exit.stop.map(|stop| (stop.reason, stop.killed)), Some((StopReason::Requested, false)));
+}
+
+/// Writes down that the leadership with this fence may begin changes for so long.
+fn record_lease(bench: &RunHarness, fence: u64, left: Duration) -> LeaseFile {
+    let file = LeaseFile::in_data_directory(bench.dir.path());
+    let deadline_ms = u64::try_from((clock::since_boot() + left).as_millis()).unwrap();
+    let holder = "a".to_owned();
+    file.write(&LeaseRecord { holder, fence, boot_id: clock::boot_id().unwrap(), deadline_ms }).unwrap();
+    file
+}
+
+const FOR_LONG: Duration = Duration::from_hours(1);
+
+/// Ends the lease of a running engine in some way; the engine must get one interrupt and nothing else.
+async fn interrupted_once(end_lease: impl FnOnce(&RunHarness)) {
+    let bench = RunHarness::new();
+    let mut spec = bench.spec(RECORDS_SIGNALS);
+    spec.lease = Some(RunLease { file: record_lease(&bench, 1, FOR_LONG), fence: 1 });
+    let run = bench.start(&spec);
+    let dir = run.dir().clone();
+    let following = tokio::spawn(async move { follow(run, &CancellationToken::new()).await });
+    bench.until("the engine", || bench.file("ready").exists()).await;
+    assert!(!bench.file("signals").exists(), "the Lease is held");
+    end_lease(&bench);
+    bench.until("the interrupt", || bench.file("signals").exists()).await;
+    // A stop by its caller comes on top of it.
+    kill(dir.processes().unwrap().unwrap().shim.unwrap().pid, Signal::TERM);
+    // A signal that the shim does not forward leaves no trace; it looks at the lease again every second.
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    fs::write(bench.file("go"), "").unwrap();
+    let exit = known(following.await.unwrap().0);
+    assert_eq!(fs::read_to_string(bench.file("signals")).unwrap(), "INT\n");
+    assert_eq!(exit.stop.map(|stop| (stop.reason, stop.killed)), Some((StopReason::LeaseLost, false)));
+}
+
+#[tokio::test]
+async fn h7_at_the_deadline_of_the_lease_the_engine_gets_exactly_one_interrupt() {
+    interrupted_once(|bench| drop(record_lease(bench, 1, Duration::ZERO))).await;
+}
+
+#[tokio::test]
+async fn h7_a_leader_that_follows_another_one_on_this_disk_does_not_prolong_an_old_run() {
+    interrupted_once(|bench| drop(record_lease(bench, 3, FOR_LONG))).await;
+}
+
+#[tokio::test]
+async fn h7_an_engine_is_not_started_after_the_deadline() {
+    let bench = RunHarness::new();
+    let mut spec = bench.spec("touch started");
+    spec.lease = Some(RunLease { file: record_lease(&bench, 1, Duration::ZERO), fence: 1 });
+    let exit = known(bench.finish(&spec).await.0);
+    assert_eq!((exit.code, exit.stop.map(|stop| stop.reason)), (None, Some(StopReason::LeaseLost)));
+    assert!(!bench.file("started").exists());
+    // The same run while the Lease is held.
+    record_lease(&bench, 1, FOR_LONG);
+    assert_eq!(known(bench.finish(&spec).await.0).code, Some(0));
+    assert!(bench.file("started").exists());
 }
 
 #[tokio::test]

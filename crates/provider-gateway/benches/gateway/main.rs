@@ -72,6 +72,7 @@ impl Gateway {
             locked: None,
             env: provider_env(),
             types: Some(workspace.types()),
+            lease: None,
         }
     }
 

@@ -95,7 +95,12 @@ impl Connection {
         let method = Method::parse(path);
         match method.class {
             CallClass::SilentStream => return Ok(silent_stream(body)),
-            CallClass::Stream => return self.stream(path, body).await,
+            CallClass::Stream => {
+                return match self.run.refusal(method.name) {
+                    Some(why) => Err(refused(&why)),
+                    None => self.stream(path, body).await,
+                };
+            }
             CallClass::Unknown => {
                 self.run.shared.counters.unknown.increment();
                 return self.stream(path, body).await;
@@ -331,21 +336,26 @@ async fn apply_journaled(
     }
 }
 
+/// A change that is not sent to the provider.
+fn refused(why: &str) -> GrpcStatus {
+    GrpcStatus::new(GrpcCode::FailedPrecondition, format!("nothing was changed, because {why}"))
+}
+
 /// Writes the start of a change into the journal. Fails if the run was closed: its terraform has exited, and the next run
-/// may have been told already that nothing is in flight.
+/// may have been told already that nothing is in flight. Fails if its operator may not be the leader any more.
 async fn start_change(run: &Run, change: &ChangeCall<'_>) -> Result<u64, GrpcStatus> {
     let journal = &run.shared.journal;
     // Not counted as lost: the change was never sent.
-    let refuse = |words| GrpcStatus::new(GrpcCode::FailedPrecondition, words);
     let call = journal.record_start(change).await.map_err(|error| {
         run.shared.counters.not_journalled.increment();
-        refuse(format!("nothing was changed, because the journal entry could not be written: {error}"))
+        refused(&format!("the journal entry could not be written: {error}"))
     })?;
-    // Checked after the change is listed as in flight; closing and listing happen in the other order.
-    if run.closed.is_cancelled() {
+    // Checked after the change is listed as in flight; closing and listing happen in the other order. The Lease may have been
+    // lost while the entry was written.
+    if let Some(why) = run.refusal(change.method) {
         // An entry that stays behind is looked up by the next run.
         let _looked_up = journal.cancel_start(call).await;
-        return Err(refuse("nothing was changed, because the run has ended".to_owned()));
+        return Err(refused(&why));
     }
     Ok(call)
 }

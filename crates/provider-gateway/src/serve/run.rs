@@ -13,6 +13,7 @@ use std::{
 };
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
+use lease_deadline::RunLease;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::net::{UnixListener, UnixStream};
@@ -69,6 +70,7 @@ pub struct Run {
     pub group: Arc<ProviderGroup>,
     /// Types that it may use.
     pub type_filter: TypeFilter,
+    lease: Option<RunLease>,
     pub(super) shared: Arc<SharedState>,
     pub(super) closed: CancellationToken,
     connections: AtomicUsize,
@@ -87,12 +89,14 @@ pub struct RunSpec {
     pub group: Arc<ProviderGroup>,
     /// Types that it may use.
     pub type_filter: TypeFilter,
+    /// The leadership without which it may begin no change.
+    pub lease: Option<RunLease>,
 }
 
 impl Run {
     /// Opens the run's socket and serves it until the run is closed.
     pub fn open(make: RunSpec, dir: &Path, shared: Arc<SharedState>) -> io::Result<Arc<Self>> {
-        let RunSpec { id, workspace, group: herd, type_filter: wanted } = make;
+        let RunSpec { id, workspace, group: herd, type_filter: wanted, lease } = make;
         let socket = dir.join(format!("{id}.sock"));
         let listener = UnixListener::bind(&socket)?;
         std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600))?;
@@ -102,6 +106,7 @@ impl Run {
             socket,
             group: herd,
             type_filter: wanted,
+            lease,
             shared,
             closed: CancellationToken::new(),
             connections: AtomicUsize::new(0),
@@ -116,6 +121,19 @@ impl Run {
     /// Closes the run: no new connections, and existing ones end. A change in progress completes.
     pub fn close(&self) {
         self.closed.cancel();
+    }
+
+    /// Why this call may not be sent to the provider now. The answer holds for a moment only. Reads need no leader.
+    pub(super) fn refusal(&self, method: &str) -> Option<String> {
+        if self.closed.is_cancelled() {
+            return Some("the run has ended".to_owned());
+        }
+        if !matches!(method, "ApplyResourceChange" | "InvokeAction") {
+            return None;
+        }
+        let lost = self.lease.as_ref()?.check().err()?;
+        tracing::warn!(run = self.id, workspace = self.workspace, error = %lost, "change refused");
+        Some(format!("the operator that started this run is not the leader any more: {lost}"))
     }
 
     /// Time without connections.

@@ -172,6 +172,7 @@ impl Bench {
             locked: None,
             env: provider_env(),
             types: Some(workspace.types()),
+            lease: None,
         }
     }
 

@@ -17,6 +17,7 @@ const DECISIVE_PHRASES: &[(&str, FailureClass)] = &[
     ("operation canceled", FailureClass::Interrupted),
     ("context canceled", FailureClass::Interrupted),
     ("interrupt received", FailureClass::Interrupted),
+    ("is not the leader any more", FailureClass::Interrupted),
     ("Misconfigured PodExecutionRole Trust Policy", FailureClass::Propagation),
     ("Role could not be assumed", FailureClass::Propagation),
     ("role could not be assumed", FailureClass::Propagation),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lease_deadline::RunLease;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -72,6 +73,10 @@ impl Driver {
         if job.stop.is_cancelled() {
             return Err(StepError::Interrupted { phase });
         }
+        if let Some(Err(error)) = job.lease.filter(|_| may_change(phase)).map(RunLease::check) {
+            tracing::warn!(%phase, error = &error as &dyn std::error::Error, "terraform is not started");
+            return Err(StepError::LeaseLost { phase });
+        }
         let lease = acquire_reattach(job, phase, &mut invocation).await?;
         let outcome = self.run_supervised(job, phase, &invocation).await;
         if let (Some(source), Some(lease)) = (job.reattach, lease) {
@@ -109,8 +114,14 @@ impl Driver {
             deadline: (!applies).then_some(self.limits.deadline),
             snapshots: job.workspace.meta_dir().join("state"),
             disk_reserve: if applies { self.limits.disk_reserve + 3 * state_size(job.workspace) } else { 0 },
+            lease: job.lease.filter(|_| may_change(phase)).cloned(),
         }
     }
+}
+
+/// Whether the commands of a phase may change the state or the cloud. The others may go on without the Lease.
+fn may_change(phase: StepPhase) -> bool {
+    matches!(phase, StepPhase::Settling | StepPhase::Applying | StepPhase::Destroying)
 }
 
 fn state_size(workspace: &WorkspaceDir) -> u64 {
@@ -169,6 +180,7 @@ fn exit_code(ended: &RunCompletion, phase: StepPhase) -> Result<i32, StepError> 
         RunCompletion::Exited(RunExit { code: Some(0), .. }) => Ok(0),
         RunCompletion::Exited(RunExit { stop: Some(stop), .. }) => match stop.reason {
             StopReason::Requested => Err(StepError::Interrupted { phase }),
+            StopReason::LeaseLost => Err(StepError::LeaseLost { phase }),
             reason => Err(StepError::Hung { phase, reason }),
         },
         RunCompletion::Exited(RunExit { code: Some(code), .. }) => Ok(*code),

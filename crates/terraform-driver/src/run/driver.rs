@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use lease_deadline::RunLease;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
@@ -57,6 +58,14 @@ pub enum StepError {
         /// Why it was stopped.
         reason: StopReason,
     },
+    /// The operator does not hold its leader election Lease any more: terraform was stopped, or not started.
+    #[error(
+        "stopped during {phase}, because the operator has not renewed its leader election Lease in time; the leader continues"
+    )]
+    LeaseLost {
+        /// Phase of the run.
+        phase: StepPhase,
+    },
     /// Terraform was killed by another process or the kernel.
     #[error("terraform was killed during {phase}; completed changes are in the state")]
     Killed {
@@ -110,6 +119,7 @@ fn stop_reason_text(reason: StopReason) -> &'static str {
         StopReason::Requested => "stop requested",
         StopReason::Silent => "no output within the silence limit",
         StopReason::Overdue => "deadline exceeded",
+        StopReason::LeaseLost => "the leader election Lease was not renewed",
     }
 }
 
@@ -154,6 +164,8 @@ pub struct StepContext<'a> {
     pub stop: &'a CancellationToken,
     /// Source of running providers; `None` if terraform starts its own.
     pub reattach: Option<&'a dyn ReattachSource>,
+    /// The leadership without which nothing may be changed; `None` without leader election.
+    pub lease: Option<&'a RunLease>,
 }
 
 /// A saved plan.

@@ -7,6 +7,7 @@ use std::{
 };
 
 use jiff::Timestamp;
+use lease_deadline::RunLease;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -38,6 +39,9 @@ pub struct RunSpec {
     /// Bytes that are reserved for the state in case the disk is full.
     #[serde(default)]
     pub disk_reserve: u64,
+    /// The leadership without which nothing may be changed; `None` without leader election, and for commands that change nothing.
+    #[serde(default)]
+    pub lease: Option<RunLease>,
 }
 
 /// Processes of a run.
@@ -59,6 +63,8 @@ pub enum StopReason {
     Silent,
     /// Deadline exceeded.
     Overdue,
+    /// The operator may not be the leader any more.
+    LeaseLost,
 }
 
 /// A stop of a run.

@@ -1,7 +1,7 @@
 //! The shim: a small process that supervises one terraform command.
 //!
-//! It starts the engine, takes a snapshot of every valid state, forwards exactly one SIGINT, detects hangs, and records the
-//! exit. It knows nothing of plans or clusters: its only input is a run directory, and its standard input is the run's lock.
+//! It starts the engine, takes a snapshot of every valid state, forwards exactly one SIGINT, detects hangs and the loss of the
+//! leader election Lease, and records the exit. It knows nothing of plans or clusters: its only input is a run directory, and its standard input is the run's lock.
 
 mod disk_reserve;
 pub(crate) mod emergency_state;
@@ -24,7 +24,7 @@ use watchdog::{StopSequence, Watchdog};
 use crate::{
     clock, exec,
     exec::ProcessId,
-    run::run_dir::{RunDir, RunExit, RunProcesses, RunSpec, StopReason},
+    run::run_dir::{RunDir, RunExit, RunProcesses, RunSpec, RunStop, StopReason},
     workspace::files::{FileError, open_append},
 };
 
@@ -79,6 +79,9 @@ async fn supervise(dir: &RunDir) -> Result<(), ShimError> {
     // Record the process id before the engine starts, so that it can be stopped. This also fails early on a full disk.
     let shim = ProcessId::from_pid(std::process::id());
     dir.write_processes(&RunProcesses { shim, engine: None })?;
+    if may_not_lead(&spec) {
+        return Ok(dir.write_exit(&never_started())?);
+    }
     let reserve = DiskReserve::allocate(dir, spec.disk_reserve)?;
     let mut child = start_engine(dir, &spec)?;
     let engine = child.id().and_then(ProcessId::from_pid);
@@ -110,6 +113,18 @@ async fn supervise(dir: &RunDir) -> Result<(), ShimError> {
         trouble: watch.failures,
     })?;
     Ok(())
+}
+
+/// Whether the operator that started the run may not be the leader any more. It may have been frozen when it started the run.
+fn may_not_lead(spec: &RunSpec) -> bool {
+    spec.lease.as_ref().is_some_and(|lease| lease.check().is_err())
+}
+
+/// The exit of an engine that may not start.
+fn never_started() -> RunExit {
+    let (now, reason) = (clock::now(), StopReason::LeaseLost);
+    let stop = Some(RunStop { reason, at: now, killed: false });
+    RunExit { code: None, signal: None, stop, finished: now, trouble: Vec::new() }
 }
 
 /// Detaches from the terminal: Ctrl-C must reach only the caller, which decides whether to stop the run. Fails harmlessly if
@@ -157,6 +172,9 @@ impl Supervisor<'_> {
                     }
                     if let Some(reason) = patience.expired(said, Instant::now()).filter(|_| heard) {
                         self.stop(reason);
+                    }
+                    if may_not_lead(spec) {
+                        self.stop(StopReason::LeaseLost);
                     }
                     let killed = self.stop_sequence.kill_if_overdue();
                     self.record_failure(killed);

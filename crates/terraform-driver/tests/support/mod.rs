@@ -60,6 +60,7 @@ impl RunHarness {
             deadline: None,
             snapshots: self.workspace.meta_dir().join("state"),
             disk_reserve: 0,
+            lease: None,
         }
     }
 

@@ -26,6 +26,7 @@ fn earlier_apply(site: &FakeSite) -> RunDir {
         deadline: None,
         snapshots: site.workspace().meta_dir().join("state"),
         disk_reserve: 0,
+        lease: None,
     })
     .unwrap();
     let started = serde_json::json!({

@@ -346,6 +346,12 @@ pub(super) const REAL: &[Message] = &[
     (
         FailureClass::Interrupted,
         None,
+        "Plugin error",
+        "The plugin returned an unexpected error from plugin.(*GRPCProvider).ApplyResourceChange: rpc error: code = FailedPrecondition desc = nothing was changed, because the operator that started this run is not the leader any more: the operator has not renewed its leader election Lease in time",
+    ),
+    (
+        FailureClass::Interrupted,
+        None,
         "creating EKS Cluster (demo): waiting for completion: operation error EKS: DescribeCluster, https response error StatusCode: 0, RequestID: , canceled, context canceled",
         "",
     ),
