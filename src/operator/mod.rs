@@ -110,15 +110,20 @@ async fn run_controllers(
     };
     let host = dependencies.process_env.var("HOSTNAME").unwrap_or("capt").to_owned();
     // Readiness does not depend on leadership: a rolling update stops the leader only after the new pod is ready.
-    let ended = run_as_leader(kube, &LeaderCandidate::new(namespace, &host), &stop.clone(), |fence| {
+    let candidate = LeaderCandidate::new(namespace, &host).with_data_directory(&dependencies.data);
+    let ended = run_as_leader(kube, &candidate, &stop.clone(), |fence| {
         metrics.set_leader(true);
+        if let Some(lease) = candidate.run_lease(fence) {
+            controllers.runs.set_lease(lease);
+        }
         controllers.run(fence, told, stop)
     })
     .await;
     match ended {
         LeadershipEnd::Done(outcome) => outcome,
         LeadershipEnd::Stopped => Ok(()),
-        // Spawned tasks may still run, so the process must exit; terraform continues under its shims.
+        // Spawned tasks may still run, so the process must exit. Its terraforms begin nothing more: shims and gateway know
+        // until when the Lease was held.
         LeadershipEnd::Lost => {
             anyhow::bail!("lost the leader election Lease; another operator may be the leader now")
         }

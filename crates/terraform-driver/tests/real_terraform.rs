@@ -9,7 +9,8 @@
 
 use std::{collections::BTreeMap, ffi::OsStr, fs, path::Path};
 
-use crate::support::{HANG_TIMEOUT, RunHarness, shim};
+use crate::support::{HANG_TIMEOUT, RunHarness, shim, state};
+use lease_deadline::{LeaseFile, LeaseRecord, RunLease, clock as lease_clock};
 use terraform_driver::{
     command::{PlanMode, UserArgs},
     engine,
@@ -134,6 +135,31 @@ async fn a_workspace_is_made_found_unchanged_with_one_process_and_destroyed() {
     assert_eq!(destroy.summary.counts.destroy, 2);
     real.driver.apply(&job, approved(destroy)).await.unwrap();
     assert!(real.workspace().state().unwrap().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn h7_an_operator_that_lost_its_lease_plans_and_applies_nothing() {
+    let real = Real::new().await;
+    let args = UserArgs::default();
+    let file = LeaseFile::in_data_directory(real.bench.dir.path());
+    let lease = RunLease { file: file.clone(), fence: 1 };
+    let job = StepContext { lease: Some(&lease), ..real.job(&args) };
+    let digests = real.write(TWO);
+    real.driver.init(&job, &digests).await.unwrap();
+    let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
+    let refused = real.driver.apply(&job, approved(planned)).await.unwrap_err();
+    assert!(matches!(refused, StepError::LeaseLost { phase: StepPhase::Applying }), "{refused}");
+    let refused = real.driver.replace_state(&job, state("a", 1, "").as_bytes()).await.unwrap_err();
+    assert!(matches!(refused, StepError::LeaseLost { phase: StepPhase::Settling }), "{refused}");
+    assert!(real.workspace().state().unwrap().is_none());
+    assert!(!real.runs().contains(&"apply".to_owned()), "terraform was not started");
+    // The rightful leader goes on with it.
+    let boot_id = lease_clock::boot_id().unwrap();
+    let deadline_ms = u64::MAX;
+    file.write(&LeaseRecord { holder: "a".to_owned(), fence: 1, boot_id, deadline_ms }).unwrap();
+    let planned = real.driver.plan(&job, PlanMode::Change, &digests).await.unwrap();
+    real.driver.apply(&job, approved(planned)).await.unwrap();
+    assert_eq!(real.workspace().state().unwrap().unwrap().managed_objects().count(), 2);
 }
 
 #[tokio::test]

@@ -218,6 +218,7 @@ impl<'a> GatewayReattachSource<'a> {
             locked: chosen.locked.as_ref().map(|locked| locked.hashes.clone()),
             env: provider_environment(job.environment),
             types,
+            lease: job.lease.cloned(),
         }
     }
 }

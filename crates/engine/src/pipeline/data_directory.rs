@@ -3,6 +3,7 @@
 use std::{
     fmt,
     path::{Path, PathBuf},
+    sync::OnceLock,
 };
 
 use capt_model::workspaces::WorkspaceKey;
@@ -14,7 +15,7 @@ use terraform_driver::{
     exec::ShimProgram,
     hex::hex,
     render::RenderedWorkspace,
-    run::{ConfigurationDigests, Driver, RunLimits},
+    run::{ConfigurationDigests, Driver, RunLease, RunLimits},
     workspace::{
         FileLock, LockError, WorkspaceDir,
         files::{FileError, create_private_dir, read_json, read_optional, write_atomic, write_json},
@@ -109,6 +110,7 @@ pub struct DataDirectory {
     process_env: ProcessEnv,
     cli_config: PathBuf,
     cli_config_text: String,
+    lease: OnceLock<RunLease>,
     _lock: FileLock,
 }
 
@@ -136,6 +138,7 @@ impl DataDirectory {
             process_env: process_env.clone(),
             cli_config: path,
             cli_config_text: cli_config.to_owned(),
+            lease: OnceLock::new(),
             _lock: ours,
         })
     }
@@ -155,6 +158,16 @@ impl DataDirectory {
             }
             _ => Ok(write_json(&path, wanted)?),
         }
+    }
+
+    /// Binds all runs that start from now on to the leadership of this process. A process leads once at most.
+    pub fn set_lease(&self, lease: RunLease) {
+        self.lease.get_or_init(|| lease);
+    }
+
+    /// The leadership of this process; `None` without leader election.
+    pub fn lease(&self) -> Option<&RunLease> {
+        self.lease.get()
     }
 
     /// The directory of a workspace.

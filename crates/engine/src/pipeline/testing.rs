@@ -106,6 +106,9 @@ impl FakeTerraform {
             "recover" => StepPhase::Resuming,
             _ => StepPhase::Settling,
         };
+        if let Some(lease) = job.lease {
+            self.journal.note(format!("{name} with fence {}", lease.fence));
+        }
         (job.on_progress)(phase, &TerraformProgress::default());
         assert!(script.panicking != Some(name), "the script says so");
         if let Some((_, gate)) = script.gate.filter(|(step, _)| *step == name) {

@@ -73,6 +73,7 @@ impl WorkspacePipeline<'_> {
             on_progress: &on_progress,
             stop,
             reattach: reattach_source.as_ref().map(|it| it as &dyn ReattachSource),
+            lease: self.data_dir.lease(),
         };
         self.recover_previous_run(key, &job, (task.region.as_deref(), task.principal.as_ref())).await?;
         self.replay_journal((key, before.as_ref()), &job, task.principal.as_ref()).await?;
@@ -182,6 +183,7 @@ impl WorkspacePipeline<'_> {
             on_progress: &on_progress,
             stop,
             reattach: reattach_source.as_ref().map(|it| it as &dyn ReattachSource),
+            lease: self.data_dir.lease(),
         };
         self.recover_previous_run(key, &job, (record.region.as_deref(), how.principal)).await?;
         self.replay_journal((key, Some(record)), &job, how.principal).await?;

@@ -36,6 +36,7 @@ pub use scheduler::{RunCapacity, RunPriority};
 pub use state_backup::{BackupStore, BackupStoreError};
 use terraform_driver::{
     output::Outputs,
+    run::RunLease,
     workspace::{WorkspaceError, files::FileError},
 };
 use tokio::sync::mpsc;
@@ -108,6 +109,11 @@ impl RunManager {
     /// Data directory, engine and AWS endpoint that the runs use.
     pub fn data_dir(&self) -> &DataDirectory {
         &self.inner.data_dir
+    }
+
+    /// Binds the runs to the leadership of this process: without it, their terraform and their providers change nothing.
+    pub fn set_lease(&self, lease: RunLease) {
+        self.inner.data_dir.set_lease(lease);
     }
 
     /// Starts a run. Returns false if the workspace already has an active run or the manager is closed.

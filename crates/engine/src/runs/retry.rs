@@ -53,7 +53,9 @@ fn classify(error: &PipelineError) -> FailureClass {
         PipelineError::StateBackup { .. }
         | PipelineError::InterruptedResource(_)
         | PipelineError::Gateway(_) => FailureClass::Network,
-        PipelineError::Step(StepError::Killed { .. } | StepError::Hung { .. }) => FailureClass::Interrupted,
+        PipelineError::Step(
+            StepError::Killed { .. } | StepError::Hung { .. } | StepError::LeaseLost { .. },
+        ) => FailureClass::Interrupted,
         PipelineError::ResourcesRemain { .. } => FailureClass::Dependency,
         PipelineError::Lock(_) => FailureClass::Lock,
         PipelineError::Step(_)

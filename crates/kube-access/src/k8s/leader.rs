@@ -1,27 +1,37 @@
 //! Leader election by Lease, and the fencing token of each leader.
 //!
 //! Losing the Lease drops the work future at its next await. Spawned tasks outlive it, so the process must exit. The
-//! [`FencingToken`] rejects writes of a former leader.
+//! [`FencingToken`] rejects writes of a former leader, and the deadline in the data directory ([`lease_deadline`]) stops the
+//! processes that outlive a leader or do not notice that it is frozen.
+//!
+//! The times of a Lease, by the clock that counts suspended time, from the moment at which a renewal was sent:
+//!
+//! | part of the duration | |
+//! |---|---|
+//! | 2/15 | the next renewal |
+//! | 2/3 | the last renewal must have succeeded: the leader gives up, and no change of its runs begins any more |
+//! | 1 | another candidate may take the Lease |
+
+mod protocol;
+mod spec;
 
 use std::{
+    path::Path,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
-use k8s_controller::LeaderElection;
-use k8s_openapi::api::coordination::v1::Lease;
+use lease_deadline::{LeaseFile, RunLease, clock::boot_id};
 use terraform_driver::clock;
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::{error::K8sError, kube_client::KubeClient};
+use self::protocol::LeaseProtocol;
+use super::kube_client::KubeClient;
 
 /// Name of the Lease.
 pub const LEASE_NAME: &str = "capt-leader";
 /// Default Lease duration.
 const LEASE_DURATION: Duration = Duration::from_secs(15);
-/// Leader transitions that fit into a token below the Lease's creation time.
-const MAX_TRANSITIONS: u64 = 1 << 20;
 
 /// Fencing token: grows with every leader. A write with a lower token than already seen comes from a former leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,6 +50,9 @@ pub struct LeaderCandidate {
     name: String,
     identity: String,
     duration: Duration,
+    file: Option<LeaseFile>,
+    /// Holder identity of the process that used the data directory before.
+    predecessor: Option<String>,
 }
 
 impl LeaderCandidate {
@@ -52,6 +65,8 @@ impl LeaderCandidate {
             name: LEASE_NAME.to_owned(),
             identity,
             duration: LEASE_DURATION,
+            file: None,
+            predecessor: None,
         }
     }
 
@@ -69,6 +84,24 @@ impl LeaderCandidate {
         self
     }
 
+    /// Records the deadline of each renewal in this data directory, whose lock this process holds. So the process that used it
+    /// before has ended: if the Lease still names that one, this candidate continues its leadership, and its runs go on.
+    #[must_use]
+    pub fn with_data_directory(mut self, data: &Path) -> Self {
+        let file = LeaseFile::in_data_directory(data);
+        // After a restart of the machine there is nothing to continue, and a copy of the disk may be in use elsewhere.
+        let here = boot_id().ok();
+        let left = file.read().ok().flatten().filter(|record| Some(&record.boot_id) == here.as_ref());
+        self.predecessor = left.map(|record| record.holder);
+        self.file = Some(file);
+        self
+    }
+
+    /// What the runs of a leadership have to carry; `None` if no deadline is recorded.
+    pub fn run_lease(&self, fence: FencingToken) -> Option<RunLease> {
+        Some(RunLease { file: self.file.clone()?, fence: fence.0 })
+    }
+
     /// The holder identity.
     pub fn identity(&self) -> &str {
         &self.identity
@@ -79,11 +112,9 @@ impl LeaderCandidate {
         self.duration * 2 / 15
     }
 
-    fn election(&self, kube: &KubeClient) -> LeaderElection {
-        LeaderElection::new(kube.client().clone(), &self.namespace, &self.name, &self.identity)
-            .with_lease_duration(self.duration)
-            .with_renew_deadline(self.duration * 2 / 3)
-            .with_retry_period(self.retry_period())
+    /// How long after a renewal was sent its holder acts as the leader. The rest is for what it has begun until then.
+    fn renew_deadline(&self) -> Duration {
+        self.duration * 2 / 3
     }
 }
 
@@ -110,95 +141,26 @@ where
     W: FnOnce(FencingToken) -> F,
     F: Future,
 {
-    let election = candidate.election(kube);
-    let leads = AtomicBool::new(false);
-    // Boxed: the future is large.
-    let led = Box::pin(election.with_lease(async {
-        let fence = wait_for_token(kube, candidate).await;
-        leads.store(true, Ordering::Release);
-        work(fence).await
-    }));
-    let stopped = async {
-        stop.cancelled().await;
-        if leads.load(Ordering::Acquire) {
-            std::future::pending::<()>().await;
-        }
-    };
-    tokio::select! {
+    let protocol = LeaseProtocol { kube, candidate };
+    let acquired = tokio::select! {
         biased;
-        done = led => done.map_or(LeadershipEnd::Lost, LeadershipEnd::Done),
-        () = stopped => {
-            // The Lease may have been acquired concurrently.
-            election.release().await;
-            LeadershipEnd::Stopped
+        () = stop.cancelled() => {
+            // It may have been acquired by a request whose response was not awaited.
+            protocol.release().await;
+            return LeadershipEnd::Stopped;
         }
-    }
-}
-
-/// Reads the token, retrying until it is known. If that takes too long, the Lease is lost and this future dropped.
-async fn wait_for_token(kube: &KubeClient, candidate: &LeaderCandidate) -> FencingToken {
-    loop {
-        match kube.get::<Lease>(Some(&candidate.namespace), &candidate.name).await {
-            Ok(Some(lease)) if is_held_by(&lease, &candidate.identity) => return token_from_lease(&lease),
-            Ok(_) => {}
-            Err(error) => log_lease_error(&error),
+        acquired = protocol.acquire() => acquired,
+    };
+    let fence = acquired.fence;
+    // Boxed: the future is large.
+    let mut work = Box::pin(work(fence));
+    tokio::select! {
+        // The loss of the Lease comes first: after a freeze the work must not go on for a moment.
+        biased;
+        () = protocol.hold(acquired) => LeadershipEnd::Lost,
+        done = &mut work => {
+            protocol.release().await;
+            LeadershipEnd::Done(done)
         }
-        sleep(candidate.retry_period()).await;
-    }
-}
-
-fn log_lease_error(error: &K8sError) {
-    tracing::warn!(error = error as &dyn std::error::Error, "cannot read the leader election Lease");
-}
-
-fn is_held_by(lease: &Lease, identity: &str) -> bool {
-    lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()) == Some(identity)
-}
-
-/// `leaseTransitions` counts the leaders, but restarts with a recreated Lease; the creation time in the high bits keeps
-/// tokens monotonic.
-fn token_from_lease(lease: &Lease) -> FencingToken {
-    let created = lease.metadata.creation_timestamp.as_ref().map_or(0, |time| time.0.as_second());
-    let leaders = lease.spec.as_ref().and_then(|spec| spec.lease_transitions).unwrap_or_default();
-    let created = u64::try_from(created).unwrap_or_default();
-    let leaders = u64::try_from(leaders).unwrap_or_default().min(MAX_TRANSITIONS - 1);
-    FencingToken(created.saturating_mul(MAX_TRANSITIONS).saturating_add(leaders))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn lease(created: &str, transitions: i32) -> Lease {
-        serde_json::from_value(serde_json::json!({
-            "metadata": {"name": LEASE_NAME, "creationTimestamp": created},
-            "spec": {"leaseTransitions": transitions},
-        }))
-        .unwrap()
-    }
-
-    #[test]
-    fn a_fence_grows_with_the_leaders_and_with_a_new_lease() {
-        let first = token_from_lease(&lease("2026-11-01T10:00:00Z", 3));
-        assert!(first < token_from_lease(&lease("2026-11-01T10:00:00Z", 4)));
-        assert!(
-            token_from_lease(&lease("2026-11-01T10:00:00Z", i32::MAX))
-                < token_from_lease(&lease("2026-11-01T10:00:01Z", 0))
-        );
-    }
-
-    #[test]
-    fn the_timings_of_any_lease_are_consistent() {
-        for duration in
-            [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(15), Duration::from_hours(1)]
-        {
-            let candidate = LeaderCandidate::new("shop", "pod").with_duration(duration);
-            assert!(candidate.duration >= Duration::from_secs(1));
-            assert!(candidate.retry_period() < candidate.duration * 2 / 3);
-        }
-        assert_ne!(
-            LeaderCandidate::new("shop", "pod").identity(),
-            LeaderCandidate::new("shop", "pod").identity()
-        );
     }
 }

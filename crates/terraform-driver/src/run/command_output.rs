@@ -73,10 +73,7 @@ impl Driver {
         if job.stop.is_cancelled() {
             return Err(StepError::Interrupted { phase });
         }
-        if let Some(Err(error)) = job.lease.filter(|_| may_change(phase)).map(RunLease::check) {
-            tracing::warn!(%phase, error = &error as &dyn std::error::Error, "terraform is not started");
-            return Err(StepError::LeaseLost { phase });
-        }
+        check_lease(job, phase)?;
         let lease = acquire_reattach(job, phase, &mut invocation).await?;
         let outcome = self.run_supervised(job, phase, &invocation).await;
         if let (Some(source), Some(lease)) = (job.reattach, lease) {
@@ -116,6 +113,17 @@ impl Driver {
             disk_reserve: if applies { self.limits.disk_reserve + 3 * state_size(job.workspace) } else { 0 },
             lease: job.lease.filter(|_| may_change(phase)).cloned(),
         }
+    }
+}
+
+/// Fails if a command of this phase may not start, because the operator may not be the leader any more.
+pub(super) fn check_lease(job: &StepContext<'_>, phase: StepPhase) -> Result<(), StepError> {
+    match job.lease.filter(|_| may_change(phase)).map(RunLease::check) {
+        Some(Err(error)) => {
+            tracing::warn!(%phase, error = &error as &dyn std::error::Error, "terraform is not started");
+            Err(StepError::LeaseLost { phase })
+        }
+        Some(Ok(())) | None => Ok(()),
     }
 }
 

@@ -14,6 +14,7 @@ pub use approved_plan::{ApprovedPlan, RefusedPlan};
 pub use driver::{Driver, RunLimits, SavedPlan, StepContext, StepError, StepPhase};
 pub use handle::{RunCompletion, RunError, RunHandle};
 pub use interrupted::interrupted_taints;
+pub use lease_deadline::RunLease;
 pub use reattach::{ProviderMismatch, ReattachFuture, ReattachLease, ReattachSource};
 pub use steps::ConfigurationDigests;
 pub use unfinished::unfinished_changes;

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     approved_plan::ApprovedPlan,
-    command_output::{acquire_reattach, follow_run, step_failed},
+    command_output::{acquire_reattach, check_lease, follow_run, step_failed},
     driver::{Driver, SavedPlan, StepContext, StepError, StepPhase},
     handle::RunHandle,
     interrupted::last_apply_run,
@@ -186,6 +186,7 @@ impl Driver {
 
     /// Replaces the state by its next version: the file and its snapshot, or the state in the backend.
     pub async fn replace_state(&self, job: &StepContext<'_>, bytes: &[u8]) -> Result<(), StepError> {
+        check_lease(job, StepPhase::Settling)?;
         if job.workspace.has_remote_state() {
             let path = job.workspace.meta_dir().join("replayed.tfstate");
             write_atomic(&path, bytes, true)?;

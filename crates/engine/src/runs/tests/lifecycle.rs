@@ -22,6 +22,20 @@ async fn a_run_reports_its_plan_and_its_end() {
 }
 
 #[tokio::test]
+async fn h7_the_commands_of_a_leader_carry_its_fence() {
+    let site = FakeSite::new();
+    let mut runs = Runs::new(&site);
+    runs.run(&job(), Goal::Plan).await;
+    assert!(!site.journal.take().iter().any(|entry| entry.contains("fence")), "without leader election");
+    let lease = serde_json::json!({"file": "/nonexistent/lease.json", "fence": 7});
+    runs.manager.set_lease(serde_json::from_value(lease).unwrap());
+    runs.run(&job(), apply()).await;
+    for step in ["recover", "plan", "apply"] {
+        assert!(site.journal.has(&format!("{step} with fence 7")), "{step}");
+    }
+}
+
+#[tokio::test]
 async fn every_change_of_a_run_names_its_object() {
     let site = FakeSite::new();
     let mut runs = Runs::new(&site);

@@ -91,6 +91,7 @@ fn an_error_without_a_diagnostic_is_classified_by_its_step() {
         (lost(), FailureClass::Network),
         (terraform_killed().into(), FailureClass::Interrupted),
         (hung.into(), FailureClass::Interrupted),
+        (StepError::LeaseLost { phase: StepPhase::Applying }.into(), FailureClass::Interrupted),
         (PipelineError::ResourcesRemain { left: 2 }, FailureClass::Dependency),
         (moved, FailureClass::UserFix),
         (PipelineError::StateLost, FailureClass::UserFix),

@@ -11,12 +11,14 @@ use embedded_kube::{
     fault_injection::{ApiCall, Fault, RequestRecord},
 };
 use k8s_openapi::api::coordination::v1::Lease;
+use lease_deadline::{LeaseFile, LeaseRecord};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{PATIENCE, World};
 use crate::k8s::{
-    FencingToken, KubeClient, LeaderCandidate, LeadershipEnd, leader::LEASE_NAME, run_as_leader,
+    DeletionPropagation, FencingToken, KubeClient, LeaderCandidate, LeadershipEnd, leader::LEASE_NAME,
+    run_as_leader,
 };
 
 fn candidate(host: &str) -> LeaderCandidate {
@@ -132,4 +134,96 @@ async fn whoever_is_told_to_stop_while_waiting_never_leads() {
         tokio::join!(waits, later).0
     });
     assert_eq!(held.await, LeadershipEnd::Done(LeadershipEnd::<()>::Stopped));
+}
+
+/// A data directory, and the record in it.
+fn data_directory() -> (tempfile::TempDir, LeaseFile) {
+    let dir = tempfile::tempdir().unwrap();
+    let file = LeaseFile::in_data_directory(dir.path());
+    (dir, file)
+}
+
+fn recorded(file: &LeaseFile) -> LeaseRecord {
+    file.read().unwrap().expect("the deadline is recorded before the work begins, and until it ends")
+}
+
+#[tokio::test]
+async fn h7_each_renewal_extends_the_deadline_and_a_lost_api_server_does_not() {
+    let world = World::start().await;
+    let (dir, file) = data_directory();
+    let a = LeaderCandidate::new("shop", "a").with_data_directory(dir.path());
+    let stop = CancellationToken::new();
+    let way = world.way_of("a");
+    let ended = run_as_leader(&way, &a, &stop, async |fence| {
+        a.run_lease(fence).unwrap().check().unwrap();
+        for _ in 0..2 {
+            let before = recorded(&file);
+            assert_eq!((before.fence, before.holder.as_str()), (fence.0, a.identity()));
+            let extended = async || (recorded(&file).deadline_ms > before.deadline_ms).then_some(());
+            world.until(extended).await;
+        }
+        let is_its = |call: &ApiCall| call.agent == "a" && call.targets("leases.coordination.k8s.io");
+        world.server.faults().add(Fault::fail(is_its, 500));
+        // A renewal may have been under way.
+        world.until_asked_by("a").await;
+        world.until_asked_by("a").await;
+        let last = recorded(&file);
+        world.until_asked_by("a").await;
+        assert_eq!(recorded(&file), last);
+    });
+    assert_eq!(ended.await, LeadershipEnd::Done(()));
+    assert_eq!(file.read().unwrap(), None, "whoever gives the Lease up begins nothing any more");
+}
+
+#[tokio::test]
+async fn h7_a_leader_whose_lease_is_deleted_or_taken_begins_nothing_any_more() {
+    let world = World::start().await;
+    let (dir, file) = data_directory();
+    let a = LeaderCandidate::new("shop", "a").with_data_directory(dir.path());
+    let stop = CancellationToken::new();
+    let ended = run_as_leader(&world.kube, &a, &stop, async |_fence| {
+        let lease: Lease = world.kube.get(Some("shop"), LEASE_NAME).await.unwrap().unwrap();
+        world.kube.delete(&lease, DeletionPropagation::Background).await.unwrap();
+        std::future::pending::<()>().await;
+    });
+    assert_eq!(ended.await, LeadershipEnd::Lost);
+    assert_eq!(file.read().unwrap(), None);
+}
+
+#[tokio::test]
+async fn h7_the_next_process_on_a_data_directory_continues_the_leadership_of_a_killed_one() {
+    let world = World::start().await;
+    let (dir, file) = data_directory();
+    let stop = CancellationToken::new();
+    let (told, mut heard) = mpsc::unbounded_channel();
+    let killed = tokio::spawn({
+        let (kube, a) =
+            (world.way_of("a"), LeaderCandidate::new("shop", "a").with_data_directory(dir.path()));
+        async move {
+            run_as_leader(&kube, &a, &CancellationToken::new(), |fence| {
+                told.send(fence).unwrap();
+                std::future::pending::<()>()
+            })
+            .await
+        }
+    });
+    let fence = heard.recv().await.unwrap();
+    killed.abort();
+    assert!(killed.await.unwrap_err().is_cancelled());
+    // A run that the first one started, as the gateway and its shim see it.
+    let run = LeaderCandidate::new("shop", "a").with_data_directory(dir.path()).run_lease(fence).unwrap();
+    let again = LeaderCandidate::new("shop", "a").with_data_directory(dir.path());
+    let ended = run_as_leader(&world.kube, &again, &stop, async |continued| {
+        assert_eq!(recorded(&file).holder, again.identity());
+        run.check().unwrap();
+        continued
+    });
+    assert_eq!(ended.await, LeadershipEnd::Done(fence), "it is the same leadership");
+    // It was released, so the next one is another: a run of the first must not go on beside it.
+    let next = LeaderCandidate::new("shop", "a").with_data_directory(dir.path());
+    let ended = run_as_leader(&world.kube, &next, &stop, async |later| {
+        assert!(run.check().unwrap_err().to_string().contains("another operator has led"));
+        later > fence
+    });
+    assert_eq!(ended.await, LeadershipEnd::Done(true));
 }
