@@ -33,7 +33,7 @@ CHANGES = {
 MOMENTS = ("before", "in-flight", "after", "answered", "written")
 VICTIMS = ("terraform", "shim", "terraform+shim", "provider", "gateway", "operator", "everything", "everything+disk")
 # Victims of two replicas with one API: the leader, its pod, or the API server.
-LEADERS = ("leader-frozen", "leader-partitioned", "pod+disk", "api-server")
+LEADERS = ("leader-frozen", "leader-partitioned", "leader-restarted", "pod+disk", "api-server")
 LEADER_CALLS = ("CreateVpc", "CreateSubnet", "CreateNatGateway", "CreateRole", "CreateKey", "CreateCluster", "CreateAddon")
 # Trials in which nobody is killed.
 FAULTS = ("answer-lost", "disk-full")

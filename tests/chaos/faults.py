@@ -61,6 +61,13 @@ def partition_leader(driver: ReplicasDriver) -> list[str]:
     return ["connection of the leader"]
 
 
+def restart_leader(driver: ReplicasDriver) -> list[str]:
+    """The leader is killed, and a container runtime starts it again on its disk, before its lease has ended."""
+    killed = kill_role(driver.first, "operator")
+    driver.begin_first()
+    return killed
+
+
 def strike_of(cell: Cell, driver: Driver, ballast: Ballast | None) -> list[str]:
     """Strikes; returns what was struck."""
     if cell.victim == "answer-lost":
@@ -69,8 +76,8 @@ def strike_of(cell: Cell, driver: Driver, ballast: Ballast | None) -> list[str]:
         ballast.fill()
         return ["disk"]
     if isinstance(driver, ReplicasDriver):
-        return {"leader-frozen": freeze_leader, "leader-partitioned": partition_leader, "api-server": ReplicasDriver.restart_api,
-                "pod+disk": ReplicasDriver.lose_pod}[cell.victim](driver)
+        return {"leader-frozen": freeze_leader, "leader-partitioned": partition_leader, "leader-restarted": restart_leader,
+                "api-server": ReplicasDriver.restart_api, "pod+disk": ReplicasDriver.lose_pod}[cell.victim](driver)
     if cell.victim == "everything+disk":
         killed = kill_role(driver.data, "everything")
         lose_disk(driver.data)

@@ -97,7 +97,7 @@ class ReplicasDriver(KubernetesDriver):
         self.forwarded = self.root / "first.kubeconfig"
         self.forwarded.write_text(text.replace(f"127.0.0.1:{port[1]}", f"127.0.0.1:{self.forwarder.port}"))
         self._install()
-        self._begin_replica(self.first, self.forwarded)
+        self.begin_first()
         self._wait_for_leader(self.first)
         self._begin_replica(self.second, self.kubeconfig)
 
@@ -119,6 +119,9 @@ class ReplicasDriver(KubernetesDriver):
             done = self.kubectl(*arguments, stdin=stdin)
             if done.returncode != 0:
                 raise RuntimeError(f"kubectl {arguments}: {done.stderr.decode()[-300:]}")
+
+    def begin_first(self) -> None:
+        self._begin_replica(self.first, self.forwarded)
 
     def _begin_replica(self, data: Path, kubeconfig: Path) -> None:
         self.run([str(self.capt), "run", "--kubeconfig", str(kubeconfig), "--data", str(data), "--aws", self.daemon.endpoint,

@@ -24,6 +24,8 @@ from states import States, StateWatch
 
 # Bounds of a hang, not of a promise: how long the work before the kill and the work after it may take.
 BEFORE_STRIKE, AFTER_STRIKE = 300.0, 300.0
+# The lease of an operator, and what lets it end while its processes live.
+LEASE, LEADERSHIP_ENDS = 15.0, ("leader-frozen", "leader-partitioned")
 # The product says that somebody has to decide, approve, remove or look.
 ASKS = re.compile(
     r"--approve|capt approve|by hand|waits? for approval|already exists|AlreadyExists|Conflict|force-unlock|delete it|remove")
@@ -115,9 +117,12 @@ class Trial:
         threading.Thread(target=wait, daemon=True).start()
 
     def arm(self) -> None:
-        cell = self.cell
-        self.proxy.trigger = Trigger(cell.call, cell.nth, cell.moment, self.strike, self.strike_when_written,
-                                     linger=self.random.uniform(1.0, 4.0), orphan_linger=self.random.uniform(0.05, 0.4))
+        cell, linger = self.cell, self.random.uniform(1.0, 4.0)
+        if cell.victim in LEADERSHIP_ENDS and self.random.random() < 0.5:
+            # A call may last longer than a lease: what its caller does after that is what a former leader does.
+            linger += LEASE
+        self.proxy.trigger = Trigger(cell.call, cell.nth, cell.moment, self.strike, self.strike_when_written, linger=linger,
+                                     orphan_linger=self.random.uniform(0.05, 0.4))
 
     def wait_for_strike(self, work: Work) -> Outcome | None:
         """The strike, or the end of a command that never made the call."""

@@ -15,11 +15,7 @@
 mod protocol;
 mod spec;
 
-use std::{
-    path::Path,
-    sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
-};
+use std::{path::Path, time::Duration};
 
 use lease_deadline::{LeaseFile, RunLease, clock::boot_id};
 use terraform_driver::clock;
