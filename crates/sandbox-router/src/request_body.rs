@@ -1,7 +1,6 @@
 //! The body of a request that the proxy forwards.
 
 use std::{
-    any::Any,
     fmt,
     pin::Pin,
     task::{Context, Poll},
@@ -25,21 +24,25 @@ pub enum RequestBody {
     Full(Option<Bytes>),
 }
 
-/// A value that is dropped together with a body.
-pub struct BodyDropGuard {
-    _held: Box<dyn Any + Send + Sync>,
+/// Observes a body; dropped together with it.
+pub trait BodyObserver: Send + Sync + 'static {
+    /// The body failed: its framing is malformed, or the connection ended within it.
+    fn record_failure(&self);
 }
 
+/// An observer of a body, dropped when the body was read or abandoned.
+pub struct BodyDropGuard(Box<dyn BodyObserver>);
+
 impl BodyDropGuard {
-    /// Wraps a value.
-    pub fn new(held: impl Any + Send + Sync) -> Self {
-        Self { _held: Box::new(held) }
+    /// Wraps an observer.
+    pub fn new(observer: impl BodyObserver) -> Self {
+        Self(Box::new(observer))
     }
 }
 
 impl fmt::Debug for BodyDropGuard {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Hold").finish_non_exhaustive()
+        out.debug_struct("BodyDropGuard").finish_non_exhaustive()
     }
 }
 
@@ -81,8 +84,13 @@ impl hyper::body::Body for RequestBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match &mut *self {
-            Self::Incoming(incoming) | Self::Guarded(incoming, _) => {
-                Pin::new(incoming).poll_frame(cx).map_err(Into::into)
+            Self::Incoming(incoming) => Pin::new(incoming).poll_frame(cx).map_err(Into::into),
+            Self::Guarded(incoming, BodyDropGuard(observer)) => {
+                let frame = Pin::new(incoming).poll_frame(cx);
+                if matches!(frame, Poll::Ready(Some(Err(_)))) {
+                    observer.record_failure();
+                }
+                frame.map_err(Into::into)
             }
             Self::Stream(received) => Pin::new(received).poll_frame(cx).map_err(Into::into),
             Self::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),

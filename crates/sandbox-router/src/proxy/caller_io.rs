@@ -18,6 +18,8 @@ use tokio::{
     net::TcpStream,
 };
 
+use crate::request_body::BodyObserver;
+
 /// Activity of an HTTP/1 connection. Written by its own thread.
 #[derive(Debug)]
 pub(super) struct ConnectionActivity {
@@ -32,6 +34,8 @@ pub(super) struct ConnectionActivity {
     head_started_ms: AtomicU64,
     /// Whether the last write was pending.
     is_write_blocked: AtomicBool,
+    /// Whether the body of the current request was malformed or cut off.
+    is_body_broken: AtomicBool,
 }
 
 impl ConnectionActivity {
@@ -45,6 +49,7 @@ impl ConnectionActivity {
             reads,
             head_started_ms: head,
             is_write_blocked: blocked,
+            is_body_broken: AtomicBool::new(false),
         })
     }
 
@@ -52,6 +57,12 @@ impl ConnectionActivity {
     pub(super) fn start_request(&self) {
         self.active_requests.fetch_add(1, Ordering::Relaxed);
         self.head_started_ms.store(0, Ordering::Relaxed);
+        self.is_body_broken.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether the body of the current request was malformed or cut off. Then a missing response is the caller's fault.
+    pub(super) fn is_body_broken(&self) -> bool {
+        self.is_body_broken.load(Ordering::Relaxed)
     }
 
     /// A response is complete or abandoned.
@@ -97,6 +108,12 @@ impl UnreadBodyGuard {
     pub(super) fn new(notes: &Arc<ConnectionActivity>) -> Self {
         notes.unread_bodies.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(notes))
+    }
+}
+
+impl BodyObserver for UnreadBodyGuard {
+    fn record_failure(&self) {
+        self.0.is_body_broken.store(true, Ordering::Relaxed);
     }
 }
 

@@ -10,7 +10,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 
 use super::{
     entrypoint::{Entrypoint, MatchedRoute},
-    headers::{ROUTE, add_forwarded_for, inject_key, strip_hop_by_hop, wants_upgrade},
+    headers::{ROUTE, add_forwarded_for, check_host, inject_key, strip_hop_by_hop, wants_upgrade},
     local,
     response::{ErrorResponse, RequestGuard, ResponseBody, is_grpc},
     routing::{RequestParts, Responder, RoutingDecision, decide},
@@ -53,7 +53,7 @@ pub(super) async fn forward(
             if let Some(notes) = &caller.activity {
                 notes.finish_request();
             }
-            return Ok(refusal.into_response(to_grpc));
+            return Ok(error_response(refusal, to_grpc, request.version()));
         }
     };
     let MatchedRoute { route, is_draining: is_leaving } = route;
@@ -67,7 +67,11 @@ pub(super) async fn forward(
     let version = request.version();
     let mut response = match send(caller, &route, &decision, request).await {
         Ok(response) => response,
-        Err(ForwardError::Respond(refusal)) => refusal.into_response(to_grpc),
+        Err(ForwardError::Respond(refusal)) => {
+            let broken = caller.activity.as_ref().filter(|notes| notes.is_body_broken());
+            let refusal = broken.map_or(refusal, |_| malformed_request(BROKEN_BODY));
+            error_response(refusal, to_grpc, version)
+        }
         Err(ForwardError::Reset(error)) => return Err(error),
     };
     *response.version_mut() = if version == Version::HTTP_2 { version } else { Version::HTTP_11 };
@@ -96,12 +100,32 @@ impl From<ErrorResponse> for ForwardError {
     }
 }
 
+const BROKEN_BODY: &str = "the body of the request is malformed, or ended early";
+
+/// 400: the fault is the caller's, and no pod's.
+fn malformed_request(message: &str) -> ErrorResponse {
+    ErrorResponse::new(StatusCode::BAD_REQUEST, "malformed", message)
+}
+
+/// Where a malformed request ends is not certain, so no other one is read from its connection.
+fn error_response(refusal: ErrorResponse, to_grpc: bool, version: Version) -> Response<ResponseBody> {
+    let is_malformed = refusal.status == StatusCode::BAD_REQUEST;
+    let mut response = refusal.into_response(to_grpc && !is_malformed);
+    if is_malformed && version != Version::HTTP_2 {
+        response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
 /// The route that a request came in for.
 fn find_route(
     caller: &Caller,
     table: &Arc<RouteTable>,
     request: &Request<RequestBody>,
 ) -> Result<MatchedRoute, ErrorResponse> {
+    if let Err(message) = check_host(request.version(), request.headers()) {
+        return Err(malformed_request(message));
+    }
     if request.method() == Method::CONNECT {
         let message = "CONNECT is not supported";
         return Err(ErrorResponse::new(StatusCode::NOT_IMPLEMENTED, "connect", message));

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use http::{
-    HeaderMap, HeaderName, HeaderValue,
-    header::{CONNECTION, TE, TRANSFER_ENCODING, UPGRADE},
+    HeaderMap, HeaderName, HeaderValue, Version,
+    header::{CONNECTION, HOST, TE, TRANSFER_ENCODING, UPGRADE},
 };
 
 use crate::table::RoutingKey;
@@ -22,6 +22,25 @@ const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
 const BAGGAGE: HeaderName = HeaderName::from_static("baggage");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// Checks `Host` as RFC 9112 3.2 requires: what reads it differently than we do would answer another request. The error is
+/// a message for the caller.
+pub(super) fn check_host(version: Version, headers: &HeaderMap) -> Result<(), &'static str> {
+    let mut hosts = headers.get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (Some(_), Some(_)) => Err("the request has more than one Host header"),
+        (Some(host), None) if !is_valid_host(host.as_bytes()) => {
+            Err("the Host header of the request is not a host name with an optional port")
+        }
+        (None, _) if version == Version::HTTP_11 => Err("the request has no Host header"),
+        _ => Ok(()),
+    }
+}
+
+/// Whether all bytes may be in `uri-host [ ":" port ]`. It may be empty.
+pub(super) fn is_valid_host(value: &[u8]) -> bool {
+    value.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._~:[]!$&'()*+,;=%".contains(byte))
+}
 
 /// Whether a request asks for a protocol upgrade. `h2c` is excluded: it would make all later requests of the connection
 /// follow the first.

@@ -24,5 +24,6 @@ mod local;
 mod passthrough;
 mod pool;
 mod previews;
+mod strictness;
 mod virtuals;
 mod websocket;

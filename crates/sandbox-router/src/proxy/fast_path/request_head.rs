@@ -10,6 +10,7 @@ use crate::{
     proxy::{
         entrypoint::MatchedRoute,
         forward::Caller,
+        headers::is_valid_host,
         routing::{RequestParts, Responder, decide},
     },
     table::{Backend, ResponderKind, Route, Target},
@@ -100,6 +101,7 @@ impl<'a> RequestHead<'a> {
         for header in headers.iter() {
             match classify_header(header) {
                 HeaderClass::NotFastPath => return None,
+                HeaderClass::Host if !is_valid_host(header.value) => return None,
                 HeaderClass::Host => hosts += 1,
                 HeaderClass::ForwardedFor | HeaderClass::KeepAlive | HeaderClass::Forwarded => {}
             }
@@ -240,6 +242,7 @@ mod tests {
     #[case::older("GET / HTTP/1.0\r\nhost: a\r\n\r\n")]
     #[case::no_host("GET / HTTP/1.1\r\n\r\n")]
     #[case::two_hosts("GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n")]
+    #[case::a_host_that_is_none("GET / HTTP/1.1\r\nhost: a/b\r\n\r\n")]
     #[case::an_address("GET http://a/ HTTP/1.1\r\nhost: a\r\n\r\n")]
     #[case::an_asterisk("OPTIONS * HTTP/1.1\r\nhost: a\r\n\r\n")]
     #[case::a_tunnel("CONNECT a:1 HTTP/1.1\r\nhost: a\r\n\r\n")]
