@@ -1,5 +1,7 @@
 //! `capt router`: the sandbox router of one namespace.
 
+mod limits;
+
 use std::{
     net::{IpAddr, SocketAddr},
     path::PathBuf,
@@ -12,6 +14,7 @@ use sandbox_router::proxy;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use self::limits::LimitArgs;
 use super::{
     logging::{self, LogFormat},
     output::ExitStatus,
@@ -66,6 +69,8 @@ pub(super) struct Args {
     /// For simulated clusters: pods are local processes, at 127.x.y.z for the pod IP 10.x.y.z.
     #[arg(long, env = "CAPT_ROUTER_LOOPBACK_PODS")]
     loopback_pods: bool,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// How long it keeps serving after it reports not ready.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time::parse_duration)]
     linger: Duration,
@@ -119,6 +124,7 @@ fn router_settings(args: &Args) -> router::RouterSettings {
         loopback_pods: args.loopback_pods,
         http1_fast_path: args.http1_fast_path == FastPathSwitch::On,
         drain: args.drain,
+        limits: args.limits.proxy_limits(),
         ..proxy::ProxySettings::default()
     };
     router::RouterSettings {

@@ -4,12 +4,14 @@ use std::{
     error::Error,
     pin::Pin,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use bytes::Bytes;
 use capt_util::error_chain;
 use h2::{Reason, RecvStream, SendStream};
 use hyper::body::{Body, Frame, SizeHint};
+use tokio::time::{Sleep, sleep};
 
 use crate::local_transport::BoxError;
 
@@ -71,6 +73,9 @@ pub(crate) enum SendBodyError {
     /// The peer reset the stream.
     #[error("the peer reset the stream: {0}")]
     Reset(Reason),
+    /// The peer gave no window for too long.
+    #[error("the peer does not read")]
+    Stalled,
     /// The body itself failed.
     #[error("the body ended early")]
     Source(#[source] BoxError),
@@ -82,6 +87,9 @@ pub(crate) struct BodySender<B> {
     to: SendStream<Bytes>,
     /// Data that waits for flow-control capacity.
     pending: Option<Bytes>,
+    /// How long it may wait.
+    stall_limit: Option<Duration>,
+    stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl<B> BodySender<B>
@@ -90,7 +98,12 @@ where
     B::Error: Into<BoxError>,
 {
     pub(crate) fn new(body: B, to: SendStream<Bytes>) -> Self {
-        Self { body, to, pending: None }
+        Self { body, to, pending: None, stall_limit: None, stalled: None }
+    }
+
+    /// Resets the stream if the peer gives no window for this long while there is data to send.
+    pub(crate) fn with_stall_limit(self, limit: Duration) -> Self {
+        Self { stall_limit: Some(limit), ..self }
     }
 
     /// Sends a frame or the end of the stream; returns a result if it was the last.
@@ -131,14 +144,26 @@ where
                 if let Poll::Ready(reset) = self.to.poll_reset(cx) {
                     return Poll::Ready(Err(reset_error(reset)));
                 }
-                match ready!(self.to.poll_capacity(cx)) {
+                let Poll::Ready(room) = self.to.poll_capacity(cx) else { return self.poll_stalled(cx) };
+                match room {
                     None => return Poll::Ready(Err(SendBodyError::Reset(Reason::CANCEL))),
                     Some(room) => room.map_err(SendBodyError::Stream)?,
                 };
             }
+            self.stalled = None;
         }
         let sent = self.pending.take().map_or(Ok(()), |data| self.to.send_data(data, false));
         Poll::Ready(sent.map_err(SendBodyError::Stream))
+    }
+}
+
+impl<B> BodySender<B> {
+    /// Waits for the end of the peer's patience limit, if it has one.
+    fn poll_stalled(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SendBodyError>> {
+        let Some(limit) = self.stall_limit else { return Poll::Pending };
+        ready!(self.stalled.get_or_insert_with(|| Box::pin(sleep(limit))).as_mut().poll(cx));
+        self.to.send_reset(Reason::CANCEL);
+        Poll::Ready(Err(SendBodyError::Stalled))
     }
 }
 

@@ -112,6 +112,7 @@ fn handle_request(health: &AdminState, request: &Request<Incoming>) -> Response<
             let sizes = health.pools.iter().map(|pool| pool.sizes());
             let sizes = sizes.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
             let mut all = metrics::render_routes(&table, sizes, health.connection_count());
+            all.push_str(&metrics::render_limits(&health.shared));
             all.extend(health.shared.locals.stats().map(|it| metrics::render_tunnel(&it)));
             text_response(StatusCode::OK, all)
         }

@@ -18,6 +18,7 @@ use tokio::{
     net::TcpStream,
 };
 
+use super::write_progress::{WriteBudget, WriteProgress};
 use crate::request_body::BodyObserver;
 
 /// Activity of an HTTP/1 connection. Written by its own thread.
@@ -129,11 +130,14 @@ pub(super) struct CallerIo {
     prefix: Bytes,
     stream: TcpStream,
     activity: Option<Arc<ConnectionActivity>>,
+    /// Without a budget a caller may read as slowly as it likes.
+    budget: Option<Arc<WriteBudget>>,
+    progress: WriteProgress,
 }
 
 impl CallerIo {
     pub(super) fn new(prefix: Bytes, stream: TcpStream) -> Self {
-        Self { prefix, stream, activity: None }
+        Self { prefix, stream, activity: None, budget: None, progress: WriteProgress::default() }
     }
 
     /// With activity tracking.
@@ -141,7 +145,13 @@ impl CallerIo {
         if !prefix.is_empty() {
             notes.record_read();
         }
-        Self { prefix, stream, activity: Some(Arc::clone(notes)) }
+        Self { activity: Some(Arc::clone(notes)), ..Self::new(prefix, stream) }
+    }
+
+    /// Fails writes of which the caller does not read enough.
+    pub(super) fn with_budget(mut self, budget: &Arc<WriteBudget>) -> Self {
+        self.budget = Some(Arc::clone(budget));
+        self
     }
 
     /// A duplicate file descriptor, to query the socket while another task owns the connection.
@@ -187,7 +197,11 @@ impl AsyncRead for CallerIo {
 
 impl AsyncWrite for CallerIo {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let result = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        let Self { stream, budget, progress, .. } = &mut *self;
+        let result = match budget {
+            Some(budget) => progress.poll_write(stream, cx, bytes, budget),
+            None => Pin::new(stream).poll_write(cx, bytes),
+        };
         self.record_write(result)
     }
 
@@ -196,7 +210,11 @@ impl AsyncWrite for CallerIo {
         cx: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let result = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
+        let Self { stream, budget, progress, .. } = &mut *self;
+        let result = match budget {
+            Some(budget) => progress.poll_write_vectored(stream, cx, parts, budget),
+            None => Pin::new(stream).poll_write_vectored(cx, parts),
+        };
         self.record_write(result)
     }
 

@@ -1,6 +1,13 @@
 //! A caller's connection from its first byte: HTTP/1, HTTP/2, or opaque bytes.
 
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{
+    future::poll_fn,
+    io,
+    net::SocketAddr,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::Poll,
+};
 
 use bytes::{Bytes, BytesMut};
 use tokio::{
@@ -10,6 +17,7 @@ use tokio::{
 };
 
 use super::{
+    connection_budget::OpenConnection,
     entrypoint::Entrypoint,
     forward::Caller,
     h1, h2, headers,
@@ -20,7 +28,12 @@ use super::{
 use crate::table::{AppProtocol, Route};
 
 /// Serves a connection until it ends.
-pub(super) async fn serve(stream: TcpStream, peer: SocketAddr, worker: Arc<Worker>, origin: Arc<Entrypoint>) {
+pub(super) async fn serve(
+    stream: TcpStream,
+    (peer, open): (SocketAddr, OpenConnection),
+    worker: Arc<Worker>,
+    origin: Arc<Entrypoint>,
+) {
     if let Err(error) = set_socket_options(&stream) {
         return tracing::debug!(%error, "caller disconnected immediately");
     }
@@ -29,15 +42,17 @@ pub(super) async fn serve(stream: TcpStream, peer: SocketAddr, worker: Arc<Worke
         return Box::pin(pass_through(stream, None, Bytes::new(), route, &worker)).await;
     }
     // Boxed, so that the state of this phase is not retained while the connection is idle.
-    let opened = match Box::pin(detect_protocol(stream, route, &worker)).await {
-        Ok(opened) => opened,
-        Err(error) => return tracing::debug!(%error, "cannot detect the protocol of a connection"),
+    let opened = match while_kept(&open, Box::pin(detect_protocol(stream, route, &worker))).await {
+        Some(Ok(opened)) => opened,
+        Some(Err(error)) => return tracing::debug!(%error, "cannot detect the protocol of a connection"),
+        None => return tracing::debug!("closed a connection that asked nothing, to make room"),
     };
     let peer = headers::address_value(peer.ip());
     let caller = |worker| Caller {
         worker,
         entrypoint: origin,
         peer,
+        connection: open,
         activity: None,
         upgraded: parking_lot::Mutex::default(),
     };
@@ -48,6 +63,18 @@ pub(super) async fn serve(stream: TcpStream, peer: SocketAddr, worker: Arc<Worke
             Box::pin(pass_through(stream, pod, first, &route, &worker)).await;
         }
     }
+}
+
+/// Waits for a caller that may be evicted meanwhile. `None` if it was.
+async fn while_kept<T>(open: &OpenConnection, waiting: Pin<Box<impl Future<Output = T>>>) -> Option<T> {
+    open.mark_idle(Instant::now());
+    let mut waiting = pin!(waiting);
+    let done = poll_fn(|cx| match waiting.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending => open.poll_evicted(cx).map(|()| None),
+    });
+    let done = done.await;
+    done.filter(|_| open.mark_busy())
 }
 
 /// The detected protocol of a connection.

@@ -9,6 +9,7 @@ use std::{
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 
 use super::{
+    connection_budget::OpenConnection,
     entrypoint::{Entrypoint, MatchedRoute},
     headers::{ROUTE, add_forwarded_for, check_host, inject_key, strip_hop_by_hop, wants_upgrade},
     local,
@@ -30,6 +31,8 @@ pub(super) struct Caller {
     pub(super) entrypoint: Arc<Entrypoint>,
     /// The caller's address.
     pub(super) peer: HeaderValue,
+    /// Its place in the budget of connections.
+    pub(super) connection: OpenConnection,
     /// Set for HTTP/1 connections.
     pub(super) activity: Option<Arc<ConnectionActivity>>,
     /// The upstream side of an upgrade, until the caller's side is ready.

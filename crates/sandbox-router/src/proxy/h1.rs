@@ -19,6 +19,7 @@ use tokio::{net::TcpStream, time::Instant};
 
 use super::{
     caller_io::{CallerIo, ConnectionActivity, UnreadBodyGuard},
+    connection_budget::CLOSE_GRACE,
     fast_path,
     forward::{Caller, forward},
     settings::ProxyLimits,
@@ -28,8 +29,6 @@ use crate::request_body::{BodyDropGuard, RequestBody};
 
 /// Interval of connection checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
-/// Idle time before a connection may be closed: a request sent while it closes would be lost.
-pub(super) const CLOSE_GRACE: Duration = Duration::from_millis(500);
 
 /// Serves a connection until it ends.
 pub(super) async fn serve(first: Bytes, stream: TcpStream, mut caller: Caller) {
@@ -43,7 +42,7 @@ pub(super) async fn serve(first: Bytes, stream: TcpStream, mut caller: Caller) {
         else {
             return;
         };
-        let io = CallerIo::with_activity(bytes, stream, &notes);
+        let io = CallerIo::with_activity(bytes, stream, &notes).with_budget(&caller.worker.shared.writes);
         // Boxed, so that it is freed while the connection is parked.
         match Box::pin(serve_requests(io, &caller, &notes, &builder)).await {
             ServeEnd::Closed => return,

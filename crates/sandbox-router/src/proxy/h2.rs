@@ -6,8 +6,9 @@
 use std::{
     future::poll_fn,
     pin::{Pin, pin},
-    sync::Arc,
-    task::{Context, Poll},
+    sync::{Arc, atomic::Ordering},
+    task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -20,12 +21,13 @@ use http::{Request, Response, header::CONTENT_LENGTH};
 use hyper::body::Body as _;
 use tokio::{
     net::TcpStream,
-    time::{Instant, sleep, timeout},
+    time::{Instant, Sleep, sleep, timeout},
 };
 
 use super::{
     caller_io::CallerIo,
     forward::{Caller, forward},
+    premature_resets::ResetBudget,
     response::ResponseBody,
     settings::ProxyLimits,
 };
@@ -38,7 +40,8 @@ use crate::{
 pub(super) async fn serve(first: Bytes, stream: TcpStream, caller: Caller) {
     let caller = Arc::new(caller);
     let limits = &caller.worker.shared.settings.limits;
-    let handshake = builder(limits).handshake(CallerIo::new(first, stream));
+    let io = CallerIo::new(first, stream).with_budget(&caller.worker.shared.writes);
+    let handshake = builder(limits).handshake(io);
     let ended = match timeout(limits.head_timeout, handshake).await {
         Ok(Ok(connection)) => serve_requests(connection, &caller).await,
         Ok(Err(error)) => Err(error),
@@ -60,85 +63,175 @@ fn builder(limits: &ProxyLimits) -> Builder {
 }
 
 async fn serve_requests(
-    mut connection: Connection<CallerIo, Bytes>,
+    connection: Connection<CallerIo, Bytes>,
     caller: &Arc<Caller>,
 ) -> Result<(), h2::Error> {
-    let mut leave = pin!(caller.worker.shared.drain.cancelled());
-    let limit = caller.worker.shared.settings.limits.idle_timeout;
-    let (mut idle, mut used) = (pin!(sleep(limit)), Instant::now());
-    let mut is_leaving = false;
-    let mut requests = FuturesUnordered::new();
+    let shared = &caller.worker.shared;
+    let mut leave = pin!(shared.drain.cancelled());
+    let mut idle = pin!(sleep(shared.settings.limits.idle_timeout));
+    let mut served = ServedConnection {
+        connection,
+        caller,
+        requests: FuturesUnordered::new(),
+        resets: ResetBudget::new(&shared.settings.limits),
+        used: Instant::now(),
+        is_leaving: false,
+        is_closing: false,
+    };
     poll_fn(|cx| {
-        if !is_leaving && leave.as_mut().poll(cx).is_ready() {
-            is_leaving = true;
-            connection.graceful_shutdown();
+        if !served.is_leaving && leave.as_mut().poll(cx).is_ready() {
+            served.leave();
         }
-        // One timer per connection, rearmed when it fires: resetting it for each request would cost too much.
-        while idle.as_mut().poll(cx).is_ready() {
-            if !requests.is_empty() {
-                used = Instant::now();
-            } else if used.elapsed() >= limit && is_leaving {
-                // GOAWAY was sent and the caller did not close.
-                return Poll::Ready(Ok(()));
-            } else if used.elapsed() >= limit {
-                (is_leaving, used) = (true, Instant::now());
-                connection.graceful_shutdown();
-            }
-            idle.as_mut().reset(used + limit);
+        if served.poll_idle(cx, idle.as_mut()).is_ready() {
+            return Poll::Ready(Ok(()));
         }
-        loop {
-            match connection.poll_accept(cx) {
-                Poll::Ready(Some(Ok((request, respond)))) => {
-                    used = Instant::now();
-                    requests.push(H2Exchange::new(caller, request, respond));
-                }
-                Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(error)),
-                Poll::Ready(None) => return Poll::Ready(Ok(())),
-                Poll::Pending => break,
-            }
+        if let Poll::Ready(end) = served.poll_accept(cx) {
+            return Poll::Ready(end);
         }
-        // Frames they queue wake this task, which writes them.
-        while let Poll::Ready(Some(())) = requests.poll_next_unpin(cx) {}
-        Poll::Pending
+        served.poll_requests(cx);
+        served.poll_evicted(cx);
+        // Sends GOAWAY and closes.
+        if served.is_closing { served.connection.poll_closed(cx) } else { Poll::Pending }
     })
     .await
+}
+
+/// A connection and its requests.
+struct ServedConnection<'a> {
+    connection: Connection<CallerIo, Bytes>,
+    caller: &'a Arc<Caller>,
+    requests: FuturesUnordered<H2Exchange>,
+    resets: ResetBudget,
+    /// When it was used last.
+    used: Instant,
+    /// GOAWAY was sent; requests in progress may finish.
+    is_leaving: bool,
+    /// It closes without waiting for requests.
+    is_closing: bool,
+}
+
+impl ServedConnection<'_> {
+    fn leave(&mut self) {
+        self.is_leaving = true;
+        self.connection.graceful_shutdown();
+    }
+
+    fn close(&mut self, reason: Reason) {
+        self.is_closing = true;
+        self.connection.abrupt_shutdown(reason);
+        self.requests.clear();
+    }
+
+    /// Leaves after the idle timeout; ready if the caller did not close after another one. One timer per connection,
+    /// rearmed when it fires: resetting it for each request would cost too much.
+    fn poll_idle(&mut self, cx: &mut Context<'_>, mut idle: Pin<&mut Sleep>) -> Poll<()> {
+        let limit = self.caller.worker.shared.settings.limits.idle_timeout;
+        while idle.as_mut().poll(cx).is_ready() {
+            if !self.requests.is_empty() {
+                self.used = Instant::now();
+            } else if self.used.elapsed() >= limit && self.is_leaving {
+                return Poll::Ready(());
+            } else if self.used.elapsed() >= limit {
+                self.used = Instant::now();
+                self.leave();
+            }
+            idle.as_mut().reset(self.used + limit);
+        }
+        Poll::Pending
+    }
+
+    /// Starts the requests that have arrived; ready when the connection has ended.
+    fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), h2::Error>> {
+        loop {
+            match ready!(self.connection.poll_accept(cx)) {
+                Some(Ok(accepted)) => {
+                    let (request, respond) = accepted;
+                    self.used = Instant::now();
+                    if !self.is_closing && self.caller.connection.mark_busy() {
+                        self.requests.push(H2Exchange::new(self.caller, request, respond));
+                    }
+                }
+                Some(Err(error)) => return Poll::Ready(Err(error)),
+                None => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+
+    /// Drives the requests. Frames they queue wake the task, which writes them.
+    fn poll_requests(&mut self, cx: &mut Context<'_>) {
+        while let Poll::Ready(Some(end)) = self.requests.poll_next_unpin(cx) {
+            if end == ExchangeEnd::ResetBeforeResponse && self.resets.record(Instant::now()) {
+                self.caller.worker.shared.reset_floods.fetch_add(1, Ordering::Relaxed);
+                self.close(Reason::ENHANCE_YOUR_CALM);
+            }
+        }
+    }
+
+    /// Without requests it may have to make room.
+    fn poll_evicted(&mut self, cx: &Context<'_>) {
+        if !self.requests.is_empty() || self.is_closing {
+            return;
+        }
+        self.caller.connection.mark_idle(self.used);
+        if self.caller.connection.poll_evicted(cx).is_ready() {
+            self.close(Reason::NO_ERROR);
+        }
+    }
+}
+
+/// How an exchange ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ExchangeEnd {
+    Done,
+    /// The caller did not wait for its response.
+    ResetBeforeResponse,
 }
 
 /// One request and its response.
 enum H2Exchange {
     /// Boxed, so that it is freed when the response starts.
-    AwaitingResponse(BoxFuture<'static, Result<Response<ResponseBody>, h2::Error>>, SendResponse<Bytes>),
+    AwaitingResponse {
+        response: BoxFuture<'static, Result<Response<ResponseBody>, h2::Error>>,
+        respond: SendResponse<Bytes>,
+        stall_limit: Duration,
+    },
     SendingBody(BodySender<ResponseBody>),
 }
 
 impl H2Exchange {
     fn new(caller: &Arc<Caller>, request: Request<RecvStream>, respond: SendResponse<Bytes>) -> Self {
         let caller = Arc::clone(caller);
+        let stall_limit = caller.worker.shared.settings.limits.idle_timeout;
         let mut request = request.map(|recv| RequestBody::Stream(H2Body::new(recv)));
-        Self::AwaitingResponse(Box::pin(async move { forward(&caller, &mut request).await }), respond)
+        let response = Box::pin(async move { forward(&caller, &mut request).await });
+        Self::AwaitingResponse { response, respond, stall_limit }
     }
 }
 
 impl Future for H2Exchange {
-    type Output = ();
+    type Output = ExchangeEnd;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<ExchangeEnd> {
         loop {
             let pump = match &mut *self {
-                Self::AwaitingResponse(asked, respond) => match asked.as_mut().poll(cx) {
-                    // The caller reset the stream.
-                    Poll::Pending => return respond.poll_reset(cx).map(drop),
-                    Poll::Ready(Ok(response)) => send_head(response, respond),
+                Self::AwaitingResponse { response, respond, stall_limit } => match response.as_mut().poll(cx)
+                {
+                    Poll::Pending => {
+                        return respond.poll_reset(cx).map(|_| ExchangeEnd::ResetBeforeResponse);
+                    }
+                    Poll::Ready(Ok(response)) => send_head(response, respond, *stall_limit),
                     Poll::Ready(Err(error)) => {
                         respond.send_reset(reset_reason_for_caller(&error));
                         None
                     }
                 },
-                Self::SendingBody(pump) => return Pin::new(pump).poll(cx).map(log_send_result),
+                Self::SendingBody(pump) => {
+                    return Pin::new(pump).poll(cx).map(log_send_result).map(|()| ExchangeEnd::Done);
+                }
             };
             match pump {
                 Some(pump) => *self = Self::SendingBody(pump),
-                None => return Poll::Ready(()),
+                None => return Poll::Ready(ExchangeEnd::Done),
             }
         }
     }
@@ -163,6 +256,7 @@ fn log_send_result(end: Result<(), SendBodyError>) {
 fn send_head(
     response: Response<ResponseBody>,
     respond: &mut SendResponse<Bytes>,
+    stall_limit: Duration,
 ) -> Option<BodySender<ResponseBody>> {
     let (mut parts, body) = response.into_parts();
     let is_empty = body.is_end_stream();
@@ -171,7 +265,7 @@ fn send_head(
         parts.headers.entry(CONTENT_LENGTH).or_insert(length.into());
     }
     match respond.send_response(Response::from_parts(parts, ()), is_empty) {
-        Ok(to) => (!is_empty).then(|| BodySender::new(body, to)),
+        Ok(to) => (!is_empty).then(|| BodySender::new(body, to).with_stall_limit(stall_limit)),
         Err(error) => {
             tracing::debug!(%error, "sending a response failed");
             respond.send_reset(Reason::INTERNAL_ERROR);

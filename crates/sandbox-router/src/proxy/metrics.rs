@@ -1,7 +1,8 @@
 //! Prometheus metrics of a router.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, sync::atomic::Ordering};
 
+use super::worker::ProxyShared;
 use crate::{
     local_transport::TunnelStats,
     table::{BUCKETS, MetricsSnapshot, Route, RouteTable},
@@ -49,6 +50,23 @@ pub(super) fn render_routes(table: &RouteTable, pools: (usize, usize), connectio
     ] {
         write_header(&mut out, name, "gauge", help);
         write_sample(&mut out, name, "", value);
+    }
+    out
+}
+
+/// Connections that were closed or refused because of a limit.
+pub(super) fn render_limits(shared: &ProxyShared) -> String {
+    let (evicted, refused) = shared.connections.counts();
+    let mut out = String::new();
+    let name = "router_connections_closed_total";
+    write_header(&mut out, name, "counter", "Connections from callers closed because of a limit.");
+    for (limit, count) in [
+        ("idle", evicted),
+        ("peer", refused),
+        ("read", shared.writes.stalled()),
+        ("resets", shared.reset_floods.load(Ordering::Relaxed)),
+    ] {
+        write_sample(&mut out, name, &format!("limit=\"{limit}\""), count);
     }
     out
 }

@@ -7,6 +7,7 @@
 mod admin;
 mod caller_io;
 mod connection;
+mod connection_budget;
 mod entrypoint;
 mod explain;
 mod fast_path;
@@ -18,6 +19,7 @@ mod local;
 mod metrics;
 mod pod_dialer;
 mod pod_pool;
+mod premature_resets;
 mod response;
 mod routing;
 mod settings;
@@ -27,6 +29,7 @@ mod tests;
 mod upgrade;
 mod upstream;
 mod worker;
+mod write_progress;
 
 use std::{
     io::Error as IoError,

@@ -53,8 +53,11 @@ impl Default for ProxySettings {
 /// Limits and timeouts.
 #[derive(Debug, Clone)]
 pub struct ProxyLimits {
-    /// Open caller connections over all workers. Further ones wait in the listen backlog.
+    /// Open caller connections over all workers. Further ones wait in the listen backlog. From 80 % on, those that have
+    /// been idle for longest are closed.
     pub max_connections: usize,
+    /// Open connections of one peer address. Further ones replace an idle one of that peer, or are closed.
+    pub max_connections_per_peer: usize,
     /// Maximum bytes of a request or response head.
     pub max_head_bytes: usize,
     /// Maximum header lines of a head.
@@ -65,6 +68,15 @@ pub struct ProxyLimits {
     pub first_byte_timeout: Duration,
     /// Timeout between two requests of a connection.
     pub idle_timeout: Duration,
+    /// Interval in which a caller must take [`Self::min_write_bytes`] of a response that waits for it.
+    pub write_interval: Duration,
+    /// Bytes that a caller must take in each [`Self::write_interval`].
+    pub min_write_bytes: usize,
+    /// Requests of an HTTP/2 connection that its caller may reset before their response, in each
+    /// [`Self::reset_interval`].
+    pub max_premature_resets: u32,
+    /// Interval of [`Self::max_premature_resets`].
+    pub reset_interval: Duration,
     /// Silence after which a server-first protocol is considered.
     pub server_first_delay: Duration,
     /// Timeout of connecting to a pod.
@@ -79,11 +91,16 @@ impl Default for ProxyLimits {
     fn default() -> Self {
         Self {
             max_connections: 20_000,
+            max_connections_per_peer: 5_000,
             max_head_bytes: 64 * 1024,
             max_headers: 200,
             head_timeout: Duration::from_secs(30),
             first_byte_timeout: Duration::from_mins(5),
-            idle_timeout: Duration::from_hours(1),
+            idle_timeout: Duration::from_mins(5),
+            write_interval: Duration::from_secs(30),
+            min_write_bytes: 4096,
+            max_premature_resets: 100,
+            reset_interval: Duration::from_secs(30),
             server_first_delay: Duration::from_millis(300),
             connect_timeout: Duration::from_secs(5),
             session_move_timeout: Duration::from_secs(2),

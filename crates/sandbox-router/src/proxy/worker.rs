@@ -5,7 +5,10 @@ use std::{
     collections::HashMap,
     io,
     net::{IpAddr, SocketAddr},
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64},
+    },
     time::Duration,
 };
 
@@ -19,7 +22,8 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    connection, entrypoint::Entrypoint, fast_path::BufferPool, pod_pool::PodPool, settings::ProxySettings,
+    connection, connection_budget::ConnectionBudget, entrypoint::Entrypoint, fast_path::BufferPool,
+    pod_pool::PodPool, settings::ProxySettings, write_progress::WriteBudget,
 };
 use crate::{local_transport::LocalTransport, table::RouteTable};
 
@@ -33,6 +37,12 @@ pub(super) struct ProxyShared {
     pub(super) locals: Arc<dyn LocalTransport>,
     /// Permits for caller connections.
     pub(super) connection_slots: Arc<Semaphore>,
+    /// The share of each peer, and which connections are idle.
+    pub(super) connections: Arc<ConnectionBudget>,
+    /// What a caller must read.
+    pub(super) writes: Arc<WriteBudget>,
+    /// HTTP/2 connections closed because their callers reset too many requests.
+    pub(super) reset_floods: AtomicU64,
     /// Notified after each new table.
     pub(super) table_changed: Notify,
     /// Permits for requests whose session is moving to another router.
@@ -49,6 +59,9 @@ impl ProxyShared {
     pub(super) fn new(settings: ProxySettings, locals: Arc<dyn LocalTransport>) -> Self {
         Self {
             connection_slots: Arc::new(Semaphore::new(settings.limits.max_connections)),
+            connections: Arc::new(ConnectionBudget::new(&settings.limits, Instant::now())),
+            writes: Arc::new(WriteBudget::new(&settings.limits)),
+            reset_floods: AtomicU64::new(0),
             settings,
             table: ArcSwap::new(Arc::new(RouteTable::default())),
             locals,
@@ -103,6 +116,7 @@ pub(super) async fn run(
             },
             _ = sweep.tick() => {
                 worker.pool.sweep();
+                worker.shared.connections.relieve(Instant::now());
                 listeners.close_expired();
             }
         }
@@ -261,7 +275,10 @@ impl Acceptor {
         origin: Arc<Entrypoint>,
         place: OwnedSemaphorePermit,
     ) {
-        let serving = connection::serve(stream, peer, Arc::clone(&self.worker), origin);
+        let Some(open) = self.worker.shared.connections.open(peer.ip(), Instant::now()) else {
+            return tracing::debug!(%peer, "refused a connection: its peer has used up its share");
+        };
+        let serving = connection::serve(stream, (peer, open), Arc::clone(&self.worker), origin);
         let end = self.worker.shared.abort.clone();
         self.connections.spawn(async move {
             tokio::select! {

@@ -78,9 +78,7 @@ async fn further_connections_wait_until_there_is_room() {
     let shop = shop(ProxyLimits { max_connections: 3, ..settings().limits }).await;
     let mut open = Vec::new();
     for _ in 0..3 {
-        let mut sender = super::harness::http1(shop.port.address()).await;
-        assert_eq!(sender.send_request(get("/", &[])).await.unwrap().status(), 200);
-        open.push(sender);
+        open.push(super::budgets::busy_connection(shop.port.address()).await);
     }
     let to = shop.port.address();
     let waiting = tokio::spawn(async move { ask(to, get("/", &[])).await.0.as_u16() });

@@ -9,6 +9,7 @@
 )]
 
 mod admin;
+mod budgets;
 mod changes;
 mod early;
 mod fast_path;

@@ -18,6 +18,7 @@ use crate::proxy::{
     forward::Caller,
     response::{ErrorResponse, RequestGuard},
     upstream::{bad_gateway, no_pod_response},
+    write_progress::{self, WriteBudget},
 };
 
 /// Sends a request to the next pods in rotation, and the response to the caller.
@@ -123,8 +124,9 @@ async fn relay_response(
     let limit = shared.settings.limits.max_head_bytes;
     let reply = read_response_head((&mut pod, caller), telling, &mut read, &mut out, limit).await?;
     let is_kept = reply.is_reusable;
-    let is_clean =
-        relay_body(reply, &mut pod, caller, &mut read, &mut out).await.map_err(ExchangeError::Aborted)?;
+    let is_clean = relay_body(reply, (&mut pod, caller), &mut read, &mut out, &shared.writes)
+        .await
+        .map_err(ExchangeError::Aborted)?;
     if is_kept && is_clean {
         of.worker.pool.return_raw(to, pod);
     }
@@ -179,10 +181,10 @@ async fn read_response_head(
 /// Sends the written head and the body as it arrives. Returns whether the pod sent nothing after the body.
 async fn relay_body(
     reply: ResponseHead,
-    pod: &mut TcpStream,
-    caller: &mut TcpStream,
+    (pod, caller): (&mut TcpStream, &mut TcpStream),
     read: &mut PooledBuffer<'_>,
     out: &mut PooledBuffer<'_>,
+    budget: &WriteBudget,
 ) -> io::Result<bool> {
     let ResponseHead { head_len: length, mut body, .. } = reply;
     read.drain(..length);
@@ -190,7 +192,7 @@ async fn relay_body(
         // Body bytes that arrived with the head are sent with it.
         let taken = body.consume(read).map_err(io::Error::other)?;
         body.encode(&read[..taken], out);
-        caller.write_all(out).await?;
+        write_progress::write_all(caller, out, budget).await?;
         out.clear();
         if body.is_complete() {
             return Ok(taken == read.len());
@@ -199,7 +201,7 @@ async fn relay_body(
         wait_readable(pod, caller).await?;
         if pod.read_buf(&mut **read).await? == 0 {
             body.finish(out).map_err(io::Error::other)?;
-            caller.write_all(out).await?;
+            write_progress::write_all(caller, out, budget).await?;
             return Ok(false);
         }
     }
@@ -234,6 +236,6 @@ async fn write_error(
     if !plan.is_head_request {
         out.extend_from_slice(body.as_bytes());
     }
-    let said = caller.write_all(&out).await;
+    let said = write_progress::write_all(caller, &out, &shared.writes).await;
     if said.is_ok() && !is_last { NextStep::KeepOpen } else { NextStep::Close }
 }

@@ -27,7 +27,10 @@ use tokio::{
 
 pub(super) use self::buffers::BufferPool;
 use self::{buffers::PooledBuffer, exchange::exchange, request_head::plan_request};
-use super::{forward::Caller, h1::CLOSE_GRACE};
+use super::{
+    connection_budget::{CLOSE_GRACE, OpenConnection},
+    forward::Caller,
+};
 
 /// How a sequence of fast-path requests ends.
 pub(super) enum FastPathEnd {
@@ -61,7 +64,12 @@ pub(super) async fn serve(first: Bytes, mut stream: TcpStream, caller: &Caller) 
     loop {
         if read.is_empty() {
             drop(read);
-            let calm = IdleConnection { last_used: used, idle: idle.as_mut(), is_leaving: &mut is_leaving };
+            let calm = IdleConnection {
+                last_used: used,
+                idle: idle.as_mut(),
+                is_leaving: &mut is_leaving,
+                open: &caller.connection,
+            };
             match calm
                 .wait_for_request(&mut stream, buffers, leave.as_mut(), shared.settings.limits.idle_timeout)
                 .await
@@ -99,6 +107,7 @@ struct IdleConnection<'a> {
     last_used: Instant,
     idle: Pin<&'a mut Sleep>,
     is_leaving: &'a mut bool,
+    open: &'a OpenConnection,
 }
 
 impl IdleConnection<'_> {
@@ -110,19 +119,24 @@ impl IdleConnection<'_> {
         mut leave: Pin<&mut impl Future<Output = ()>>,
         limit: Duration,
     ) -> Option<PooledBuffer<'b>> {
+        self.open.mark_idle(self.last_used);
         poll_fn(|cx| {
             if stream.poll_read_ready(cx).is_ready() {
                 // Readiness may be stale: after a read that exactly filled its buffer the runtime still assumes more
                 // data.
                 let mut buffer = buffers.take();
                 if let Poll::Ready(read) = pin!(stream.read_buf(&mut *buffer)).poll(cx) {
-                    return Poll::Ready(matches!(read, Ok(1..)).then_some(buffer));
+                    let is_kept = matches!(read, Ok(1..)) && self.open.mark_busy();
+                    return Poll::Ready(is_kept.then_some(buffer));
                 }
             }
             if !*self.is_leaving && leave.as_mut().poll(cx).is_ready() {
                 // A recently used connection gets a grace period.
                 *self.is_leaving = true;
                 self.idle.as_mut().reset(Instant::now() + CLOSE_GRACE);
+            }
+            if self.open.poll_evicted(cx).is_ready() {
+                return Poll::Ready(None);
             }
             while self.idle.as_mut().poll(cx).is_ready() {
                 let until = self.last_used + limit;
