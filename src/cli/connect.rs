@@ -6,7 +6,8 @@ use std::{fs, path::PathBuf, sync::Arc};
 
 use anyhow::{Context as _, anyhow};
 use capt_dataplane::connect::{
-    DirectDialer, FileToken, KubeToken, PortForward, confirm_mappings, direct_tls, nodelay_client,
+    DirectDialer, FileToken, KubeToken, PinnedDialer, PortForward, confirm_mappings, direct_tls,
+    nodelay_client,
 };
 use capt_engine::process_env::ProcessEnv;
 use capt_kinds::sandbox::LocalWorkload;
@@ -165,7 +166,8 @@ async fn tunnel_dialer(
     process_env: &ProcessEnv,
 ) -> anyhow::Result<Arc<dyn GatewayDialer>> {
     let Some(address) = &args.address else {
-        return Ok(Arc::new(PortForward::new(client, &args.namespace)));
+        let forward = PortForward::new(client.clone(), &args.namespace);
+        return Ok(Arc::new(PinnedDialer::new(forward, client, &args.namespace)));
     };
     if args.plain {
         require_loopback(address)?;

@@ -1,4 +1,5 @@
-//! Dials a router at its own address with TLS. The CA is read from the API server, which the developer already trusts.
+//! Dials a router with TLS, at its own address or behind a port-forward. The CA is read from the API server, which the
+//! developer already trusts.
 
 use std::{future::Future, io, pin::Pin, sync::Arc};
 
@@ -10,7 +11,7 @@ use rustls::{
 };
 use sandbox_router::tunnel::{
     BoxIo,
-    agent::{GatewayDialer, TlsDialer},
+    agent::{GatewayDialer, PermanentDialError, TlsDialer, is_untrusted_certificate},
 };
 use tokio::sync::Mutex;
 
@@ -94,9 +95,7 @@ impl GatewayDialer for DirectDialer {
         Box::pin(async move {
             let known = self.trusted.lock().await.clone();
             match known.dial().await {
-                Err(error) if sandbox_router::tunnel::agent::is_untrusted_certificate(&error) => {
-                    self.refresh_trust().await.dial().await
-                }
+                Err(error) if is_untrusted_certificate(&error) => self.refresh_trust().await.dial().await,
                 opened => opened,
             }
         })
@@ -104,6 +103,70 @@ impl GatewayDialer for DirectDialer {
 
     fn name(&self) -> String {
         self.address.clone()
+    }
+}
+
+/// Authenticates the routers behind another transport by the CA that they publish. A pod that is no router, but is taken
+/// for one by the transport, learns nothing: the hello with its token is sent after the handshake.
+pub struct PinnedDialer<D> {
+    transport: D,
+    client: Client,
+    namespace: String,
+    /// The CA read last.
+    trusted: Mutex<Option<TlsDialer>>,
+}
+
+impl<D: GatewayDialer> PinnedDialer<D> {
+    /// Authenticates what this transport reaches.
+    pub fn new(transport: D, client: Client, namespace: &str) -> Self {
+        Self { transport, client, namespace: namespace.to_owned(), trusted: Mutex::default() }
+    }
+
+    async fn open(&self) -> io::Result<BoxIo> {
+        let stream = self.transport.dial().await?;
+        let known = self.trusted.lock().await.clone();
+        let Some(known) = known else { return self.read_trust().await?.connect_over(stream).await };
+        match known.connect_over(stream).await {
+            // The CA may have been rotated.
+            Err(error) if is_untrusted_certificate(&error) => {
+                let stream = self.transport.dial().await?;
+                self.read_trust().await?.connect_over(stream).await
+            }
+            opened => opened,
+        }
+    }
+
+    async fn read_trust(&self) -> io::Result<TlsDialer> {
+        let read = read_trust(&self.client, &self.namespace, &self.transport.name()).await;
+        let trust = read.map_err(explain_trust_error)?;
+        *self.trusted.lock().await = Some(trust.clone());
+        Ok(trust)
+    }
+}
+
+impl<D: GatewayDialer> GatewayDialer for PinnedDialer<D> {
+    fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<BoxIo>> + Send + '_>> {
+        Box::pin(self.open())
+    }
+
+    fn name(&self) -> String {
+        self.transport.name()
+    }
+}
+
+/// Without permission to read the CA a retry does not help. Routers that have just started publish it soon.
+fn explain_trust_error(error: TrustError) -> io::Error {
+    match &error {
+        TrustError::Read(namespace, kube::Error::Api(status)) if status.code == 403 => {
+            PermanentDialError(format!(
+                "the API server denied the CA of the routers of {namespace}, without which they cannot be told from other \
+                 pods. It requires `get` on the ConfigMap {AUTHORITY} in namespace {namespace}: request this permission \
+                 (server message: {})",
+                status.message
+            ))
+            .into()
+        }
+        _ => io::Error::other(error),
     }
 }
 
@@ -116,3 +179,6 @@ async fn read_trust(client: &Client, namespace: &str, address: &str) -> Result<T
     let place = format!("the ConfigMap {namespace}/{AUTHORITY}");
     direct_tls(address, &server_name(namespace), pem.as_bytes(), &place)
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@
 //! | `mappings` | confirms the object's mappings against the command line; pure |
 //! | `port_forward` | dials a router pod through the API server |
 //! | `nodelay` | Kubernetes client with `TCP_NODELAY` for port-forwards |
-//! | `direct` | dials a router address with TLS |
+//! | `direct` | TLS with a router, at its address or behind a port-forward |
 //! | `token` | the bearer token of the kubeconfig |
 
 mod direct;
@@ -15,7 +15,7 @@ mod port_forward;
 mod token;
 
 pub use self::{
-    direct::{DirectDialer, TrustError, direct_tls},
+    direct::{DirectDialer, PinnedDialer, TrustError, direct_tls},
     mappings::{UnconfirmedMapping, confirm_mappings},
     nodelay::nodelay_client,
     port_forward::PortForward,

@@ -108,9 +108,7 @@ impl GatewayDialer for TlsDialer {
     fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<BoxIo>> + Send + '_>> {
         Box::pin(async move {
             let socket = connect_tcp(&self.address).await?;
-            let connector = TlsConnector::from(Arc::clone(&self.config));
-            let opened = connector.connect(self.server_name.clone(), socket).await;
-            Ok(Box::new(opened.map_err(|error| self.explain_tls_error(error))?) as BoxIo)
+            self.connect_over(Box::new(socket)).await
         })
     }
 
@@ -120,6 +118,13 @@ impl GatewayDialer for TlsDialer {
 }
 
 impl TlsDialer {
+    /// Authenticates the gateway at the other end of a transport; nothing else is sent before.
+    pub async fn connect_over(&self, transport: BoxIo) -> io::Result<BoxIo> {
+        let connector = TlsConnector::from(Arc::clone(&self.config));
+        let opened = connector.connect(self.server_name.clone(), transport).await;
+        Ok(Box::new(opened.map_err(|error| self.explain_tls_error(error))?))
+    }
+
     fn explain_tls_error(&self, error: io::Error) -> io::Error {
         let why = error.get_ref().and_then(|it| it.downcast_ref::<Error>());
         let Some(Error::InvalidCertificate(why)) = why else { return error };
