@@ -41,6 +41,10 @@ impl RunMetrics for RunMetricsBridge {
         self.metrics.record_gateway_bypass();
     }
 
+    fn record_state_lag(&self, lag: Duration) {
+        self.metrics.state_lagged(lag);
+    }
+
     fn record_run(&self, operation: RunOperation, result: &'static str, _: Duration) {
         self.metrics.run_finished(operation_label(operation), result);
     }

@@ -43,6 +43,7 @@ pub(super) struct Families {
     pub(super) drifted: Gauge,
     pub(super) gateway_bypasses: Counter,
     pub(super) state_replication: Histogram,
+    pub(super) state_replication_lag: Histogram,
     pub(super) profiles: Gauges,
     pub(super) sandboxes: Gauges,
     pub(super) route_propagation: Histogram,
@@ -70,6 +71,7 @@ impl Default for Families {
             drifted: Gauge::default(),
             gateway_bypasses: Counter::default(),
             state_replication: short_histogram(),
+            state_replication_lag: short_histogram(),
             profiles: Family::default(),
             sandboxes: Family::default(),
             route_propagation: short_histogram(),
@@ -142,6 +144,11 @@ impl Families {
                     &self.lock_wait,
                 ),
                 ("capt_state_replication", "Time to save a state to the API server", &self.state_replication),
+                (
+                    "capt_state_replication_lag",
+                    "Time from the write of a state version until the API server has it",
+                    &self.state_replication_lag,
+                ),
             ],
         );
     }

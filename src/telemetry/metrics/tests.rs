@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 
 /// Every name that a dashboard may ask for, and what it is.
-const NAMES: [(&str, &str); 23] = [
+const NAMES: [(&str, &str); 24] = [
     ("reconcile_total", "counter"),
     ("reconcile_errors_total", "counter"),
     ("reconcile_duration_seconds", "histogram"),
@@ -18,6 +18,7 @@ const NAMES: [(&str, &str); 23] = [
     ("capt_cluster_lock_wait_seconds", "histogram"),
     ("capt_drifted_workspaces", "gauge"),
     ("capt_state_replication_seconds", "histogram"),
+    ("capt_state_replication_lag_seconds", "histogram"),
     ("capt_fargate_profiles", "gauge"),
     ("capt_fargate_profile_creation_seconds", "histogram"),
     ("capt_fargate_profile_deletion_seconds", "histogram"),
@@ -44,6 +45,7 @@ fn measured() -> Metrics {
     metrics.lock_waited(Duration::from_secs(90));
     metrics.set_drifted(2);
     metrics.state_replicated(Duration::from_millis(30));
+    metrics.state_lagged(Duration::from_millis(40));
     metrics.set_profiles("active", 4);
     metrics.profile_created(Duration::from_secs(80));
     metrics.profile_deleted(Duration::from_secs(70));

@@ -50,4 +50,10 @@ pub trait RunHooks: Send + Sync {
         workspace: &'a WorkspaceDir,
         record: &'a WorkspaceRecord,
     ) -> BoxFuture<'a, Result<(), PipelineError>>;
+
+    /// Copies every version of the state elsewhere from now on until the run ends. Called before terraform changes anything, and
+    /// when a terraform of an earlier run is still at work.
+    fn replicate<'a>(&'a self, _: &'a WorkspaceKey, _: &'a WorkspaceDir) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }

@@ -135,6 +135,7 @@ impl WorkspacePipeline<'_> {
                 orphaned_creates::record_pending_creates(job.workspace, &plan.summary, request)?;
                 self.hooks.back_up_state(&task.key, job.workspace, &record).await?;
                 let counts = plan.summary.counts;
+                self.hooks.replicate(&task.key, job.workspace).await;
                 let done = self.apply_plan(&task.key, task.eks_cluster.as_deref(), job, plan).await;
                 if done.is_ok() {
                     orphaned_creates::clear_pending_creates(job.workspace)?;
@@ -209,6 +210,7 @@ impl WorkspacePipeline<'_> {
             };
             let plan = self.guard_plan(key, planned, request, &workspace).await?;
             drop(slot);
+            self.hooks.replicate(key, &workspace).await;
             let done = self.apply_plan(key, record.eks_cluster.as_deref(), &job, plan).await;
             self.hooks.back_up_state(key, &workspace, record).await?;
             done?;
@@ -289,6 +291,9 @@ impl WorkspacePipeline<'_> {
         job: &StepContext<'_>,
         credentials: (Option<&str>, Option<&Principal>),
     ) -> Result<(), PipelineError> {
+        if RunHandle::find_alive(job.workspace)?.is_some() {
+            self.hooks.replicate(key, job.workspace).await;
+        }
         for note in self.data_dir.driver.resume_and_recover(job).await?.notes() {
             self.hooks.add_note(key, &note);
         }

@@ -23,6 +23,9 @@ pub trait RunMetrics: Send + Sync {
     /// A terraform command ran without the provider gateway.
     fn record_gateway_bypass(&self) {}
 
+    /// Time from the write of a version of the state until it was in the backup store.
+    fn record_state_lag(&self, _: Duration) {}
+
     /// A run finished with `result` after `took`.
     fn record_run(&self, operation: RunOperation, result: &'static str, took: Duration);
 }

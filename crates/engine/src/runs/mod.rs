@@ -15,6 +15,7 @@ mod run_snapshot;
 mod run_task;
 mod scheduler;
 mod state_backup;
+mod state_replication;
 mod surviving_runs;
 #[cfg(test)]
 mod tests;

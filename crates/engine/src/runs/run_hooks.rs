@@ -15,7 +15,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     Inner, WorkspaceMemory, run_snapshot::plan_status, scheduler::RunPriority, state_backup,
-    state_backup::BackupStore,
+    state_backup::BackupStore, state_replication::{FALLBACK_INTERVAL, StateReplication},
 };
 use crate::pipeline::{HookGuard, PipelineError, RunHooks, WorkspaceRecord, destroy_bundle};
 
@@ -143,7 +143,7 @@ impl RunHooks for OperatorRunHooks {
 
     fn back_up_state<'a>(
         &'a self,
-        key: &'a WorkspaceKey,
+        _: &'a WorkspaceKey,
         workspace: &'a WorkspaceDir,
         _: &'a WorkspaceRecord,
     ) -> BoxFuture<'a, Result<(), PipelineError>> {
@@ -154,35 +154,29 @@ impl RunHooks for OperatorRunHooks {
                 destroy_bundle::seal_env(workspace, &self.env)?;
                 Some(destroy_bundle::pack(workspace)?)
             };
-            let first = bundle.is_some();
-            state_backup::back_up_with_retries(self.backup_store.as_ref(), workspace, &self.memory, bundle)
-                .await?;
-            if first {
-                self.start_continuous_backup(key, workspace);
-            }
-            Ok(())
+            state_backup::back_up_with_retries(self.backup_store.as_ref(), workspace, &self.memory, bundle).await
         })
+    }
+
+    fn replicate<'a>(&'a self, key: &'a WorkspaceKey, workspace: &'a WorkspaceDir) -> BoxFuture<'a, ()> {
+        Box::pin(async move { self.start_state_replication(key, workspace) })
     }
 }
 
 impl OperatorRunHooks {
     /// Backs up every new version of the state until the run finishes.
-    fn start_continuous_backup(&self, key: &WorkspaceKey, workspace: &WorkspaceDir) {
-        let over = self.new_backup_task_token();
-        let (store, seen) = (Arc::clone(&self.backup_store), Arc::clone(&self.memory));
-        self.inner.tasks.spawn(state_backup::back_up_continuously(
-            key.clone(),
-            store,
-            workspace.clone(),
-            seen,
-            over,
-        ));
-    }
-
-    fn new_backup_task_token(&self) -> CancellationToken {
+    fn start_state_replication(&self, key: &WorkspaceKey, workspace: &WorkspaceDir) {
+        let replication = StateReplication {
+            key: key.clone(),
+            store: Arc::clone(&self.backup_store),
+            workspace: workspace.clone(),
+            memory: Arc::clone(&self.memory),
+            metrics: Arc::clone(&self.inner.metrics),
+            fallback: FALLBACK_INTERVAL,
+        };
         let over = CancellationToken::new();
         self.memory.set_backup_task(over.clone().drop_guard());
-        over
+        self.inner.tasks.spawn(replication.run(over));
     }
 }
 

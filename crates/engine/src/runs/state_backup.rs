@@ -5,11 +5,9 @@ use std::{
     error::Error,
     fmt,
     path::PathBuf,
-    sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, SystemTime},
 };
 
-use capt_model::workspaces::WorkspaceKey;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -23,13 +21,9 @@ use terraform_driver::{
     },
 };
 use thiserror::Error;
-use tokio_util::sync::CancellationToken;
 
 use super::WorkspaceMemory;
 use crate::pipeline::{PipelineError, WorkspaceRecord, destroy_bundle};
-
-/// Interval at which the state of a running apply is checked for a new version.
-const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Backup attempts at the end of a run before the run counts as failed.
 const MAX_ATTEMPTS: u32 = 5;
@@ -156,8 +150,8 @@ fn forked(workspace: &WorkspaceDir, stored: StoredVersion) -> Result<ForkedBacku
 /// Whether another leader has written the stored version since this directory was in use, and the directory has nothing that
 /// the store did not have then.
 fn is_outdated(workspace: &WorkspaceDir, stored: &StoredVersion) -> Result<bool, BackupStoreError> {
-    let Some((version, bytes)) = newest_state(workspace)? else { return Ok(false) };
-    let found = StoredVersion::new(version, &bytes);
+    let Some(newest) = newest_state(workspace)? else { return Ok(false) };
+    let found = newest.stored_version();
     match StoredVersion::read(workspace)? {
         Some(exchanged) if exchanged == *stored => Ok(false),
         // Another lineage: another leader destroyed and created the workspace. A lower serial: the store itself was set back, for
@@ -170,36 +164,59 @@ fn is_outdated(workspace: &WorkspaceDir, stored: &StoredVersion) -> Result<bool,
     }
 }
 
-/// Backs up the newest version of the state unless it is already backed up.
+/// The newest version of a state on the disk.
+struct NewestState {
+    version: StateVersion,
+    bytes: Vec<u8>,
+    /// When its snapshot was stored.
+    written: Option<SystemTime>,
+}
+
+impl NewestState {
+    fn stored_version(&self) -> StoredVersion {
+        StoredVersion::new(self.version.clone(), &self.bytes)
+    }
+}
+
+/// Backs up the newest version of the state unless it is already backed up. Returns when a version that was saved was written.
 pub(super) async fn back_up(
     store: &dyn BackupStore,
     workspace: &WorkspaceDir,
     seen: &WorkspaceMemory,
     bundle: Option<Vec<u8>>,
-) -> Result<(), BackupStoreError> {
+) -> Result<Option<SystemTime>, BackupStoreError> {
     let newest = newest_state(workspace)?;
-    let version = newest.as_ref().map(|(version, bytes)| StoredVersion::new(version.clone(), bytes));
+    let version = newest.as_ref().map(NewestState::stored_version);
     if bundle.is_none() && (version.is_none() || seen.backed_up_version() == version) {
-        return Ok(());
+        return Ok(None);
     }
-    store.save(WorkspaceBackup { state: newest.map(|(_, bytes)| bytes), bundle }).await?;
+    let written = newest.as_ref().and_then(|newest| newest.written);
+    store.save(WorkspaceBackup { state: newest.map(|newest| newest.bytes), bundle }).await?;
     if let Some(version) = &version {
         version.write(workspace)?;
     }
     seen.set_backed_up_version(version);
-    Ok(())
+    Ok(written)
+}
+
+/// The state that was backed up last, if no newer version is on the disk.
+pub(super) fn backed_up_state(
+    workspace: &WorkspaceDir,
+    seen: &WorkspaceMemory,
+) -> Result<Option<Vec<u8>>, BackupStoreError> {
+    let newest = newest_state(workspace)?;
+    Ok(newest.filter(|newest| seen.backed_up_version() == Some(newest.stored_version())).map(|it| it.bytes))
 }
 
 /// The newest version among the snapshots and the state file.
-fn newest_state(workspace: &WorkspaceDir) -> Result<Option<(StateVersion, Vec<u8>)>, BackupStoreError> {
+fn newest_state(workspace: &WorkspaceDir) -> Result<Option<NewestState>, BackupStoreError> {
     if let Some(bytes) = workspace.state_bytes()? {
         // A state file that is being written does not parse and is skipped; the newest snapshot is used then.
         workspace.snapshots().store_if_newer(&bytes)?;
     }
-    match workspace.snapshots().newest()? {
-        Some((version, path)) => Ok(Some((version, std::fs::read(path)?))),
-        None => Ok(None),
-    }
+    let Some((version, path)) = workspace.snapshots().newest()? else { return Ok(None) };
+    let written = path.metadata().and_then(|data| data.modified()).ok();
+    Ok(Some(NewestState { version, bytes: std::fs::read(path)?, written }))
 }
 
 /// Backs up with retries: a short outage of the API server must not fail a successful run.
@@ -212,7 +229,7 @@ pub(super) async fn back_up_with_retries(
     let mut pause = Duration::from_millis(250);
     for attempt in 1.. {
         match back_up(store, workspace, seen, bundle.clone()).await {
-            Ok(()) => return Ok(()),
+            Ok(_) => return Ok(()),
             Err(source) if attempt >= MAX_ATTEMPTS => {
                 return Err(PipelineError::StateBackup { doing: "back up the state", source });
             }
@@ -222,30 +239,6 @@ pub(super) async fn back_up_with_retries(
         pause *= 2;
     }
     Ok(())
-}
-
-/// Backs up every new version of the state until `over` is cancelled.
-pub(super) async fn back_up_continuously(
-    key: WorkspaceKey,
-    store: Arc<dyn BackupStore>,
-    workspace: WorkspaceDir,
-    seen: Arc<WorkspaceMemory>,
-    over: CancellationToken,
-) {
-    loop {
-        tokio::select! {
-            () = over.cancelled() => return,
-            () = tokio::time::sleep(POLL_INTERVAL) => {}
-        }
-        let begun = Instant::now();
-        match back_up(store.as_ref(), &workspace, &seen, None).await {
-            Ok(()) => {}
-            // Retried at the next poll, and once more at the end of the run.
-            Err(error) => {
-                tracing::warn!(%key, %error, took = ?begun.elapsed(), "state backup failed, will retry");
-            }
-        }
-    }
 }
 
 #[cfg(test)]

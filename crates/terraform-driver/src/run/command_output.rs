@@ -109,7 +109,7 @@ impl Driver {
             grace: stop_grace(phase, job.workspace.has_remote_state(), self.limits.grace),
             silence: applies.then_some(self.limits.silence),
             deadline: (!applies).then_some(self.limits.deadline),
-            snapshots: job.workspace.meta_dir().join("state"),
+            snapshots: job.workspace.snapshots_dir(),
             disk_reserve: if applies { self.limits.disk_reserve + 3 * state_size(job.workspace) } else { 0 },
             lease: job.lease.filter(|_| may_change(phase)).cloned(),
         }

@@ -16,6 +16,7 @@
 //! | `.capt/runs/<id>/` | one terraform command each: specification, output, exit |
 
 mod backup;
+mod directory_watch;
 mod file_lock;
 pub mod files;
 
@@ -26,6 +27,7 @@ use std::{
 };
 
 pub use backup::WorkspaceBackup;
+pub use directory_watch::DirectoryWatch;
 pub use file_lock::{FileLock, LockError, is_lock_held};
 use files::{
     FileError, create_private_dir, read_json, read_optional, remove_optional, write_atomic, write_json,
@@ -136,7 +138,12 @@ impl WorkspaceDir {
 
     /// State snapshots.
     pub fn snapshots(&self) -> StateSnapshots {
-        StateSnapshots::at(self.meta_dir().join("state"))
+        StateSnapshots::at(self.snapshots_dir())
+    }
+
+    /// Directory of the state snapshots.
+    pub fn snapshots_dir(&self) -> PathBuf {
+        self.meta_dir().join("state")
     }
 
     /// Creates the directory and acquires its lock.

@@ -1,12 +1,21 @@
 //! When and what is backed up, and how a backup is restored.
 
-use terraform_driver::workspace::WorkspaceDir;
+use std::time::Duration;
+
+use capt_kinds::api::{RunOperation, RunPhase};
+use terraform_driver::{
+    run::run_dir::RunDir,
+    workspace::{FileLock, WorkspaceDir},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
     pipeline::{PipelineError, testing::state},
-    runs::{WorkspaceMemory, state_backup},
+    runs::{
+        PhaseGuard, RunMetrics, WorkspaceMemory, state_backup,
+        state_replication::{FALLBACK_INTERVAL, StateReplication},
+    },
 };
 
 struct Directory {
@@ -90,25 +99,86 @@ async fn a_short_outage_of_the_store_is_survived_and_a_long_one_is_an_error() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn new_versions_are_followed_until_the_end_of_the_run() {
-    let (dir, store) = (Directory::with_state(1), MemoryStore::failing(1));
-    let over = CancellationToken::new();
-    let task = tokio::spawn(state_backup::back_up_continuously(
-        key(),
-        store.clone(),
-        dir.workspace.clone(),
-        Arc::clone(&dir.memory),
-        over.clone(),
-    ));
-    for version in [1, 2] {
-        dir.site.put_state(&state(version, &[("aws_vpc", "ok")]));
-        while serial(&store.stored()) != Some(version) {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
+/// Counts the versions whose lag was measured.
+#[derive(Default)]
+struct LagMetrics(AtomicUsize);
+
+impl RunMetrics for LagMetrics {
+    fn record_slot_wait(&self, _: RunPriority, _: Duration) {}
+    fn record_cluster_lock_wait(&self, _: Duration) {}
+    fn start_phase(&self, _: RunOperation, _: RunPhase) -> PhaseGuard {
+        Box::new(())
+    }
+    fn record_state_lag(&self, _: Duration) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+    fn record_run(&self, _: RunOperation, _: &'static str, _: Duration) {}
+}
+
+fn replication(dir: &Directory, store: &Arc<MemoryStore>, fallback: Duration) -> StateReplication {
+    StateReplication {
+        key: key(),
+        store: store.clone(),
+        workspace: dir.workspace.clone(),
+        memory: Arc::clone(&dir.memory),
+        metrics: Arc::new(NoRunMetrics),
+        fallback,
+    }
+}
+
+async fn until_stored(store: &MemoryStore, version: u64) {
+    while serial(&store.stored()) != Some(version) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_snapshot_is_saved_when_it_is_stored_and_its_lag_is_measured() {
+    let (dir, store) = (Directory::with_state(1), Arc::<MemoryStore>::default());
+    dir.back_up(&store, None).await;
+    let (over, lag) = (CancellationToken::new(), Arc::<LagMetrics>::default());
+    // Without an event, the next look would be tomorrow.
+    let replication =
+        StateReplication { metrics: lag.clone(), ..replication(&dir, &store, Duration::from_hours(24)) };
+    let task = tokio::spawn(replication.run(over.clone()));
+    for version in [2, 3] {
+        let snapshots = dir.workspace.snapshots();
+        snapshots.store_written(state(version, &[("aws_vpc", "ok")]).as_bytes()).unwrap();
+        until_stored(&store, version).await;
     }
     over.cancel();
     task.await.unwrap();
+    assert_eq!(lag.0.load(Ordering::Relaxed), 2, "the first version is older than the run");
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_without_a_snapshot_are_saved_and_failures_are_retried() {
+    let (dir, store) = (Directory::with_state(1), MemoryStore::failing(1));
+    let over = CancellationToken::new();
+    let task = tokio::spawn(replication(&dir, &store, FALLBACK_INTERVAL).run(over.clone()));
+    for version in [1, 2] {
+        dir.site.put_state(&state(version, &[("aws_vpc", "ok")]));
+        until_stored(&store, version).await;
+    }
+    over.cancel();
+    task.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_run_that_is_resumed_is_replicated_while_its_terraform_works() {
+    let site = FakeSite::new();
+    let earlier = RunDir::at(site.workspace().runs_dir().join("20261101T100000000Z-apply"));
+    std::fs::create_dir_all(earlier.path()).unwrap();
+    let _alive = FileLock::acquire(&earlier.lock_path(), "a running terraform").unwrap();
+    let recovers = gate(&site, "recover");
+    let mut runs = Runs::new(&site);
+    assert!(runs.start(&job(), apply()));
+    runs.until(&key(), |run| run.waiting_for.is_some()).await;
+    let made = state(7, &[("aws_vpc", "ok")]);
+    site.workspace().snapshots().store_written(made.as_bytes()).unwrap();
+    until_stored(&runs.store, 7).await;
+    recovers.add_permits(1);
+    runs.finished(&key()).await;
 }
 
 #[tokio::test]
