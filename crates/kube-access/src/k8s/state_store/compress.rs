@@ -47,7 +47,8 @@ pub(super) fn decompress(bytes: &[u8], sha256: &str, raw: u64) -> Option<Vec<u8>
     (out.len() as u64 == raw).then_some(out)
 }
 
-fn gzip(raw: &[u8]) -> Vec<u8> {
+/// Compresses bytes.
+pub(super) fn gzip(raw: &[u8]) -> Vec<u8> {
     let mut out = GzEncoder::new(Vec::new(), Compression::default());
     // Writing to memory cannot fail.
     let _always_ok = out.write_all(raw);

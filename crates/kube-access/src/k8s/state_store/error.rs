@@ -70,7 +70,7 @@ pub enum StateStoreError {
     Damaged {
         /// Namespace and name.
         workspace: String,
-        /// `state`, `bundle` or `commit`.
+        /// `state`, `bundle`, `commit` or `journal`.
         part: &'static str,
         /// The label of its Secrets.
         label: String,
@@ -82,6 +82,23 @@ pub enum StateStoreError {
         workspace: String,
         /// The missing Secret.
         commit: String,
+    },
+    /// Somebody else has written the journal since it was read.
+    #[error("the journal of {workspace} was changed by another writer; it has to be read again")]
+    JournalChanged {
+        /// Namespace and name.
+        workspace: String,
+    },
+    /// The journal does not fit into a Secret.
+    #[error(
+        "the journal of {workspace} does not fit into a Secret ({bytes} bytes); its entries are on the disk only until the state \
+        contains their changes"
+    )]
+    JournalTooLarge {
+        /// Namespace and name.
+        workspace: String,
+        /// Compressed size.
+        bytes: usize,
     },
     /// The state has grown, but Secrets cannot be created in a terminating namespace.
     #[error(
@@ -108,12 +125,14 @@ impl StateStoreError {
     pub fn class(&self) -> ErrorClass {
         match self {
             Self::Api(error) => error.class(),
+            Self::JournalChanged { .. } => ErrorClass::Conflict,
             Self::NotAState { .. }
             | Self::OtherLineage { .. }
             | Self::Forked { .. }
             | Self::Fenced { .. }
             | Self::Damaged { .. }
             | Self::Headless { .. }
+            | Self::JournalTooLarge { .. }
             | Self::NoRoom { .. } => ErrorClass::Terminal,
         }
     }

@@ -72,6 +72,11 @@ pub(super) fn commit_name(workspace: &str) -> String {
     truncate_name(&format!("capt-state-{workspace}"), LONGEST_NAME)
 }
 
+/// Name of the Secret with the journal entries.
+pub(super) fn journal_name(workspace: &str) -> String {
+    truncate_name(&format!("capt-journal-{workspace}"), LONGEST_NAME)
+}
+
 /// Name of a page Secret. The workspace comes last, so that names of different pages never collide.
 pub(super) fn page_name(workspace: &str, part: StatePart, slot: StateSlot, page: usize) -> String {
     let (part, slot) = (part.as_str(), slot.as_str());

@@ -50,7 +50,8 @@ async fn check_no_pages(
     namespace: &str,
     workspace: &str,
 ) -> Result<Option<LoadedState>, StateStoreError> {
-    if secrets::list_metadata(kube, namespace, workspace).await?.is_empty() {
+    let found = secrets::list_metadata(kube, namespace, workspace).await?;
+    if !found.iter().any(|meta| meta.name.as_deref().is_some_and(layout::is_page)) {
         return Ok(None);
     }
     Err(StateStoreError::Headless {

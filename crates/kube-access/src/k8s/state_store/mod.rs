@@ -13,6 +13,7 @@
 mod backend;
 mod compress;
 mod error;
+mod journal;
 mod layout;
 mod load;
 mod save;
@@ -30,6 +31,7 @@ use terraform_driver::{state::StateVersion, workspace::WorkspaceBackup};
 pub use self::{
     backend::{BackendState, backend_secret_name, decode_backend_state},
     error::StateStoreError,
+    journal::KubeJournal,
 };
 use super::{kube_client::KubeClient, leader::FencingToken, objects::DeletionPropagation};
 
@@ -157,6 +159,11 @@ impl KubeStateStore {
             self.kube.remove_finalizers(&secret, &[IN_USE_FINALIZER]).await?;
         }
         Ok(count)
+    }
+
+    /// The replicated journal of a workspace.
+    pub fn journal(&self, home: &StateOwner, fence: FencingToken) -> KubeJournal {
+        KubeJournal::new(self.kube.clone(), home.clone(), fence)
     }
 
     fn save_lock(&self, workspace: &str) -> SaveLock {

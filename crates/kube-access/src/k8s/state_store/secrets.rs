@@ -19,8 +19,8 @@ pub(super) async fn list_metadata(
     workspace: &str,
 ) -> Result<Vec<ObjectMeta>, K8sError> {
     let mut found = kube.list_metadata::<Secret>(Some(namespace), &layout::selector(workspace)).await?;
-    let commit = layout::commit_name(workspace);
-    found.retain(|meta| meta.name.as_ref().is_some_and(|name| *name == commit || layout::is_page(name)));
+    let heads = [layout::commit_name(workspace), layout::journal_name(workspace)];
+    found.retain(|meta| meta.name.as_ref().is_some_and(|name| heads.contains(name) || layout::is_page(name)));
     Ok(found)
 }
 

@@ -1,5 +1,6 @@
 //! Against a real API server in this process, also one that misbehaves.
 
+mod journal;
 mod trouble;
 
 use capt_kinds::api::names::{CLUSTER_NAME_LABEL, FENCE_ANNOTATION, IN_USE_FINALIZER};
