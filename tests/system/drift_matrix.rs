@@ -57,6 +57,7 @@ impl DriftProber {
             env: BTreeMap::new(),
             types: None,
             lease: None,
+            is_replicated: false,
         }
     }
 

@@ -77,6 +77,8 @@ counters! {
     journalled,
     /// Journal entries that could not be written.
     not_journalled,
+    /// Journal entries that went on with the disk alone although they should have been replicated.
+    not_replicated,
     /// Probed workspaces.
     probes,
     /// Objects read by probes.

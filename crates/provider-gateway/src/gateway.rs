@@ -114,6 +114,9 @@ pub struct RunRegistration {
     /// The leadership without which the run may begin no change; `None` without leader election.
     #[serde(default)]
     pub lease: Option<RunLease>,
+    /// Whether somebody follows the journal of the workspace, and changes wait until their entries are stored elsewhere.
+    #[serde(default)]
+    pub is_replicated: bool,
 }
 
 impl fmt::Debug for RunRegistration {
@@ -171,8 +174,9 @@ impl Gateway {
         let (sockets, temporary) =
             socket_dir(&settings).map_err(fail("make the directory for sockets", &settings.tmp))?;
         let path = dir.join("journal.jsonl");
-        let journal = Journal::open(&path).map_err(fail("open the journal", &path))?;
         let counters = Arc::new(Counters::default());
+        let journal = Journal::open_counting(&path, Arc::clone(&counters));
+        let journal = journal.map_err(fail("open the journal", &path))?;
         let pool = ProviderPool::new(
             sockets.clone(),
             settings.exec_wrapper.clone(),
@@ -236,6 +240,7 @@ impl Gateway {
     /// Registers a run: verifies its provider and opens a socket for it.
     pub async fn register(&self, wanted: RunRegistration) -> Result<RegisteredRun, GatewayError> {
         let group = self.provider_group(&wanted).await?;
+        self.shared.journal.expect_follower(&wanted.workspace, wanted.is_replicated);
         let protocol = self.protocol_version(&group).await?;
         let run = format!("r{}", self.next_run.fetch_add(1, Ordering::Relaxed));
         let make = RunSpec {
@@ -313,9 +318,9 @@ impl Gateway {
         self.shared.journal.in_flight(workspace)
     }
 
-    /// Drops journal entries.
-    pub async fn drop_journal_entries(&self, calls: BTreeSet<u64>) -> Result<(), GatewayError> {
-        self.shared.journal.drop_calls(calls).await.map_err(GatewayError::Journal)
+    /// The journal.
+    pub fn journal(&self) -> &Journal {
+        &self.shared.journal
     }
 
     /// Number of registered runs.

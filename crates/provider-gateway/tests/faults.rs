@@ -263,6 +263,7 @@ async fn a_gateway_that_is_killed_takes_its_providers_with_it() {
         env: provider_env(),
         types: Some(workspace.types()),
         lease: None,
+        is_replicated: false,
     };
     let registered = registered(&client, register).await;
     workspace.run(&["init", "-no-color"], Some(&registered.reattach)).await.ok();

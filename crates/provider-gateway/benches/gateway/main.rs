@@ -73,6 +73,7 @@ impl Gateway {
             env: provider_env(),
             types: Some(workspace.types()),
             lease: None,
+            is_replicated: false,
         }
     }
 

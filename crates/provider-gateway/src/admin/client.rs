@@ -9,8 +9,11 @@ use std::{
 
 use thiserror::Error;
 use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
-    net::UnixStream,
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines},
+    net::{
+        UnixStream,
+        unix::{OwnedReadHalf, OwnedWriteHalf},
+    },
     time::timeout,
 };
 
@@ -18,7 +21,7 @@ use super::protocol::{AdminRequest, AdminResponse, GatewayReport, to_line};
 use crate::gateway::RunRegistration;
 use crate::{
     gateway::RegisteredRun,
-    journal::ChangeInFlight,
+    journal::{ChangeInFlight, JournalEntry},
     package::Package,
     probe::{ProbeRequest, ProbeResult},
     serve::RunActivity,
@@ -135,6 +138,14 @@ impl GatewayClient {
         }
     }
 
+    /// Adds the entries of a journal that was lost.
+    pub async fn import_journal_entries(&self, entries: Vec<JournalEntry>) -> Result<(), GatewayClientError> {
+        match self.request(&AdminRequest::ImportEntries { entries }).await? {
+            AdminResponse::Imported => Ok(()),
+            _ => Err(GatewayClientError::UnexpectedResponse),
+        }
+    }
+
     /// Processes, runs and counters of the gateway.
     pub async fn report(&self) -> Result<GatewayReport, GatewayClientError> {
         match self.request(&AdminRequest::Report).await? {
@@ -160,11 +171,19 @@ impl GatewayClient {
         }
     }
 
-    async fn exchange(&self, question: &AdminRequest) -> io::Result<Option<AdminResponse>> {
-        let stream = UnixStream::connect(&self.socket).await?;
-        let (read, mut write) = stream.into_split();
+    /// Connects and sends a request; returns the lines of the answer and what follows.
+    pub(super) async fn send(
+        &self,
+        question: &AdminRequest,
+    ) -> io::Result<(Lines<BufReader<OwnedReadHalf>>, OwnedWriteHalf)> {
+        let (read, mut write) = UnixStream::connect(&self.socket).await?.into_split();
         write.write_all(&to_line(question)?).await?;
-        match BufReader::new(read).lines().next_line().await? {
+        Ok((BufReader::new(read).lines(), write))
+    }
+
+    async fn exchange(&self, question: &AdminRequest) -> io::Result<Option<AdminResponse>> {
+        let (mut lines, _write) = self.send(question).await?;
+        match lines.next_line().await? {
             Some(line) => Ok(serde_json::from_str(&line).ok()),
             None => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the gateway closed the connection")),
         }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     counters::Counts,
     gateway::{GatewayError, RunRegistration},
-    journal::ChangeInFlight,
+    journal::{ChangeInFlight, JournalEntry},
     package::Package,
     probe::{ProbeRequest, ProbeResult},
     serve::RunActivity,
@@ -60,6 +60,16 @@ pub enum AdminRequest {
     DropEntries {
         /// Call numbers.
         calls: BTreeSet<u64>,
+    },
+    /// Adds the entries of a journal that was lost.
+    ImportEntries {
+        /// The entries.
+        entries: Vec<JournalEntry>,
+    },
+    /// Turns the connection into a stream of the workspace's journal entries.
+    FollowJournal {
+        /// The workspace.
+        workspace: String,
     },
     /// State of the gateway.
     Report,
@@ -122,6 +132,8 @@ pub enum AdminResponse {
     },
     /// The entries are dropped.
     Dropped,
+    /// The entries are in the journal.
+    Imported,
     /// State of the gateway.
     Report(GatewayReport),
     /// The gateway is shutting down and accepts no more runs.

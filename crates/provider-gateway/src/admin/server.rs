@@ -14,10 +14,13 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::protocol::{AdminRequest, AdminResponse, GatewayReport, ProcessReport, to_line};
+use super::{
+    journal_feed,
+    protocol::{AdminRequest, AdminResponse, GatewayReport, ProcessReport, to_line},
+};
 use crate::{
     digest,
-    gateway::{Gateway, RegisteredRun},
+    gateway::{Gateway, GatewayError, RegisteredRun},
     serve::run::is_same_user,
 };
 
@@ -102,6 +105,9 @@ async fn serve_connection(stream: UnixStream, gateway: Arc<Gateway>, stop: Cance
     let mut lines = BufReader::new(read.take(MAX_REQUEST_BYTES)).lines();
     while let Ok(Some(asked)) = lines.next_line().await {
         let answer = match serde_json::from_str(&asked) {
+            Ok(AdminRequest::FollowJournal { workspace }) => {
+                return journal_feed::serve(lines, write, (gateway.journal(), &workspace)).await;
+            }
             Ok(question) => handle_request(&gateway, question, &stop).await,
             // Only the position of the error is returned; the line itself may contain credentials.
             Err(error) => AdminResponse::No { words: format!("invalid request: {error}"), refused: false },
@@ -133,8 +139,18 @@ async fn handle_request(
             Ok(AdminResponse::InFlight { changes: gateway.close_runs_and_list_changes(&workspace) })
         }
         AdminRequest::DropEntries { calls } => {
-            gateway.drop_journal_entries(calls).await.map(|()| AdminResponse::Dropped)
+            let dropped = gateway.journal().drop_calls(calls).await;
+            dropped.map(|()| AdminResponse::Dropped).map_err(GatewayError::Journal)
         }
+        AdminRequest::ImportEntries { entries } => {
+            let imported = gateway.journal().import(entries).await;
+            imported.map(|()| AdminResponse::Imported).map_err(GatewayError::Journal)
+        }
+        AdminRequest::FollowJournal { .. } => Ok(AdminResponse::No {
+            words: "a connection that follows a journal is answered elsewhere; this is a bug in capt"
+                .to_owned(),
+            refused: false,
+        }),
         AdminRequest::Report => Ok(AdminResponse::Report(build_report(gateway))),
         AdminRequest::End => {
             tokio::spawn(shut_down_when_idle(Arc::clone(gateway), stop.clone()));

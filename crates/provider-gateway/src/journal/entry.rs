@@ -103,6 +103,11 @@ impl JournalEntry {
         entry
     }
 
+    /// Whether both are the same entry, in two journals. The time tells apart changes with equal values.
+    pub(super) fn is_copy_of(&self, other: &Self) -> bool {
+        Self { order: other.order, call: other.call, ..self.clone() } == *other
+    }
+
     fn new(change: &ChangeCall<'_>, call: u64, stage: ChangeStage) -> Self {
         Self {
             order: 0,

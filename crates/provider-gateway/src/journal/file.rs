@@ -1,24 +1,35 @@
 //! The journal's file: writer thread, reading, and dropping of entries.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File},
     io::{self, Write},
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::JournalEntry;
+use super::{
+    JournalEntry, JournalFeed,
+    replicas::{self, Replicas},
+};
 use crate::private_fs;
 
-type Done = oneshot::Sender<Result<(), String>>;
+type Done<T> = oneshot::Sender<Result<T, String>>;
 
 pub(super) enum WriteRequest {
-    /// Appends an entry.
-    Append { entry: Box<JournalEntry>, flush: bool, done: Done },
+    /// Appends an entry; the answer is its order.
+    Append { entry: Box<JournalEntry>, flush: bool, done: Done<u64> },
     /// Drops the entries of these calls.
-    Drop { calls: BTreeSet<u64>, done: Done },
+    Drop { calls: BTreeSet<u64>, done: Done<()> },
+    /// Appends the entries of another journal.
+    Import { entries: Vec<JournalEntry>, next_call: Arc<AtomicU64>, done: Done<()> },
+    /// Adds a follower of a workspace.
+    Follow { workspace: String, done: Done<JournalFeed> },
 }
 
 /// Writer thread: a flush takes milliseconds, so all waiting entries are flushed together.
@@ -28,42 +39,94 @@ pub(super) struct JournalWriter {
     pub(super) order: u64,
     /// The file at the path is another one than the open one.
     pub(super) replaced: bool,
+    /// They get every entry as soon as it is written.
+    pub(super) replicas: Arc<Replicas>,
+}
+
+/// An entry that was written, and waits for the flush.
+struct Written {
+    outcome: io::Result<u64>,
+    flush: bool,
+    done: Done<u64>,
 }
 
 impl JournalWriter {
     pub(super) fn run(mut self, mut inbox: mpsc::Receiver<WriteRequest>) {
         while let Some(first) = inbox.blocking_recv() {
-            let (mut written, mut drops) = (Vec::new(), Vec::new());
+            let (mut written, mut others) = (Vec::new(), Vec::new());
             let mut next = Some(first);
             while let Some(request) = next {
                 match request {
-                    WriteRequest::Append { mut entry, flush, done } => {
-                        self.order += 1;
-                        entry.order = self.order;
-                        written.push((self.write_entry(&entry), flush, done));
+                    WriteRequest::Append { entry, flush, done } => {
+                        written.push(Written { outcome: self.append(*entry), flush, done });
                     }
-                    WriteRequest::Drop { calls, done } => drops.push((calls, done)),
+                    other => others.push(other),
                 }
                 next = inbox.try_recv().ok();
             }
             self.confirm(written);
-            for (calls, done) in drops {
-                // The receiver may have been cancelled.
-                let _heard = done.send(self.drop_calls(&calls).map_err(|error| error.to_string()));
-            }
+            others.into_iter().for_each(|request| self.answer(request));
         }
     }
 
-    fn confirm(&self, written: Vec<(io::Result<()>, bool, Done)>) {
-        let flushed = if written.iter().any(|(_, flush, _)| *flush) { self.file.sync_data() } else { Ok(()) };
-        for (outcome, flush, done) in written {
-            let outcome = outcome.and_then(|()| match &flushed {
+    /// Appends an entry, and gives it to its follower, which stores it while it is flushed here.
+    fn append(&mut self, mut entry: JournalEntry) -> io::Result<u64> {
+        self.order += 1;
+        entry.order = self.order;
+        self.write_entry(&entry)?;
+        self.replicas.publish(&entry);
+        Ok(self.order)
+    }
+
+    fn confirm(&self, written: Vec<Written>) {
+        let flushed = if written.iter().any(|it| it.flush) { self.file.sync_data() } else { Ok(()) };
+        for Written { outcome, flush, done } in written {
+            let outcome = outcome.and_then(|order| match &flushed {
                 Err(error) if flush => Err(io::Error::new(error.kind(), error.to_string())),
-                _ => Ok(()),
+                _ => Ok(order),
             });
             // The receiver may have been cancelled.
             let _heard = done.send(outcome.map_err(|error| error.to_string()));
         }
+    }
+
+    fn answer(&mut self, request: WriteRequest) {
+        // In all cases, the receiver may have been cancelled.
+        match request {
+            WriteRequest::Append { entry, done, .. } => {
+                let _heard = done.send(self.append(*entry).map_err(|error| error.to_string()));
+            }
+            WriteRequest::Drop { calls, done } => {
+                let _heard = done.send(self.drop_calls(&calls).map_err(|error| error.to_string()));
+            }
+            WriteRequest::Import { entries, next_call, done } => {
+                let _heard = done.send(self.import(entries, &next_call).map_err(|error| error.to_string()));
+            }
+            WriteRequest::Follow { workspace, done } => {
+                let _heard = done.send(self.follow(&workspace).map_err(|error| error.to_string()));
+            }
+        }
+    }
+
+    fn follow(&self, workspace: &str) -> io::Result<JournalFeed> {
+        let mut entries = read_entries(&self.path)?;
+        entries.retain(|entry| entry.workspace == workspace && replicas::is_replicated(entry));
+        Ok(self.replicas.follow(workspace, entries, self.order))
+    }
+
+    /// Appends entries under new call numbers, and flushes them.
+    fn import(&mut self, entries: Vec<JournalEntry>, next_call: &AtomicU64) -> io::Result<()> {
+        let known = read_entries(&self.path)?;
+        let mut calls: BTreeMap<u64, u64> = BTreeMap::new();
+        for mut entry in entries {
+            if known.iter().any(|other| other.is_copy_of(&entry)) {
+                continue;
+            }
+            let renumber = || next_call.fetch_add(1, Ordering::Relaxed);
+            entry.call = *calls.entry(entry.call).or_insert_with(renumber);
+            self.append(entry)?;
+        }
+        self.file.sync_data()
     }
 
     /// Writes a whole line or nothing: the rest of a torn line would corrupt the next.
@@ -89,6 +152,7 @@ impl JournalWriter {
             kept.extend(to_line(entry)?);
         }
         private_fs::write_atomic(&self.path, &kept)?;
+        self.replicas.publish_dropped(calls);
         self.replaced = true;
         self.reopen_replaced()
     }

@@ -67,7 +67,9 @@ async fn a_torn_line_is_cut_off() {
 #[tokio::test]
 async fn a_full_disk_is_told_before_anything_is_made() {
     let path = Path::new("/dev/full");
-    let journal = Journal::spawn_writer(File::options().write(true).open(path).unwrap(), path, 0, 0).unwrap();
+    let journal =
+        Journal::spawn_writer(File::options().write(true).open(path).unwrap(), path, (0, 0), Arc::default())
+            .unwrap();
     let request = request();
     let error = journal.record_start(&change(&request)).await.unwrap_err();
     assert!(error.contains("/dev/full") && error.contains("free some space"), "{error}");

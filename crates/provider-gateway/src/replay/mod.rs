@@ -6,6 +6,7 @@
 
 mod address;
 mod assignment;
+mod contained;
 mod recorded;
 mod state_document;
 mod value;
@@ -15,6 +16,7 @@ mod tests;
 
 pub use address::InstanceAddress;
 pub use assignment::{Assignment, PlannedCreate, assign};
+pub use contained::contained_calls;
 pub use recorded::{ChangeOutcome, RecordedChange, Replay, recorded_changes, replay_known};
 pub use state_document::{NewObject, ObjectInState, StateDocument};
 pub use value::ResourceValue;

@@ -180,7 +180,7 @@ fn is_same_object(object: &ObjectInState, kind: &str, value: &ResourceValue) -> 
 }
 
 /// Whether two values are of one object: by their ids, or by all attributes if they have none.
-fn has_same_identity(left: &ResourceValue, right: &ResourceValue) -> bool {
+pub(super) fn has_same_identity(left: &ResourceValue, right: &ResourceValue) -> bool {
     for name in ["id", "arn"] {
         if let (Some(left), Some(right)) = (left.text(name), right.text(name)) {
             return left == right;

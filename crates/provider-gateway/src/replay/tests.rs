@@ -242,3 +242,31 @@ fn numbers_and_unknown_fields_of_other_objects_stay_as_they_are() {
     }
     assert!(StateDocument::parse(b"{\"version\":4,\"serial\":4,\"lin").is_none());
 }
+
+#[test]
+fn a_state_contains_what_was_created_changed_and_deleted_before_it_was_written() {
+    let (plan_a, new_a) = subnet("subnet-a", "10.0.0.0/24");
+    let (plan_b, new_b) = subnet("subnet-b", "10.0.1.0/24");
+    let (old, new) = (json!({"id": "vpc-1", "dns": false}), json!({"id": "vpc-1", "dns": true}));
+    let gone = json!({"id": "eip-1"});
+    let entries = [
+        finished(1, "aws_subnet", [&Value::Null, &plan_a, &new_a]),
+        finished(2, "aws_subnet", [&Value::Null, &plan_b, &new_b]),
+        vec![entry(3, ChangeStage::Begun, "aws_subnet", [&Value::Null, &plan_a, &Value::Null])],
+        finished(4, "aws_vpc", [&old, &new, &new]),
+        finished(5, "aws_eip", [&gone, &Value::Null, &Value::Null]),
+    ]
+    .concat();
+    let changes = recorded_changes(&entries, "default/demo");
+    let contained =
+        |resources: &Value| contained_calls(&changes, &state(resources)).into_iter().collect::<Vec<_>>();
+    let of = |kind: &str, attributes: &Value| {
+        json!({"mode": "managed", "type": kind, "name": "this", "provider": PROVIDER,
+            "instances": [{"schema_version": 1, "attributes": attributes}]})
+    };
+    assert_eq!(contained(&json!([of("aws_vpc", &old), of("aws_eip", &gone)])), Vec::<u64>::new());
+    assert_eq!(contained(&json!([of("aws_vpc", &new), of("aws_eip", &gone)])), [4]);
+    // Terraform may have changed the subnet since.
+    let changed = json!({"id": "subnet-a", "cidr": "10.0.0.0/24", "tags": {}});
+    assert_eq!(contained(&json!([of("aws_vpc", &new), of("aws_subnet", &changed)])), [1, 4, 5]);
+}

@@ -173,6 +173,7 @@ impl Bench {
             env: provider_env(),
             types: Some(workspace.types()),
             lease: None,
+            is_replicated: false,
         }
     }
 
