@@ -45,6 +45,14 @@ impl RunMetrics for RunMetricsBridge {
         self.metrics.state_lagged(lag);
     }
 
+    fn record_journal_replication(&self, took: Duration) {
+        self.metrics.journal_replicated(took);
+    }
+
+    fn record_journal_failure(&self) {
+        self.metrics.journal_failed();
+    }
+
     fn record_run(&self, operation: RunOperation, result: &'static str, _: Duration) {
         self.metrics.run_finished(operation_label(operation), result);
     }

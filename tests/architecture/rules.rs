@@ -144,7 +144,13 @@ pub(super) const MODULES: &[ModuleRule] = &[
     ("capt_engine::process_env", &[], "the only reader of the environment"),
     (
         "capt_engine::runs",
-        &["capt_kinds::api", "capt_engine::aws", "capt_engine::pipeline", "capt_model::workspaces"],
+        &[
+            "capt_kinds::api",
+            "capt_engine::aws",
+            "capt_engine::gateway",
+            "capt_engine::pipeline",
+            "capt_model::workspaces",
+        ],
         "supervise runs; know neither the Kubernetes API nor the command line",
     ),
     ("capt_kube::certificate", &["capt_kube::k8s"], "certificates in a Secret or a file"),

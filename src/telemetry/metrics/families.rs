@@ -44,6 +44,8 @@ pub(super) struct Families {
     pub(super) gateway_bypasses: Counter,
     pub(super) state_replication: Histogram,
     pub(super) state_replication_lag: Histogram,
+    pub(super) journal_replication: Histogram,
+    pub(super) journal_failures: Counter,
     pub(super) profiles: Gauges,
     pub(super) sandboxes: Gauges,
     pub(super) route_propagation: Histogram,
@@ -72,6 +74,8 @@ impl Default for Families {
             gateway_bypasses: Counter::default(),
             state_replication: short_histogram(),
             state_replication_lag: short_histogram(),
+            journal_replication: short_histogram(),
+            journal_failures: Counter::default(),
             profiles: Family::default(),
             sandboxes: Family::default(),
             route_propagation: short_histogram(),
@@ -130,6 +134,11 @@ impl Families {
             "Terraform commands that bypassed the provider gateway",
             self.gateway_bypasses.clone(),
         );
+        registry.register(
+            "capt_journal_replication_failures",
+            "Attempts to save journal entries to the API server that failed",
+            self.journal_failures.clone(),
+        );
         register_seconds(registry, [("capt_run_duration", "Duration of a run phase", &self.run_duration)]);
         register_seconds(
             registry,
@@ -148,6 +157,11 @@ impl Families {
                     "capt_state_replication_lag",
                     "Time from the write of a state version until the API server has it",
                     &self.state_replication_lag,
+                ),
+                (
+                    "capt_journal_replication",
+                    "Time to save journal entries to the API server",
+                    &self.journal_replication,
                 ),
             ],
         );

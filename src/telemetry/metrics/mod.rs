@@ -13,7 +13,7 @@
 //! | `capt_run_duration_seconds` | operation, phase |
 //! | `capt_run_queue_wait_seconds` | lane |
 //! | `capt_cluster_lock_wait_seconds`, `capt_drifted_workspaces`, `capt_state_replication_seconds` | |
-//! | `capt_state_replication_lag_seconds` | |
+//! | `capt_state_replication_lag_seconds`, `capt_journal_replication_seconds`, `capt_journal_replication_failures_total` | |
 //! | `capt_plain_runs_total` | |
 //! | `capt_fargate_profiles` | state |
 //! | `capt_fargate_profile_creation_seconds`, `capt_fargate_profile_deletion_seconds` | |
@@ -125,6 +125,16 @@ impl Metrics {
     /// Records how long a version of a state was on the disk only.
     pub fn state_lagged(&self, time: Duration) {
         self.0.families.state_replication_lag.observe(time.as_secs_f64());
+    }
+
+    /// Records the duration of a save of journal entries.
+    pub fn journal_replicated(&self, time: Duration) {
+        self.0.families.journal_replication.observe(time.as_secs_f64());
+    }
+
+    /// Records that journal entries could not be saved.
+    pub fn journal_failed(&self) {
+        self.0.families.journal_failures.inc();
     }
 
     /// Sets the number of Fargate profiles in a state.

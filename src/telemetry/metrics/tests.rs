@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 
 /// Every name that a dashboard may ask for, and what it is.
-const NAMES: [(&str, &str); 24] = [
+const NAMES: [(&str, &str); 26] = [
     ("reconcile_total", "counter"),
     ("reconcile_errors_total", "counter"),
     ("reconcile_duration_seconds", "histogram"),
@@ -19,6 +19,8 @@ const NAMES: [(&str, &str); 24] = [
     ("capt_drifted_workspaces", "gauge"),
     ("capt_state_replication_seconds", "histogram"),
     ("capt_state_replication_lag_seconds", "histogram"),
+    ("capt_journal_replication_seconds", "histogram"),
+    ("capt_journal_replication_failures_total", "counter"),
     ("capt_fargate_profiles", "gauge"),
     ("capt_fargate_profile_creation_seconds", "histogram"),
     ("capt_fargate_profile_deletion_seconds", "histogram"),
@@ -46,6 +48,8 @@ fn measured() -> Metrics {
     metrics.set_drifted(2);
     metrics.state_replicated(Duration::from_millis(30));
     metrics.state_lagged(Duration::from_millis(40));
+    metrics.journal_replicated(Duration::from_millis(4));
+    metrics.journal_failed();
     metrics.set_profiles("active", 4);
     metrics.profile_created(Duration::from_secs(80));
     metrics.profile_deleted(Duration::from_secs(70));

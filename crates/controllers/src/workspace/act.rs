@@ -170,9 +170,11 @@ fn start_run(
     (what, lane, inputs_hash): (RunKind, RunPriority, String),
     ctx: &WorkspaceContext,
 ) {
+    let state_owner = state_owner(object, key);
     let keeper: Arc<dyn BackupStore> = Arc::new(SecretBackupStore {
+        journal: ctx.state_store.journal(&state_owner, ctx.fence),
         state_store: ctx.state_store.clone(),
-        state_owner: state_owner(object, key),
+        state_owner,
         fence: ctx.fence,
         metrics: Arc::clone(&ctx.common.metrics),
     });

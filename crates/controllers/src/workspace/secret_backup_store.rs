@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Instant};
 
-use capt_engine::runs::{BackupStore, BackupStoreError};
+use capt_engine::runs::{BackupStore, BackupStoreError, JournalStore, JournalStoreError};
 use capt_kube::k8s::{
     FencingToken,
-    state_store::{KubeStateStore, StateOwner},
+    state_store::{KubeJournal, KubeStateStore, StateOwner, StateStoreError},
 };
 use futures::future::BoxFuture;
 use terraform_driver::workspace::WorkspaceBackup;
@@ -22,6 +22,8 @@ pub struct SecretBackupStore {
     pub fence: FencingToken,
     /// Records how long a backup takes.
     pub metrics: Arc<dyn ControllerMetricsSink>,
+    /// The Secret with the journal entries.
+    pub journal: KubeJournal,
 }
 
 impl BackupStore for SecretBackupStore {
@@ -40,5 +42,27 @@ impl BackupStore for SecretBackupStore {
                 self.state_store.load(&self.state_owner.namespace, &self.state_owner.workspace).await?;
             Ok(found.map(|it| it.payload))
         })
+    }
+
+    fn journal(&self) -> Option<&dyn JournalStore> {
+        Some(self)
+    }
+}
+
+impl JournalStore for SecretBackupStore {
+    fn claim(&self) -> BoxFuture<'_, Result<Option<Vec<u8>>, JournalStoreError>> {
+        Box::pin(async move { self.journal.claim().await.map_err(journal_error) })
+    }
+
+    fn save(&self, entries: Vec<u8>) -> BoxFuture<'_, Result<(), JournalStoreError>> {
+        Box::pin(async move { self.journal.save(&entries).await.map_err(journal_error) })
+    }
+}
+
+fn journal_error(error: StateStoreError) -> JournalStoreError {
+    match error {
+        StateStoreError::Fenced { .. } => JournalStoreError::Superseded(error.into()),
+        StateStoreError::JournalChanged { .. } => JournalStoreError::Changed(error.into()),
+        other => JournalStoreError::Failed(other.into()),
     }
 }

@@ -15,10 +15,10 @@ use thiserror::Error;
 
 use super::GatewayHandle;
 
-/// Why journal entries cannot be dropped.
+/// Why journal entries cannot be dropped or added.
 #[derive(Debug, Error)]
 pub enum JournalError {
-    /// The gateway did not drop them.
+    /// The gateway did not do it.
     #[error(transparent)]
     Gateway(#[from] GatewayClientError),
     /// A gateway is starting or exiting.
@@ -33,7 +33,7 @@ pub enum JournalError {
 }
 
 /// Path of the journal of a data directory.
-fn journal_path(data: &Path) -> PathBuf {
+pub(super) fn journal_path(data: &Path) -> PathBuf {
     DaemonFiles::of_gateway(data).dir().join("journal.jsonl")
 }
 

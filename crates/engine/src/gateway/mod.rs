@@ -6,7 +6,9 @@ pub mod daemon;
 mod handle;
 mod journal_entries;
 mod reattach;
+mod replicated_journal;
 
 pub use handle::{GatewayHandle, GatewayStartError, GatewayStopOutcome};
 pub use journal_entries::{JournalError, drop_workspace_entries, workspace_entries};
 pub use reattach::{AWS_PROVIDER_ADDRESS, GatewayReattachSource, ReattachStatus};
+pub use replicated_journal::{ReplicatedJournal, import_entries, journal_source};

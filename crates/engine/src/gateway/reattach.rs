@@ -49,6 +49,8 @@ pub struct GatewayReattachSource<'a> {
     gateway: &'a GatewayHandle,
     workspace: String,
     tenant: String,
+    /// Whether journal entries are stored elsewhere before a change goes on.
+    is_replicated: bool,
     /// Called once per distinct reason for bypassing the gateway.
     on_bypass: &'a (dyn Fn(&str) + Send + Sync),
     all_schemas: AtomicBool,
@@ -82,7 +84,13 @@ impl<'a> GatewayReattachSource<'a> {
         on_bypass: &'a (dyn Fn(&str) + Send + Sync),
     ) -> Self {
         let (all_schemas, status) = (AtomicBool::new(false), Mutex::default());
-        Self { gateway, workspace, tenant, on_bypass, all_schemas, status }
+        Self { gateway, workspace, tenant, is_replicated: false, on_bypass, all_schemas, status }
+    }
+
+    /// Makes changes wait until their journal entries are stored elsewhere, too.
+    #[must_use]
+    pub fn with_replication(self, is_replicated: bool) -> Self {
+        Self { is_replicated, ..self }
     }
 
     /// State of the last command.
@@ -219,6 +227,7 @@ impl<'a> GatewayReattachSource<'a> {
             env: provider_environment(job.environment),
             types,
             lease: job.lease.cloned(),
+            is_replicated: self.is_replicated,
         }
     }
 }

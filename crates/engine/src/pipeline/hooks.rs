@@ -51,7 +51,12 @@ pub trait RunHooks: Send + Sync {
         record: &'a WorkspaceRecord,
     ) -> BoxFuture<'a, Result<(), PipelineError>>;
 
-    /// Copies every version of the state elsewhere from now on until the run ends. Called before terraform changes anything, and
+    /// Whether the gateway's journal entries of this run are copied elsewhere before its changes go on.
+    fn replicates_journal(&self) -> bool {
+        false
+    }
+
+    /// Copies every version of the state, and every journal entry, elsewhere from now on until the run ends. Called before terraform changes anything, and
     /// when a terraform of an earlier run is still at work.
     fn replicate<'a>(&'a self, _: &'a WorkspaceKey, _: &'a WorkspaceDir) -> BoxFuture<'a, ()> {
         Box::pin(std::future::ready(()))

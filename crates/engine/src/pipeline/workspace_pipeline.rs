@@ -235,7 +235,8 @@ impl WorkspacePipeline<'_> {
     ) -> Option<GatewayReattachSource<'b>> {
         let gateway = self.data_dir.gateway.as_ref()?;
         let tenant = principal.map_or_else(|| Principal::from_default_chain().digest(), Principal::digest);
-        Some(GatewayReattachSource::new(gateway, key.to_string(), tenant, on_bypass))
+        let source = GatewayReattachSource::new(gateway, key.to_string(), tenant, on_bypass);
+        Some(source.with_replication(self.hooks.replicates_journal()))
     }
 
     async fn acquire_slot(&self, key: &WorkspaceKey) -> Result<HookGuard, PipelineError> {

@@ -26,6 +26,12 @@ pub trait RunMetrics: Send + Sync {
     /// Time from the write of a version of the state until it was in the backup store.
     fn record_state_lag(&self, _: Duration) {}
 
+    /// Time to store journal entries.
+    fn record_journal_replication(&self, _: Duration) {}
+
+    /// Journal entries could not be stored.
+    fn record_journal_failure(&self) {}
+
     /// A run finished with `result` after `took`.
     fn record_run(&self, operation: RunOperation, result: &'static str, took: Duration);
 }

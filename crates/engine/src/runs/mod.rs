@@ -7,6 +7,8 @@
 //! This module does not access the Kubernetes API; state backups go through [`BackupStore`].
 
 mod cluster_lock;
+mod journal_replication;
+mod journal_store;
 mod metrics;
 mod retry;
 mod run_hooks;
@@ -29,6 +31,7 @@ use std::{
 
 use capt_kinds::api::RunPhase;
 use capt_model::workspaces::WorkspaceKey;
+pub use journal_store::{JournalStore, JournalStoreError};
 pub use metrics::{NoRunMetrics, PhaseGuard, RunMetrics};
 pub use retry::{retry_delay, status_class};
 pub use run_request::{RunKind, RunRequest};

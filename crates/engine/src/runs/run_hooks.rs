@@ -1,8 +1,8 @@
 //! Pipeline hooks of the operator: run snapshots for the status, scheduler slots, cluster locks and state backups.
 
 use std::{
-    sync::{Arc, atomic::AtomicBool, atomic::Ordering},
-    time::Instant,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool, atomic::Ordering},
+    time::{Duration, Instant},
 };
 
 use capt_kinds::api::{self, RunPhase};
@@ -11,13 +11,23 @@ use futures::future::BoxFuture;
 use terraform_driver::{
     clock, events::TerraformProgress, plan::PlanSummary, run::StepPhase, workspace::WorkspaceDir,
 };
+use tokio::{sync::watch, task::JoinHandle, time::timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
-    Inner, WorkspaceMemory, run_snapshot::plan_status, scheduler::RunPriority, state_backup,
-    state_backup::BackupStore, state_replication::{FALLBACK_INTERVAL, StateReplication},
+    Inner, WorkspaceMemory,
+    journal_replication::JournalReplication,
+    run_snapshot::plan_status,
+    scheduler::RunPriority,
+    state_backup,
+    state_backup::BackupStore,
+    state_replication::{FALLBACK_INTERVAL, StateReplication},
 };
+use crate::gateway::GatewayHandle;
 use crate::pipeline::{HookGuard, PipelineError, RunHooks, WorkspaceRecord, destroy_bundle};
+
+/// How long a run waits until the journal of a running gateway is replicated.
+const READY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Hooks of one run.
 pub(super) struct OperatorRunHooks {
@@ -30,6 +40,13 @@ pub(super) struct OperatorRunHooks {
     pub(super) cancelled: CancellationToken,
     /// Whether this run has already backed up the bundle that a destroy needs.
     pub(super) bundle_saved: AtomicBool,
+    pub(super) journal_task: Mutex<Option<JournalTask>>,
+}
+
+/// The follower of the gateway's journal. It ends when this is dropped.
+pub(super) struct JournalTask {
+    over: DropGuard,
+    ended: JoinHandle<()>,
 }
 
 impl OperatorRunHooks {
@@ -136,6 +153,9 @@ impl RunHooks for OperatorRunHooks {
                 );
                 self.add_note(key, &text);
             }
+            if self.journal_replication(key, workspace).restore().await? {
+                self.add_note(key, "the journal of a lost disk was restored");
+            }
             self.memory.set_restored();
             Ok(())
         })
@@ -154,12 +174,20 @@ impl RunHooks for OperatorRunHooks {
                 destroy_bundle::seal_env(workspace, &self.env)?;
                 Some(destroy_bundle::pack(workspace)?)
             };
-            state_backup::back_up_with_retries(self.backup_store.as_ref(), workspace, &self.memory, bundle).await
+            state_backup::back_up_with_retries(self.backup_store.as_ref(), workspace, &self.memory, bundle)
+                .await
         })
     }
 
+    fn replicates_journal(&self) -> bool {
+        self.backup_store.journal().is_some()
+    }
+
     fn replicate<'a>(&'a self, key: &'a WorkspaceKey, workspace: &'a WorkspaceDir) -> BoxFuture<'a, ()> {
-        Box::pin(async move { self.start_state_replication(key, workspace) })
+        Box::pin(async move {
+            self.start_state_replication(key, workspace);
+            self.start_journal_replication(key, workspace).await;
+        })
     }
 }
 
@@ -177,6 +205,59 @@ impl OperatorRunHooks {
         let over = CancellationToken::new();
         self.memory.set_backup_task(over.clone().drop_guard());
         self.inner.tasks.spawn(replication.run(over));
+    }
+
+    /// Follows the gateway's journal until the run finishes. Returns when the entries that a running gateway has are stored, so that
+    /// the first change finds the follower; each change waits for itself, too.
+    async fn start_journal_replication(&self, key: &WorkspaceKey, workspace: &WorkspaceDir) {
+        self.stop_journal_task().await;
+        if self.inner.data_dir.gateway.is_none() || !self.replicates_journal() {
+            return;
+        }
+        let (over, (is_ready, mut ready)) = (CancellationToken::new(), watch::channel(false));
+        let replication = self.journal_replication(key, workspace);
+        let ended = self.inner.tasks.spawn(replication.run(over.clone(), is_ready));
+        *self.lock_journal_task() = Some(JournalTask { over: over.drop_guard(), ended });
+        if matches!(GatewayHandle::find_running(&self.inner.data_dir.path), Ok(Some(_))) {
+            // If it takes longer, the gateway falls back to the disk and says so.
+            let _late = timeout(READY_TIMEOUT, ready.wait_for(|is_ready| *is_ready)).await;
+        }
+    }
+
+    async fn stop_journal_task(&self) {
+        let task = self.lock_journal_task().take();
+        if let Some(JournalTask { over, ended }) = task {
+            drop(over);
+            // It ends; a panic in it is logged, and entries that are missing are stored below.
+            let _ended = ended.await;
+        }
+    }
+
+    /// Ends the follower, and stores what is left in the journal.
+    pub(super) async fn finish_journal(&self, key: &WorkspaceKey) {
+        self.stop_journal_task().await;
+        let workspace = self.inner.data_dir.workspace_dir(key);
+        let place = match WorkspaceRecord::read(&workspace) {
+            Ok(Some(record)) => record.workspace_dir(&self.inner.data_dir.path, key),
+            // Nothing was ever applied, or the error is reported by the run.
+            Ok(None) | Err(_) => return,
+        };
+        self.journal_replication(key, &place).finish().await;
+    }
+
+    fn journal_replication(&self, key: &WorkspaceKey, workspace: &WorkspaceDir) -> JournalReplication {
+        JournalReplication {
+            key: key.clone(),
+            data: self.inner.data_dir.path.clone(),
+            workspace: workspace.clone(),
+            store: Arc::clone(&self.backup_store),
+            memory: Arc::clone(&self.memory),
+            metrics: Arc::clone(&self.inner.metrics),
+        }
+    }
+
+    fn lock_journal_task(&self) -> MutexGuard<'_, Option<JournalTask>> {
+        self.journal_task.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The background task of one run: registers it, executes it, backs up its state and records its result.
 
 use std::{
-    sync::{Arc, atomic::AtomicBool},
+    sync::{Arc, Mutex, atomic::AtomicBool},
     time::Instant,
 };
 
@@ -99,6 +99,7 @@ async fn execute_run(
         region,
         cancelled: stop.clone(),
         bundle_saved: AtomicBool::new(false),
+        journal_task: Mutex::default(),
     };
     let pipeline = WorkspacePipeline { data_dir: &inner.data_dir, hooks: &hooks, stop: &stop };
     let outcome = match &request.kind {
@@ -114,6 +115,7 @@ async fn execute_run(
         tracing::warn!(key = %request.key, %error, "failed to invalidate cached init");
     }
     let kept = back_up_final_state(&request, &workspace, &inner, &seen).await;
+    hooks.finish_journal(&request.key).await;
     RunResult::from_outcome(outcome.and_then(|outcome| kept.map(|()| outcome)))
 }
 

@@ -22,7 +22,7 @@ use terraform_driver::{
 };
 use thiserror::Error;
 
-use super::WorkspaceMemory;
+use super::{WorkspaceMemory, journal_store::JournalStore};
 use crate::pipeline::{PipelineError, WorkspaceRecord, destroy_bundle};
 
 /// Backup attempts at the end of a run before the run counts as failed.
@@ -38,6 +38,11 @@ pub trait BackupStore: Send + Sync {
 
     /// Reads the stored backup, if there is one.
     fn load(&self) -> BoxFuture<'_, Result<Option<WorkspaceBackup>, BackupStoreError>>;
+
+    /// Where the journal entries of the workspace are stored; `None` if they are not.
+    fn journal(&self) -> Option<&dyn JournalStore> {
+        None
+    }
 }
 
 /// The backup and the state in the directory are two histories.

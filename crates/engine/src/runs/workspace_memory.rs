@@ -5,6 +5,8 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
+use crate::gateway::ReplicatedJournal;
+
 use super::{run_hooks::BackupTaskGuard, state_backup::StoredVersion};
 
 /// Restore and backup state of one workspace.
@@ -13,6 +15,7 @@ pub(crate) struct WorkspaceMemory {
     restored: AtomicBool,
     backed_up: Mutex<Option<StoredVersion>>,
     backup_task: Mutex<Option<BackupTaskGuard>>,
+    stored_journal: Mutex<Option<ReplicatedJournal>>,
 }
 
 impl WorkspaceMemory {
@@ -31,6 +34,15 @@ impl WorkspaceMemory {
 
     pub(super) fn set_backed_up_version(&self, version: Option<StoredVersion>) {
         *self.backed_up.lock().unwrap_or_else(PoisonError::into_inner) = version;
+    }
+
+    /// The journal entries that are known to be in the store.
+    pub(super) fn stored_journal(&self) -> Option<ReplicatedJournal> {
+        self.stored_journal.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_stored_journal(&self, journal: Option<ReplicatedJournal>) {
+        *self.stored_journal.lock().unwrap_or_else(PoisonError::into_inner) = journal;
     }
 
     /// Replaces the continuous backup task; dropping the old guard stops the previous task.

@@ -26,6 +26,7 @@ async fn hooks(site: &FakeSite, runs: &mut Runs) -> OperatorRunHooks {
         region: None,
         cancelled: CancellationToken::new(),
         bundle_saved: AtomicBool::new(false),
+        journal_task: Mutex::default(),
     }
 }
 
