@@ -36,6 +36,13 @@ impl BackupStore for SecretBackupStore {
         })
     }
 
+    fn edits(&self) -> BoxFuture<'_, Result<u64, BackupStoreError>> {
+        Box::pin(async move {
+            let StateOwner { namespace, workspace, .. } = &self.state_owner;
+            Ok(self.state_store.edits(namespace, workspace).await?)
+        })
+    }
+
     fn load(&self) -> BoxFuture<'_, Result<Option<WorkspaceBackup>, BackupStoreError>> {
         Box::pin(async move {
             let found =

@@ -252,7 +252,8 @@ fn run_limits(process_env: &ProcessEnv) -> RunLimits {
     RunLimits { disk_reserve: mebibytes.map_or(defaults.disk_reserve, |it| u64::from(it) << 20), ..defaults }
 }
 
-fn lock_data_dir(data: &Path) -> Result<FileLock, DataDirectoryError> {
+/// Locks a data directory, so that no other capt uses it until the lock is dropped.
+pub fn lock_data_dir(data: &Path) -> Result<FileLock, DataDirectoryError> {
     create_private_dir(data)?;
     let holder = format!("another capt (process {})", std::process::id());
     FileLock::acquire(&data.join("lock"), &holder).map_err(|error| match error {

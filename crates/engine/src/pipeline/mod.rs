@@ -31,7 +31,7 @@ mod workspace_record;
 
 use std::{fs, path::Path};
 
-pub use data_directory::{CloudBinding, DataDirectory, DataDirectoryError, workspace_dir};
+pub use data_directory::{CloudBinding, DataDirectory, DataDirectoryError, lock_data_dir, workspace_dir};
 pub use engine::find_engine;
 pub use error::PipelineError;
 pub use fetch::set_fetched_root;

@@ -142,10 +142,11 @@ impl RunHooks for OperatorRunHooks {
         workspace: &'a WorkspaceDir,
     ) -> BoxFuture<'a, Result<(), PipelineError>> {
         Box::pin(async move {
-            if self.memory.is_restored() {
+            let store = self.backup_store.as_ref();
+            if self.memory.is_restored() && !state_backup::has_new_edits(store, workspace).await? {
                 return Ok(());
             }
-            let outdated = state_backup::restore_backup(self.backup_store.as_ref(), workspace).await?;
+            let outdated = state_backup::restore_backup(store, workspace).await?;
             if let Some(path) = outdated {
                 let text = format!(
                     "the directory was older than the state store; restored from there, the old files are in {}",

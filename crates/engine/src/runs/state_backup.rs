@@ -1,6 +1,8 @@
 //! State backup: every valid version of the terraform state is copied to a [`BackupStore`] and restored from there when the
 //! workspace's directory is lost.
 
+mod known_edits;
+
 use std::{
     error::Error,
     fmt,
@@ -22,6 +24,7 @@ use terraform_driver::{
 };
 use thiserror::Error;
 
+use self::known_edits::KnownEdits;
 use super::{WorkspaceMemory, journal_store::JournalStore};
 use crate::pipeline::{PipelineError, WorkspaceRecord, destroy_bundle};
 
@@ -36,6 +39,9 @@ pub trait BackupStore: Send + Sync {
     /// Writes the backup unless the stored one is newer.
     fn save(&self, backup: WorkspaceBackup) -> BoxFuture<'_, Result<(), BackupStoreError>>;
 
+    /// How often the stored state was replaced by hand.
+    fn edits(&self) -> BoxFuture<'_, Result<u64, BackupStoreError>>;
+
     /// Reads the stored backup, if there is one.
     fn load(&self) -> BoxFuture<'_, Result<Option<WorkspaceBackup>, BackupStoreError>>;
 
@@ -49,15 +55,14 @@ pub trait BackupStore: Send + Sync {
 #[derive(Debug, Error)]
 #[error(
     "the state store ({stored}) and {} ({found}) are two histories of one workspace: neither follows from the other, and nothing \
-     is planned until one is chosen. Compare both with the cloud; to keep the stored one, move the directory {} away, to keep the \
-     other one, delete the Secrets of the stored one",
-    file.display(), directory.display()
+     is planned until one is chosen. Compare both with the cloud. To keep the stored one: `capt state restore NAME SERIAL`; to keep \
+     the other one: `capt state push NAME FILE` with this file. The directory is set aside then",
+    file.display()
 )]
 struct ForkedBackup {
     stored: StoredVersion,
     found: StoredVersion,
     file: PathBuf,
-    directory: PathBuf,
 }
 
 /// A terraform of an earlier leadership still runs in a directory that is outdated.
@@ -102,31 +107,56 @@ impl StoredVersion {
     }
 }
 
+/// How a directory relates to the store.
+enum DirectoryAge {
+    /// It has what the store has, or follows from it.
+    Current,
+    /// It has nothing that the store did not have, and the store has gone on.
+    Outdated,
+    /// Both have gone on.
+    Forked,
+}
+
 fn exchanged_path(workspace: &WorkspaceDir) -> PathBuf {
     workspace.meta_dir().join("backup.json")
 }
 
-/// Restores the directory from the backup, once per process: another leader may have applied newer versions meanwhile. Returns
-/// where an outdated directory was set aside.
+/// Whether a person has replaced the stored state since the directory took it over.
+pub(super) async fn has_new_edits(
+    store: &dyn BackupStore,
+    workspace: &WorkspaceDir,
+) -> Result<bool, PipelineError> {
+    let edits = store.edits().await.map_err(restore_error)?;
+    Ok(edits > KnownEdits::read(workspace)?.taken)
+}
+
+fn restore_error(source: BackupStoreError) -> PipelineError {
+    PipelineError::StateBackup { doing: "restore the state backup", source }
+}
+
+/// Restores the directory from the backup, once per process and after every edit by hand: another leader may have applied newer
+/// versions meanwhile. Returns where an outdated directory was set aside.
 pub(super) async fn restore_backup(
     store: &dyn BackupStore,
     workspace: &WorkspaceDir,
 ) -> Result<Option<PathBuf>, PipelineError> {
-    let fail =
-        |source: BackupStoreError| PipelineError::StateBackup { doing: "restore the state backup", source };
-    let Some(backup) = store.load().await.map_err(fail)? else { return Ok(None) };
+    let Some(backup) = store.load().await.map_err(restore_error)? else { return Ok(None) };
     let stored = backup.state.as_deref().and_then(StoredVersion::of);
     let record = WorkspaceRecord::read(workspace)?;
     let place = record.map_or_else(|| workspace.clone(), |it| workspace.clone().with_root(&it.root));
     let mut set_aside = None;
-    if let Some(stored) = &stored
-        && is_outdated(&place, stored).map_err(fail)?
-    {
-        if RunHandle::find_alive(&place)?.is_some() {
-            let directory = place.dir().to_owned();
-            return Err(fail(OutdatedDirectoryInUse { directory }.into()));
+    if let Some(stored) = &stored {
+        match directory_age(&place, stored, backup.edits).map_err(restore_error)? {
+            DirectoryAge::Current => {}
+            DirectoryAge::Outdated if RunHandle::find_alive(&place)?.is_some() => {
+                let directory = place.dir().to_owned();
+                return Err(restore_error(OutdatedDirectoryInUse { directory }.into()));
+            }
+            DirectoryAge::Outdated => {
+                set_aside = Some(place.set_aside(exchanged_path(&place).as_path())?);
+            }
+            DirectoryAge::Forked => return Err(report_fork(workspace, stored.clone(), backup.edits)?),
         }
-        set_aside = Some(place.set_aside(exchanged_path(&place).as_path())?);
     }
     if let Some(bundle) = &backup.bundle {
         destroy_bundle::unpack(workspace, bundle)?;
@@ -135,38 +165,58 @@ pub(super) async fn restore_backup(
         match workspace.snapshots().store_if_newer(state)? {
             SnapshotOutcome::Stored(_) | SnapshotOutcome::AlreadyStored | SnapshotOutcome::Incomplete => {}
             SnapshotOutcome::Forked { .. } | SnapshotOutcome::ForeignLineage => {
-                return Err(fail(forked(workspace, stored).map_err(fail)?.into()));
+                return Err(report_fork(workspace, stored, backup.edits)?);
             }
         }
         stored.write(workspace)?;
     }
+    KnownEdits { taken: backup.edits, reported: None }.write(workspace)?;
     Ok(set_aside)
 }
 
-fn forked(workspace: &WorkspaceDir, stored: StoredVersion) -> Result<ForkedBackup, BackupStoreError> {
-    let directory = workspace.dir().to_owned();
+/// The error for a fork. It is recorded, so that a later edit by hand decides it.
+fn report_fork(
+    workspace: &WorkspaceDir,
+    stored: StoredVersion,
+    edits: u64,
+) -> Result<PipelineError, PipelineError> {
+    KnownEdits { reported: Some(edits), ..KnownEdits::read(workspace)? }.write(workspace)?;
     let (found, file) = match workspace.snapshots().newest()? {
-        Some((version, path)) => (StoredVersion::new(version, &std::fs::read(&path)?), path),
+        Some((version, path)) => {
+            let bytes = std::fs::read(&path).map_err(|source| FileError::new("read", &path, source))?;
+            (StoredVersion::new(version, &bytes), path)
+        }
         None => (stored.clone(), workspace.state_path()),
     };
-    Ok(ForkedBackup { stored, found, file, directory })
+    Ok(restore_error(ForkedBackup { stored, found, file }.into()))
 }
 
-/// Whether another leader has written the stored version since this directory was in use, and the directory has nothing that
-/// the store did not have then.
-fn is_outdated(workspace: &WorkspaceDir, stored: &StoredVersion) -> Result<bool, BackupStoreError> {
-    let Some(newest) = newest_state(workspace)? else { return Ok(false) };
+/// Whether another leader, or a person, has written the stored version since this directory was in use, and whether the
+/// directory has something that the store did not have then.
+fn directory_age(
+    workspace: &WorkspaceDir,
+    stored: &StoredVersion,
+    edits: u64,
+) -> Result<DirectoryAge, BackupStoreError> {
+    let Some(newest) = newest_state(workspace)? else { return Ok(DirectoryAge::Current) };
     let found = newest.stored_version();
-    match StoredVersion::read(workspace)? {
-        Some(exchanged) if exchanged == *stored => Ok(false),
+    let (exchanged, known) = (StoredVersion::read(workspace)?, KnownEdits::read(workspace)?);
+    if edits > known.taken && found != *stored {
+        let is_saved = exchanged.is_some_and(|exchanged| exchanged == found);
+        let is_decided = known.reported.is_some_and(|reported| reported < edits);
+        return Ok(if is_saved || is_decided { DirectoryAge::Outdated } else { DirectoryAge::Forked });
+    }
+    let is_outdated = match exchanged {
+        Some(exchanged) if exchanged == *stored => false,
         // Another lineage: another leader destroyed and created the workspace. A lower serial: the store itself was set back, for
         // example with its cluster's etcd; the directory is newer then.
         Some(exchanged) if exchanged == found => {
-            Ok(found.lineage != stored.lineage || found.serial < stored.serial)
+            found.lineage != stored.lineage || found.serial < stored.serial
         }
         // A directory with unsaved versions, or one that never exchanged any: only an older serial shows its age.
-        Some(_) | None => Ok(found.lineage == stored.lineage && found.serial < stored.serial),
-    }
+        Some(_) | None => found.lineage == stored.lineage && found.serial < stored.serial,
+    };
+    Ok(if is_outdated { DirectoryAge::Outdated } else { DirectoryAge::Current })
 }
 
 /// The newest version of a state on the disk.
@@ -196,7 +246,8 @@ pub(super) async fn back_up(
         return Ok(None);
     }
     let written = newest.as_ref().and_then(|newest| newest.written);
-    store.save(WorkspaceBackup { state: newest.map(|newest| newest.bytes), bundle }).await?;
+    let edits = KnownEdits::read(workspace)?.taken;
+    store.save(WorkspaceBackup { state: newest.map(|newest| newest.bytes), bundle, edits }).await?;
     if let Some(version) = &version {
         version.write(workspace)?;
     }

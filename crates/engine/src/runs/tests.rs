@@ -63,9 +63,14 @@ impl BackupStore for MemoryStore {
             *all = Some(WorkspaceBackup {
                 state: backup.state.or(before.state),
                 bundle: backup.bundle.or(before.bundle),
+                edits: backup.edits,
             });
             Ok(())
         })
+    }
+
+    fn edits(&self) -> BoxFuture<'_, Result<u64, BackupStoreError>> {
+        Box::pin(std::future::ready(Ok(self.stored().edits)))
     }
 
     fn load(&self) -> BoxFuture<'_, Result<Option<WorkspaceBackup>, BackupStoreError>> {

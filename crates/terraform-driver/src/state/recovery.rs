@@ -69,7 +69,8 @@ pub enum StateRecoveryError {
     /// The state is lost, and something that it contained is known to have existed.
     #[error(
         "{} is {problem} and no snapshot of it is intact, but {evidence}; planning without the state would create everything \
-         again. Put a good copy of the state in its place, or remove {} if nothing of it exists any more",
+         again. Put a good copy in its place with `capt state push` (`capt state versions` lists what is kept), or remove {} if \
+         nothing of it exists any more",
         path.display(), workspace.display()
     )]
     Unrecoverable {
@@ -85,8 +86,8 @@ pub enum StateRecoveryError {
     /// Two versions of the state contradict each other.
     #[error(
         "{} ({}) and {} ({}) are two histories of one workspace: neither follows from the other, and nothing is planned \
-         until one is chosen. Compare both with the cloud, keep the right one as terraform.tfstate, and move the other one \
-         out of the workspace",
+         until one is chosen. Compare both with the cloud, and choose the right one with `capt state restore` (`capt state \
+         versions` lists both)",
         file.display(), version_text(file_version), other.display(), version_text(other_version)
     )]
     Forked {
@@ -101,7 +102,7 @@ pub enum StateRecoveryError {
     },
     /// `errored.tfstate` has another lineage.
     #[error(
-        "{} holds a state of another lineage; inspect it, then remove it or move it over terraform.tfstate",
+        "{} holds a state of another lineage; inspect it, then remove it, or choose it with `capt state push --force`",
         path.display()
     )]
     ForeignLineage {

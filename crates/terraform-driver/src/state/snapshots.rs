@@ -148,6 +148,30 @@ impl StateSnapshots {
         Ok(dir.join(format!("{}-{name}", clock::now().strftime("%Y%m%dT%H%M%S%6fZ"))))
     }
 
+    /// Sets all snapshots aside that are not older than this version.
+    pub(super) fn displace_newer(&self, version: &StateVersion) -> Result<(), FileError> {
+        for path in self.paths()? {
+            let found = read_optional(&path)?.and_then(|bytes| StateVersion::parse(&bytes).ok());
+            let is_older = |it: &StateVersion| it.lineage == version.lineage && it.serial < version.serial;
+            if !found.as_ref().is_some_and(is_older) {
+                self.set_aside(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores a version that a person has chosen.
+    pub(super) fn store_chosen(&self, version: &StateVersion, bytes: &[u8]) -> Result<(), FileError> {
+        create_private_dir(&self.dir)?;
+        write_atomic(&self.dir.join(file_name(version.serial)), bytes, true)?;
+        self.prune()
+    }
+
+    /// Files that were set aside, oldest first.
+    pub(super) fn aside_paths(&self) -> Result<Vec<PathBuf>, FileError> {
+        list_states(&self.dir.join("set-aside"))
+    }
+
     fn clear(&self) -> Result<(), FileError> {
         for path in self.paths()? {
             fs::remove_file(&path).map_err(|source| FileError::new("remove", &path, source))?;
@@ -164,21 +188,26 @@ impl StateSnapshots {
     }
 
     /// Snapshot files, oldest first: serials are zero-padded, so names sort numerically.
-    fn paths(&self) -> Result<Vec<PathBuf>, FileError> {
-        if !self.dir.exists() {
-            return Ok(Vec::new());
-        }
-        let fail = |source| FileError::new("list", &self.dir, source);
-        let mut paths = Vec::new();
-        for entry in fs::read_dir(&self.dir).map_err(fail)? {
-            let path = entry.map_err(fail)?.path();
-            if path.extension().is_some_and(|extension| extension == "tfstate") {
-                paths.push(path);
-            }
-        }
-        paths.sort();
-        Ok(paths)
+    pub(super) fn paths(&self) -> Result<Vec<PathBuf>, FileError> {
+        list_states(&self.dir)
     }
+}
+
+/// Files with the extension `tfstate`, sorted by name.
+fn list_states(dir: &Path) -> Result<Vec<PathBuf>, FileError> {
+    if !dir.exists() {
+        return Ok(Vec::new());
+    }
+    let fail = |source| FileError::new("list", dir, source);
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(dir).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        if path.extension().is_some_and(|extension| extension == "tfstate") {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
 }
 
 fn file_name(serial: u64) -> String {

@@ -1,7 +1,9 @@
 //! Reads a terraform state file in process.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use thiserror::Error;
 
 /// The bytes are not a complete state file: truncated by a kill, or not a state at all.
@@ -78,6 +80,15 @@ impl StateVersion {
     pub fn parse(bytes: &[u8]) -> Result<Self, InvalidState> {
         Ok(serde_json::from_slice(bytes)?)
     }
+}
+
+/// The state file with another serial; everything else stays byte for byte.
+pub fn with_serial(bytes: &[u8], serial: u64) -> Result<Vec<u8>, InvalidState> {
+    let mut fields: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(bytes)?;
+    fields.insert("serial".to_owned(), to_raw_value(&serial)?);
+    let mut text = serde_json::to_vec_pretty(&fields)?;
+    text.push(b'\n');
+    Ok(text)
 }
 
 /// Whether two state files have the same contents, in whatever layout.

@@ -9,12 +9,21 @@ struct SharedStore(Mutex<Option<WorkspaceBackup>>);
 impl BackupStore for SharedStore {
     fn save(&self, backup: WorkspaceBackup) -> BoxFuture<'_, Result<(), BackupStoreError>> {
         let mut stored = self.0.lock().unwrap();
-        let before = stored.take().unwrap_or_default();
+        let before = stored.clone().unwrap_or_default();
+        if before.edits > backup.edits {
+            return Box::pin(std::future::ready(Err("replaced by hand".into())));
+        }
         *stored = Some(WorkspaceBackup {
             state: backup.state.or(before.state),
             bundle: backup.bundle.or(before.bundle),
+            edits: backup.edits,
         });
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn edits(&self) -> BoxFuture<'_, Result<u64, BackupStoreError>> {
+        let edits = self.0.lock().unwrap().as_ref().map_or(0, |it| it.edits);
+        Box::pin(std::future::ready(Ok(edits)))
     }
 
     fn load(&self) -> BoxFuture<'_, Result<Option<WorkspaceBackup>, BackupStoreError>> {
@@ -133,4 +142,64 @@ async fn a_serial_that_terraform_wrote_again_is_backed_up_again() {
     }
     let stored = store.0.lock().unwrap().clone().unwrap().state.unwrap();
     assert_eq!(String::from_utf8(stored).unwrap(), state("a", 5, "taken-back"));
+}
+
+/// What `capt state push` and `restore` do.
+fn replace_by_hand(store: &SharedStore, state: &str) {
+    let mut stored = store.0.lock().unwrap();
+    let before = stored.take().unwrap_or_default();
+    *stored = Some(WorkspaceBackup { state: Some(state.into()), edits: before.edits + 1, ..before });
+}
+
+#[tokio::test]
+async fn a_state_that_was_pushed_replaces_the_one_of_the_directory_whatever_its_history() {
+    for pushed in [state("a", 6, "pushed"), state("b", 2, "of another history"), state("a", 2, "older")] {
+        let store = SharedStore::default();
+        let one = Leader::new();
+        one.apply(&store, &state("a", 5, "first"), "# one").await;
+        assert!(!has_new_edits(&store, &one.workspace).await.unwrap());
+        replace_by_hand(&store, &pushed);
+        assert!(has_new_edits(&store, &one.workspace).await.unwrap());
+        let aside = one.restore(&store).await.unwrap().expect("the old directory is set aside");
+        assert_eq!(std::fs::read_to_string(aside.join("terraform.tfstate")).unwrap(), state("a", 5, "first"));
+        assert_eq!(one.current(), (pushed, "# one".to_owned()));
+        assert!(!has_new_edits(&store, &one.workspace).await.unwrap(), "once is enough");
+        // The next run goes on from there.
+        let next =
+            one.current().0.replace("\"serial\":6", "\"serial\":7").replace("\"serial\":2", "\"serial\":3");
+        one.apply(&store, &next, "# two").await;
+        assert_eq!(store.0.lock().unwrap().clone().unwrap().state.unwrap(), next.into_bytes());
+    }
+}
+
+#[tokio::test]
+async fn what_a_run_did_while_a_state_was_pushed_is_neither_saved_over_it_nor_dropped() {
+    let store = SharedStore::default();
+    let one = Leader::new();
+    one.apply(&store, &state("a", 5, "first"), "# one").await;
+    replace_by_hand(&store, &state("a", 6, "pushed"));
+    one.write(&state("a", 6, "made by the run"));
+    back_up(&store, &one.workspace, &WorkspaceMemory::default(), None).await.unwrap_err();
+    let error = one.restore(&store).await.unwrap_err();
+    let text = std::error::Error::source(&error).unwrap().to_string();
+    assert!(text.contains("capt state restore") && text.contains("capt state push"), "{text}");
+    assert_eq!(one.current().0, state("a", 6, "made by the run"));
+    one.restore(&store).await.expect_err("it stays undecided");
+    replace_by_hand(&store, &state("a", 7, "chosen"));
+    one.restore(&store).await.unwrap().expect("the person has decided");
+    assert_eq!(one.current().0, state("a", 7, "chosen"));
+}
+
+#[tokio::test]
+async fn a_push_decides_between_two_histories() {
+    let store = SharedStore::default();
+    let (one, two) = (Leader::new(), Leader::new());
+    one.apply(&store, &state("a", 5, "first"), "# one").await;
+    two.restore(&store).await.unwrap();
+    two.apply(&store, &state("a", 6, "theirs"), "# two").await;
+    one.write(&state("a", 6, "ours"));
+    one.restore(&store).await.unwrap_err();
+    replace_by_hand(&store, &state("a", 7, "theirs"));
+    one.restore(&store).await.unwrap().expect("the directory is set aside");
+    assert_eq!(one.current(), (state("a", 7, "theirs"), "# two".to_owned()));
 }

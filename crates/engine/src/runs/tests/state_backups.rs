@@ -65,7 +65,7 @@ async fn each_version_of_a_state_is_saved_once() {
 async fn a_bundle_is_saved_with_and_without_a_state() {
     let (dir, store) = (Directory::new(), MemoryStore::default());
     dir.back_up(&store, Some(b"sealed")).await;
-    assert_eq!(store.stored(), WorkspaceBackup { state: None, bundle: Some(b"sealed".to_vec()) });
+    assert_eq!(store.stored(), WorkspaceBackup { state: None, bundle: Some(b"sealed".to_vec()), edits: 0 });
     let (dir, store) = (Directory::with_state(1), MemoryStore::default());
     dir.back_up(&store, None).await;
     dir.back_up(&store, Some(b"sealed")).await;
@@ -187,7 +187,7 @@ async fn a_backup_of_another_lineage_is_not_mixed_with_the_state() {
     dir.back_up(&MemoryStore::default(), None).await;
     dir.site.put_state(&state(2, &[("aws_vpc", "ok")]));
     let foreign = state(9, &[("aws_vpc", "ok")]).replace("\"line\"", "\"foreign\"");
-    let backup = WorkspaceBackup { state: Some(foreign.into_bytes()), bundle: None };
+    let backup = WorkspaceBackup { state: Some(foreign.into_bytes()), bundle: None, edits: 0 };
     let store = MemoryStore { backup: Mutex::new(Some(backup)), ..MemoryStore::default() };
     let outcome = state_backup::restore_backup(&store, &dir.workspace).await;
     match outcome {
@@ -201,7 +201,7 @@ async fn a_directory_that_another_leader_replaced_is_set_aside_whole() {
     let dir = Directory::with_state(5);
     dir.back_up(&MemoryStore::default(), None).await;
     let recreated = state(1, &[("aws_vpc", "ok")]).replace("\"line\"", "\"recreated\"");
-    let backup = WorkspaceBackup { state: Some(recreated.into_bytes()), bundle: None };
+    let backup = WorkspaceBackup { state: Some(recreated.into_bytes()), bundle: None, edits: 0 };
     let store = MemoryStore { backup: Mutex::new(Some(backup)), ..MemoryStore::default() };
     let set_aside = state_backup::restore_backup(&store, &dir.workspace).await.unwrap();
     assert!(set_aside.is_some_and(|it| it.join("terraform.tfstate").exists()));
@@ -213,7 +213,7 @@ async fn a_directory_that_another_leader_replaced_is_set_aside_whole() {
 async fn an_older_backup_does_not_replace_a_newer_snapshot() {
     let dir = Directory::with_state(5);
     dir.back_up(&MemoryStore::default(), None).await;
-    let older = WorkspaceBackup { state: Some(state(2, &[]).into_bytes()), bundle: None };
+    let older = WorkspaceBackup { state: Some(state(2, &[]).into_bytes()), bundle: None, edits: 0 };
     let store = MemoryStore { backup: Mutex::new(Some(older)), ..MemoryStore::default() };
     state_backup::restore_backup(&store, &dir.workspace).await.unwrap();
     assert_eq!(dir.workspace.snapshots().newest().unwrap().unwrap().0.serial, 5);

@@ -27,7 +27,8 @@ pub enum StateStoreError {
     /// The lineage differs from the stored state, which still manages resources.
     #[error(
         "the state of {workspace} has lineage {offered}, but the stored state has lineage {kept} and still manages \
-        resources; destroy those first, or delete the stored state"
+        resources; destroy those first, or choose one of both: `capt state versions` lists the stored ones, `capt state \
+        restore` and `capt state push --force` decide"
     )]
     OtherLineage {
         /// Namespace and name.
@@ -40,8 +41,8 @@ pub enum StateStoreError {
     /// The stored state has the same lineage and serial, and other contents.
     #[error(
         "the state store holds another version of {workspace} with serial {serial} and lineage {lineage} than the workspace's \
-        directory: two histories. Compare both with the cloud; to keep the stored one, move the directory away, to keep the \
-        other one, delete the stored state"
+        directory: two histories. Compare both with the cloud; to keep the stored one, run `capt state restore`, to keep the \
+        other one, `capt state push` with its file"
     )]
     Forked {
         /// Namespace and name.
@@ -50,6 +51,23 @@ pub enum StateStoreError {
         lineage: String,
         /// Serial of both.
         serial: u64,
+    },
+    /// A person has replaced the stored state.
+    #[error(
+        "the stored state of {workspace} was replaced with `capt state` while this run was active; what the run changed is in the \
+        workspace's directory only, and the next run compares both"
+    )]
+    ReplacedByHand {
+        /// Namespace and name.
+        workspace: String,
+    },
+    /// The stored state changed between reading and replacing it.
+    #[error(
+        "the stored state of {workspace} changed in the meantime; nothing was replaced, look at it again"
+    )]
+    Changed {
+        /// Namespace and name.
+        workspace: String,
     },
     /// A newer leader has taken over.
     #[error(
@@ -129,6 +147,8 @@ impl StateStoreError {
             Self::NotAState { .. }
             | Self::OtherLineage { .. }
             | Self::Forked { .. }
+            | Self::ReplacedByHand { .. }
+            | Self::Changed { .. }
             | Self::Fenced { .. }
             | Self::Damaged { .. }
             | Self::Headless { .. }

@@ -2,10 +2,18 @@
 //!
 //! A workspace has one commit and two parts, `state` and `bundle`. Each part has two slots, each with as many pages as its
 //! largest copy needed so far. The commit selects the current slot; the other one is free for the next write.
+//!
+//! A state that a person puts in its place goes to slots of its own, which no save of an operator writes to, and the one that it
+//! replaces is kept as the part `replaced`.
 
 use capt_kinds::api::names::STATE_LABEL;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use terraform_driver::state::StateVersion;
+use sha2::{Digest as _, Sha256};
+use terraform_driver::{
+    hex::hex,
+    state::{InvalidState, State, StateVersion},
+};
 
 use super::{super::truncate::truncate_name, compress::CompressedPages};
 
@@ -13,6 +21,8 @@ use super::{super::truncate::truncate_name, compress::CompressedPages};
 const LONGEST_NAME: usize = 253;
 /// Maximum length of a label value.
 const LONGEST_LABEL: usize = 63;
+/// Prefix of commit names.
+const COMMIT_PREFIX: &str = "capt-state-";
 /// Prefix of page names; no commit name starts with it.
 const PAGE_PREFIX: &str = "capt-page-";
 
@@ -28,48 +38,62 @@ pub(super) const PAGE_KEY: &str = "page";
 pub(super) enum StatePart {
     State,
     Bundle,
+    /// The states that were replaced by hand.
+    Replaced,
 }
 
 impl StatePart {
-    pub(super) const ALL: [Self; 2] = [Self::State, Self::Bundle];
+    /// The parts that every workspace has.
+    pub(super) const SAVED: [Self; 2] = [Self::State, Self::Bundle];
 
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::State => "state",
             Self::Bundle => "bundle",
+            Self::Replaced => "replaced",
         }
     }
 }
 
-/// One of the two slots of a part.
+/// A slot of a part: A and B for saves, C and D for states that a person puts in their place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum StateSlot {
     A,
     B,
+    C,
+    D,
 }
 
 impl StateSlot {
-    pub(super) const ALL: [Self; 2] = [Self::A, Self::B];
+    /// The slots of saves.
+    pub(super) const SAVED: [Self; 2] = [Self::A, Self::B];
 
     fn as_str(self) -> &'static str {
         match self {
             Self::A => "a",
             Self::B => "b",
+            Self::C => "c",
+            Self::D => "d",
         }
     }
 
     fn other(self) -> Self {
         match self {
             Self::A => Self::B,
-            Self::B => Self::A,
+            Self::B | Self::C | Self::D => Self::A,
         }
     }
 }
 
 /// Name of the Secret with the commit.
 pub(super) fn commit_name(workspace: &str) -> String {
-    truncate_name(&format!("capt-state-{workspace}"), LONGEST_NAME)
+    truncate_name(&format!("{COMMIT_PREFIX}{workspace}"), LONGEST_NAME)
+}
+
+/// The workspace whose commit has this name; `None` for a page, and for a name that is too long to hold the workspace's.
+pub(super) fn workspace_of_commit(name: &str) -> Option<&str> {
+    name.strip_prefix(COMMIT_PREFIX).filter(|_| name.len() < LONGEST_NAME)
 }
 
 /// Name of the Secret with the journal entries.
@@ -105,6 +129,17 @@ pub(super) struct StateCommit {
     state: PartCopies,
     #[serde(default)]
     bundle: PartCopies,
+    /// States that were replaced by hand.
+    #[serde(default, skip_serializing_if = "PartCopies::is_empty")]
+    replaced: PartCopies,
+    /// How often the state was replaced by hand.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) edits: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+const fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl StateCommit {
@@ -112,6 +147,7 @@ impl StateCommit {
         match part {
             StatePart::State => &self.state,
             StatePart::Bundle => &self.bundle,
+            StatePart::Replaced => &self.replaced,
         }
     }
 
@@ -120,6 +156,7 @@ impl StateCommit {
         let track = match part {
             StatePart::State => &mut self.state,
             StatePart::Bundle => &mut self.bundle,
+            StatePart::Replaced => &mut self.replaced,
         };
         track.previous = track.current.replace(entry);
         self
@@ -143,6 +180,18 @@ impl PartCopies {
         self.current.as_ref().map_or(StateSlot::A, |entry| entry.slot.other())
     }
 
+    /// The slot of the next copy that a person puts in its place: never one that a save is writing to.
+    pub(super) fn free_edit_slot(&self) -> StateSlot {
+        match &self.current {
+            Some(entry) if entry.slot == StateSlot::C => StateSlot::D,
+            _ => StateSlot::C,
+        }
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.current.is_none() && self.previous.is_none()
+    }
+
     /// The current copy, then the fallback.
     pub(super) fn candidates(&self) -> impl Iterator<Item = &CopyEntry> {
         self.current.iter().chain(&self.previous)
@@ -161,10 +210,17 @@ pub(super) struct CopyEntry {
     /// Only for states.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) facts: Option<StateFacts>,
+    /// When it was written; absent in commits of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) written: Option<Timestamp>,
 }
 
 impl CopyEntry {
-    pub(super) fn from_pages(packed: &CompressedPages, slot: StateSlot, facts: Option<StateFacts>) -> Self {
+    pub(super) fn from_pages(
+        packed: &CompressedPages,
+        slot: StateSlot,
+        (facts, written): (Option<StateFacts>, Timestamp),
+    ) -> Self {
         Self {
             slot,
             pages: packed.pages().len(),
@@ -172,6 +228,7 @@ impl CopyEntry {
             raw: packed.raw_size,
             sha256: packed.sha256.clone(),
             facts,
+            written: Some(written),
         }
     }
 }
@@ -187,9 +244,25 @@ pub(super) struct StateFacts {
     /// Digest of the state file; absent in commits of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) digest: Option<String>,
+    /// Number of managed objects; absent in commits of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) resources: Option<usize>,
 }
 
 impl StateFacts {
+    /// The facts of a state file.
+    pub(super) fn of(bytes: &[u8]) -> Result<Self, InvalidState> {
+        let state = State::parse(bytes)?;
+        let resources = state.managed_objects().count();
+        Ok(Self {
+            lineage: state.version.lineage,
+            serial: state.version.serial,
+            is_empty: resources == 0,
+            digest: Some(hex(Sha256::digest(bytes))),
+            resources: Some(resources),
+        })
+    }
+
     pub(super) fn version(&self) -> StateVersion {
         StateVersion { lineage: self.lineage.clone(), serial: self.serial }
     }
@@ -226,7 +299,9 @@ mod tests {
 
     #[test]
     fn a_copy_goes_to_the_slot_that_is_not_true() {
-        let entry = |slot| CopyEntry::from_pages(&CompressedPages::from_bytes(b"x", 10), slot, None);
+        let entry = |slot| {
+            CopyEntry::from_pages(&CompressedPages::from_bytes(b"x", 10), slot, (None, Timestamp::UNIX_EPOCH))
+        };
         let first = StateCommit::default();
         assert_eq!(first.copies(StatePart::State).free_slot(), StateSlot::A);
         let second = first.with_current(StatePart::State, entry(StateSlot::A));

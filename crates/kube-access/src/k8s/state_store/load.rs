@@ -80,7 +80,7 @@ async fn read_parts(
     commit: &StateCommit,
 ) -> Result<Option<LoadedState>, StateStoreError> {
     let mut found = [None, None];
-    for (place, part) in found.iter_mut().zip(StatePart::ALL) {
+    for (place, part) in found.iter_mut().zip(StatePart::SAVED) {
         *place = read_part(kube, namespace, workspace, part, commit).await?;
     }
     let [state, bundle] = found;
@@ -91,7 +91,7 @@ async fn read_parts(
     let is_fallback = [&state, &bundle].into_iter().flatten().any(|found| found.is_fallback);
     let bytes = |found: Option<LoadedPart<'_>>| found.map(|found| found.bytes);
     Ok(Some(LoadedState {
-        payload: WorkspaceBackup { state: bytes(state), bundle: bytes(bundle) },
+        payload: WorkspaceBackup { state: bytes(state), bundle: bytes(bundle), edits: commit.edits },
         version,
         is_fallback,
     }))
@@ -106,9 +106,7 @@ async fn read_part<'c>(
 ) -> Result<Option<LoadedPart<'c>>, StateStoreError> {
     let track = commit.copies(part);
     for entry in track.candidates() {
-        let names = (0..entry.pages).map(|page| layout::page_name(workspace, part, entry.slot, page));
-        let pages = try_join_all(names.map(|name| read_page(kube, namespace, name))).await?;
-        if let Some(bytes) = decompress(&pages.concat(), &entry.sha256, entry.raw) {
+        if let Some(bytes) = read_copy(kube, (namespace, workspace), part, entry).await? {
             return Ok(Some(LoadedPart { bytes, entry, is_fallback: Some(entry) != track.current.as_ref() }));
         }
     }
@@ -118,6 +116,18 @@ async fn read_part<'c>(
     }
 }
 
+/// The contents of one copy; `None` if it is damaged.
+pub(super) async fn read_copy(
+    kube: &KubeClient,
+    (namespace, workspace): (&str, &str),
+    part: StatePart,
+    entry: &CopyEntry,
+) -> Result<Option<Vec<u8>>, K8sError> {
+    let names = (0..entry.pages).map(|page| layout::page_name(workspace, part, entry.slot, page));
+    let pages = try_join_all(names.map(|name| read_page(kube, namespace, name))).await?;
+    Ok(decompress(&pages.concat(), &entry.sha256, entry.raw))
+}
+
 /// A missing page reads as empty; the checksum detects it.
 async fn read_page(kube: &KubeClient, namespace: &str, name: String) -> Result<Vec<u8>, K8sError> {
     let secret: Option<Secret> = kube.get(Some(namespace), &name).await?;
@@ -125,7 +135,7 @@ async fn read_page(kube: &KubeClient, namespace: &str, name: String) -> Result<V
     Ok(bytes.map(|bytes| bytes.0).unwrap_or_default())
 }
 
-fn damaged(namespace: &str, workspace: &str, part: &'static str) -> StateStoreError {
+pub(super) fn damaged(namespace: &str, workspace: &str, part: &'static str) -> StateStoreError {
     let label = layout::selector(workspace);
     StateStoreError::Damaged { workspace: format!("{namespace}/{workspace}"), part, label }
 }

@@ -7,11 +7,13 @@
 //!   state manages no resources.
 //! - Fencing: a former leader cannot write. Every Secret carries the fencing token of its last writer and is replaced with
 //!   a resourceVersion precondition; a new leader writes its token to the commit before it touches a page.
+//! - Edits: a state that a person puts in its place is counted in the commit. A save that does not know of it is refused.
 //! - Durability: finalizers protect the Secrets from every deletion (namespace, owner, foreground) until
 //!   [`KubeStateStore::release`]. The first save creates all Secrets, because none can be created in a terminating namespace.
 
 mod backend;
 mod compress;
+mod edit;
 mod error;
 mod journal;
 mod layout;
@@ -30,6 +32,7 @@ use terraform_driver::{state::StateVersion, workspace::WorkspaceBackup};
 
 pub use self::{
     backend::{BackendState, backend_secret_name, decode_backend_state},
+    edit::{StoredPlace, StoredVersion, StoredWorkspace},
     error::StateStoreError,
     journal::KubeJournal,
 };
@@ -115,6 +118,11 @@ impl KubeStateStore {
         workspace: &str,
     ) -> Result<Option<LoadedState>, StateStoreError> {
         load::load(&self.kube, namespace, workspace).await
+    }
+
+    /// How often the stored state was replaced by hand; zero if nothing is stored.
+    pub async fn edits(&self, namespace: &str, workspace: &str) -> Result<u64, StateStoreError> {
+        Ok(load::load_commit(&self.kube, namespace, workspace).await?.map_or(0, |(_, commit)| commit.edits))
     }
 
     /// Restores missing owner references, labels and finalizers, as after `clusterctl move`; returns the number of changed

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::core::ObjectMeta;
-use sha2::{Digest as _, Sha256};
-use terraform_driver::{hex::hex, state::State, workspace::WorkspaceBackup};
+use terraform_driver::{clock, workspace::WorkspaceBackup};
 
 use super::{
     super::{error::K8sError, kube_client::KubeClient, leader::FencingToken},
@@ -19,22 +18,22 @@ use super::{
 const ATTEMPTS: usize = 4;
 
 /// A compressed part of the payload.
-struct PartUpload {
-    part: StatePart,
-    compressed: CompressedPages,
-    facts: Option<StateFacts>,
+pub(super) struct PartUpload {
+    pub(super) part: StatePart,
+    pub(super) compressed: CompressedPages,
+    pub(super) facts: Option<StateFacts>,
 }
 
 /// One save attempt.
-struct SaveAttempt<'a> {
-    kube: &'a KubeClient,
-    home: &'a StateOwner,
-    fence: FencingToken,
+pub(super) struct SaveAttempt<'a> {
+    pub(super) kube: &'a KubeClient,
+    pub(super) home: &'a StateOwner,
+    pub(super) fence: FencingToken,
     /// Current metadata of the commit Secret.
-    commit_meta: ObjectMeta,
-    commit: StateCommit,
+    pub(super) commit_meta: ObjectMeta,
+    pub(super) commit: StateCommit,
     /// Metadata of the existing pages.
-    pages: HashMap<String, ObjectMeta>,
+    pub(super) pages: HashMap<String, ObjectMeta>,
 }
 
 pub(super) async fn save(
@@ -50,7 +49,7 @@ pub(super) async fn save(
     let mut left = ATTEMPTS;
     loop {
         left -= 1;
-        match try_save(&vault.kube, home, &offers, fence).await {
+        match try_save(&vault.kube, home, (&offers, deposit.edits), fence).await {
             Err(error) if error.is_conflict() && left > 0 => {}
             other => return other,
         }
@@ -64,17 +63,7 @@ fn prepare_uploads(
 ) -> Result<Vec<PartUpload>, StateStoreError> {
     let mut offers = Vec::new();
     if let Some(bytes) = &deposit.state {
-        let state = State::parse(bytes)
-            .map_err(|source| StateStoreError::NotAState { workspace: home.display_name(), source })?;
-        let is_empty = state.is_empty();
-        let digest = Some(hex(Sha256::digest(bytes)));
-        let facts =
-            StateFacts { lineage: state.version.lineage, serial: state.version.serial, is_empty, digest };
-        offers.push(PartUpload {
-            part: StatePart::State,
-            compressed: CompressedPages::from_bytes(bytes, page),
-            facts: Some(facts),
-        });
+        offers.push(PartUpload::of_state(home, StatePart::State, (bytes, page))?);
     }
     if let Some(bytes) = &deposit.bundle {
         offers.push(PartUpload {
@@ -86,10 +75,28 @@ fn prepare_uploads(
     Ok(offers)
 }
 
+impl PartUpload {
+    /// A state, compressed into pages of this size.
+    pub(super) fn of_state(
+        home: &StateOwner,
+        part: StatePart,
+        (bytes, page): (&[u8], usize),
+    ) -> Result<Self, StateStoreError> {
+        let facts = StateFacts::of(bytes)
+            .map_err(|source| StateStoreError::NotAState { workspace: home.display_name(), source })?;
+        Ok(Self { part, compressed: CompressedPages::from_bytes(bytes, page), facts: Some(facts) })
+    }
+
+    /// The entry of its copy in a slot.
+    pub(super) fn entry(&self, slot: StateSlot) -> CopyEntry {
+        CopyEntry::from_pages(&self.compressed, slot, (self.facts.clone(), clock::now()))
+    }
+}
+
 async fn try_save(
     kube: &KubeClient,
     home: &StateOwner,
-    offers: &[PartUpload],
+    (offers, edits): (&[PartUpload], u64),
     fence: FencingToken,
 ) -> Result<SaveOutcome, StateStoreError> {
     let (head, commit) = match load::load_commit(kube, &home.namespace, &home.workspace).await? {
@@ -98,6 +105,7 @@ async fn try_save(
     };
     let mut save = SaveAttempt { kube, home, fence, commit_meta: head, commit, pages: HashMap::new() };
     save.check_fence(&save.commit_meta)?;
+    save.check_edits(edits)?;
     let (wanted, saved) = save.select_newer(offers)?;
     if wanted.is_empty() {
         return Ok(saved);
@@ -105,11 +113,11 @@ async fn try_save(
     save.claim_commit().await?;
     save.create_missing_pages(&wanted).await?;
     let mut next = save.commit.clone();
+    next.edits = edits;
     for offer in wanted {
         let slot = save.commit.copies(offer.part).free_slot();
         save.write_pages(offer, slot).await?;
-        next = next
-            .with_current(offer.part, CopyEntry::from_pages(&offer.compressed, slot, offer.facts.clone()));
+        next = next.with_current(offer.part, offer.entry(slot));
     }
     save.write_commit(&next).await?;
     Ok(saved)
@@ -187,6 +195,14 @@ impl SaveAttempt<'_> {
         Ok(())
     }
 
+    /// Refuses a state that does not follow from the one that a person has put into the store.
+    fn check_edits(&self, known: u64) -> Result<(), StateStoreError> {
+        if self.commit.edits > known {
+            return Err(StateStoreError::ReplacedByHand { workspace: self.home.display_name() });
+        }
+        Ok(())
+    }
+
     /// Writes the fencing token to the commit before any page is touched, so that no former leader can update it any more.
     async fn claim_commit(&mut self) -> Result<(), StateStoreError> {
         if secrets::fence(&self.commit_meta, &self.commit_meta) < self.fence {
@@ -198,25 +214,39 @@ impl SaveAttempt<'_> {
 
     /// Creates missing pages in both slots, at least one per part, so that later saves need no new Secrets.
     async fn create_missing_pages(&mut self, wanted: &[&PartUpload]) -> Result<(), StateStoreError> {
-        let found = secrets::list_metadata(self.kube, &self.home.namespace, &self.home.workspace).await?;
-        self.pages = found.into_iter().filter_map(|meta| Some((meta.name.clone()?, meta))).collect();
-        for part in StatePart::ALL {
+        self.list_pages().await?;
+        for part in StatePart::SAVED {
             let offer = wanted.iter().find(|offer| offer.part == part);
             let needed = offer.map_or(1, |offer| offer.compressed.pages().len());
-            for (page, slot) in (0..needed).flat_map(|page| StateSlot::ALL.map(|slot| (page, slot))) {
+            for (page, slot) in (0..needed).flat_map(|page| StateSlot::SAVED.map(|slot| (page, slot))) {
                 let name = layout::page_name(&self.home.workspace, part, slot, page);
-                if !self.pages.contains_key(&name) {
-                    let made = self.create_page(&name).await;
-                    let made = made.map_err(|error| match error {
-                        error if error.is_terminating() => {
-                            no_room_error(self.home, part.as_str(), needed, page, error)
-                        }
-                        other => other.into(),
-                    })?;
-                    self.pages.insert(name, made);
-                }
+                self.create_page_if_missing(name, (part, needed, page)).await?;
             }
         }
+        Ok(())
+    }
+
+    /// Reads which pages exist.
+    pub(super) async fn list_pages(&mut self) -> Result<(), StateStoreError> {
+        let found = secrets::list_metadata(self.kube, &self.home.namespace, &self.home.workspace).await?;
+        self.pages = found.into_iter().filter_map(|meta| Some((meta.name.clone()?, meta))).collect();
+        Ok(())
+    }
+
+    pub(super) async fn create_page_if_missing(
+        &mut self,
+        name: String,
+        (part, needed, page): (StatePart, usize, usize),
+    ) -> Result<(), StateStoreError> {
+        if self.pages.contains_key(&name) {
+            return Ok(());
+        }
+        let made = self.create_page(&name).await;
+        let made = made.map_err(|error| match error {
+            error if error.is_terminating() => no_room_error(self.home, part.as_str(), needed, page, error),
+            other => other.into(),
+        })?;
+        self.pages.insert(name, made);
         Ok(())
     }
 
@@ -227,7 +257,11 @@ impl SaveAttempt<'_> {
         Ok(made.metadata)
     }
 
-    async fn write_pages(&self, offer: &PartUpload, slot: StateSlot) -> Result<(), StateStoreError> {
+    pub(super) async fn write_pages(
+        &self,
+        offer: &PartUpload,
+        slot: StateSlot,
+    ) -> Result<(), StateStoreError> {
         for (number, bytes) in offer.compressed.pages().enumerate() {
             let name = layout::page_name(&self.home.workspace, offer.part, slot, number);
             self.write_page(&name, bytes).await?;
@@ -262,7 +296,7 @@ impl SaveAttempt<'_> {
     }
 
     /// Writes the commit with a resourceVersion precondition.
-    async fn write_commit(&mut self, commit: &StateCommit) -> Result<(), StateStoreError> {
+    pub(super) async fn write_commit(&mut self, commit: &StateCommit) -> Result<(), StateStoreError> {
         let mut meta = self.commit_meta.clone();
         secrets::set_fence(&mut meta, self.fence, &self.commit_meta);
         let secret = secrets::build_secret(meta, self.home, COMMIT_KEY, encode_commit(commit));

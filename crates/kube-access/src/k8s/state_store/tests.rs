@@ -1,5 +1,6 @@
 //! Against a real API server in this process, also one that misbehaves.
 
+mod edits;
 mod journal;
 mod trouble;
 
@@ -12,7 +13,8 @@ use terraform_driver::{state::StateVersion, workspace::WorkspaceBackup};
 
 use super::{
     super::{DeletionPropagation, KubeClient, tests::World},
-    FencingToken, KubeStateStore, SaveOutcome, StateOwner, StateStoreError, layout,
+    FencingToken, KubeStateStore, SaveOutcome, StateOwner, StateStoreError, StoredPlace, StoredWorkspace,
+    layout,
 };
 use crate::error::ErrorClass;
 
@@ -41,7 +43,7 @@ fn noise(bytes: usize, mut seed: u64) -> String {
 }
 
 fn only_state(bytes: Vec<u8>) -> WorkspaceBackup {
-    WorkspaceBackup { state: Some(bytes), bundle: None }
+    WorkspaceBackup { state: Some(bytes), ..WorkspaceBackup::default() }
 }
 
 fn small_pages(kube: KubeClient) -> KubeStateStore {
@@ -97,7 +99,7 @@ async fn a_large_state_and_its_bundle_come_back_and_the_state_goes_on() {
     let scene = Scene::start().await;
     assert_eq!(scene.load().await, None);
     let first = state("abc", 1, &noise(5_000_000, 1));
-    let deposit = WorkspaceBackup { state: Some(first.clone()), bundle: Some(b"bundle".to_vec()) };
+    let deposit = WorkspaceBackup { state: Some(first.clone()), bundle: Some(b"bundle".to_vec()), edits: 0 };
     assert_eq!(scene.save(&deposit, ONE).await.unwrap(), SaveOutcome::Written);
     let loaded = scene.load().await.unwrap();
     assert!(loaded.payload == deposit && !loaded.is_fallback);
@@ -127,7 +129,8 @@ async fn a_large_state_and_its_bundle_come_back_and_the_state_goes_on() {
 #[tokio::test]
 async fn what_is_kept_already_is_not_written_and_what_is_older_is_told() {
     let scene = Scene::start().await;
-    let deposit = WorkspaceBackup { state: Some(state("abc", 5, "vpc-5")), bundle: Some(b"b".to_vec()) };
+    let deposit =
+        WorkspaceBackup { state: Some(state("abc", 5, "vpc-5")), bundle: Some(b"b".to_vec()), edits: 0 };
     scene.save(&deposit, ONE).await.unwrap();
     scene.world.writes();
     assert_eq!(scene.save(&deposit, ONE).await.unwrap(), SaveOutcome::Unchanged);
@@ -160,7 +163,8 @@ async fn another_history_begins_only_after_an_empty_state() {
 #[tokio::test]
 async fn neither_the_owner_nor_the_namespace_takes_a_state_before_it_is_released() {
     let scene = Scene::start().await;
-    let deposit = WorkspaceBackup { state: Some(state("abc", 1, "vpc-1")), bundle: Some(b"b".to_vec()) };
+    let deposit =
+        WorkspaceBackup { state: Some(state("abc", 1, "vpc-1")), bundle: Some(b"b".to_vec()), edits: 0 };
     scene.save(&deposit, ONE).await.unwrap();
     scene.world.kube.delete(&scene.owner, DeletionPropagation::Foreground).await.unwrap();
     let all_going = async || {
@@ -204,7 +208,7 @@ async fn the_namespace_alone_takes_nothing_and_a_first_save_in_it_says_why_not()
     let other = StateOwner { workspace: "other".to_owned(), owner: None, ..scene.home.clone() };
     let error = scene.vault.save(&other, &only_state(state("o", 1, "x")), ONE).await.unwrap_err();
     assert!(matches!(error, StateStoreError::NoRoom { part: "commit", .. }), "{error}");
-    let bundle = WorkspaceBackup { state: None, bundle: Some(b"late".to_vec()) };
+    let bundle = WorkspaceBackup { state: None, bundle: Some(b"late".to_vec()), edits: 0 };
     assert_eq!(scene.save(&bundle, ONE).await.unwrap(), SaveOutcome::Written);
     assert_eq!(scene.load().await.unwrap().payload.bundle.as_deref(), Some(&b"late"[..]));
 }

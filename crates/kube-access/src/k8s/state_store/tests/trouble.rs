@@ -29,10 +29,12 @@ async fn survive(effect: impl Fn() -> Effect) {
         let old = WorkspaceBackup {
             state: Some(state("abc", 1, &noise(15_000, 1))),
             bundle: Some(b"old".to_vec()),
+            edits: 0,
         };
         let new = WorkspaceBackup {
             state: Some(state("abc", 2, &noise(30_000, 2))),
             bundle: Some(b"new".to_vec()),
+            edits: 0,
         };
         scene.save(&old, ONE).await.unwrap();
         let fault = Fault::new(|call| call.targets("secrets") && call.is_write(), effect()).nth(nth);
@@ -74,7 +76,8 @@ async fn a_save_whose_answer_is_lost_at_any_write_leaves_the_old_copy_or_the_new
 async fn a_first_save_that_fails_at_any_write_can_be_repeated() {
     for nth in 1.. {
         let scene = Scene::start().await;
-        let deposit = WorkspaceBackup { state: Some(state("abc", 1, "vpc-1")), bundle: Some(b"b".to_vec()) };
+        let deposit =
+            WorkspaceBackup { state: Some(state("abc", 1, "vpc-1")), bundle: Some(b"b".to_vec()), edits: 0 };
         let fault = Fault::new(|call| call.targets("secrets") && call.is_write(), Effect::DropAfter).nth(nth);
         let id = scene.world.server.faults().add(fault);
         let first = scene.save(&deposit, ONE).await;
