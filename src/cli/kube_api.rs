@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::manifest_objects::ManifestObject;
 
 /// Field manager of the command line, distinct from the operator's.
-const FIELD_MANAGER: &str = "capt-cli";
+pub(super) const FIELD_MANAGER: &str = "capt-cli";
 
 /// The first line of the innermost cause.
 pub(super) fn root_cause(error: &dyn std::error::Error) -> String {
@@ -195,16 +195,27 @@ pub(super) async fn get_workspace(
     namespace: &str,
     name: &str,
 ) -> anyhow::Result<WorkspaceTemplateApply> {
+    find_workspace(client, namespace, name).await?.ok_or_else(|| {
+        anyhow!(
+            "no WorkspaceTemplateApply {namespace}/{name} found; `capt status` lists them, -n selects another namespace"
+        )
+    })
+}
+
+/// The `WorkspaceTemplateApply` of a workspace, if there is one.
+pub(super) async fn find_workspace(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+) -> anyhow::Result<Option<WorkspaceTemplateApply>> {
     let api: Api<WorkspaceTemplateApply> = Api::namespaced(client.clone(), namespace);
     // Users pass the name of the object or the name of its directory.
     for name in [name.to_owned(), format!("{name}-apply")] {
         if let Some(found) = api.get_opt(&name).await.map_err(|error| describe_api_error(&error))? {
-            return Ok(found);
+            return Ok(Some(found));
         }
     }
-    Err(anyhow!(
-        "no WorkspaceTemplateApply {namespace}/{name} found; `capt status` lists them, -n selects another namespace"
-    ))
+    Ok(None)
 }
 
 /// Approves a plan if the object is unchanged since it was read, and records the approver in an Event.
@@ -227,29 +238,41 @@ pub(super) async fn approve_plan(
         }
         other => other.map_err(|error| describe_api_error(&error))?,
     };
-    let who = current_user(client).await;
-    let who = person.map_or_else(|| who.clone(), |person| format!("{who} ({person} at a command line)"));
-    let event = Event {
-        type_: EventType::Normal,
-        reason: "PlanApproved".to_owned(),
-        note: Some(format!("plan {hash} was approved by {who}")),
-        action: "Approve".to_owned(),
-        secondary: None,
-    };
-    let reporter = Reporter { controller: FIELD_MANAGER.to_owned(), instance: None };
+    let who = acting_user(client, person).await;
     let reference: ObjectReference = kube::Resource::object_ref(seen, &());
-    Recorder::new(client.clone(), reporter).publish(&event, &reference).await.map_err(|error| {
-        describe_api_error(&error)
-            .context("the plan is approved, but the Event that records it could not be written")
+    let note = format!("plan {hash} was approved by {who}");
+    record_event(client, &reference, ("Approve", "PlanApproved"), note).await.map_err(|error| {
+        error.context("the plan is approved, but the Event that records it could not be written")
     })?;
     Ok(who)
 }
 
-async fn current_user(client: &Client) -> String {
+/// Records what a person did to an object in an Event.
+pub(super) async fn record_event(
+    client: &Client,
+    object: &ObjectReference,
+    (action, reason): (&str, &str),
+    note: String,
+) -> anyhow::Result<()> {
+    let event = Event {
+        type_: EventType::Normal,
+        reason: reason.to_owned(),
+        note: Some(note),
+        action: action.to_owned(),
+        secondary: None,
+    };
+    let reporter = Reporter { controller: FIELD_MANAGER.to_owned(), instance: None };
+    let published = Recorder::new(client.clone(), reporter).publish(&event, object).await;
+    published.map_err(|error| describe_api_error(&error))
+}
+
+/// The user of the Kubernetes API, and the person at the command line as far as known.
+pub(super) async fn acting_user(client: &Client, person: Option<&str>) -> String {
     let api: Api<SelfSubjectReview> = Api::all(client.clone());
     let answer = api.create(&PostParams::default(), &SelfSubjectReview::default()).await;
     let user = answer.ok().and_then(|review| review.status?.user_info?.username);
-    user.unwrap_or_else(|| "a user that the Kubernetes API does not name".to_owned())
+    let user = user.unwrap_or_else(|| "a user that the Kubernetes API does not name".to_owned());
+    person.map_or_else(|| user.clone(), |person| format!("{user} ({person} at a command line)"))
 }
 
 /// The kubeconfig of a workload cluster.

@@ -42,6 +42,7 @@ mod run;
 mod run_setup;
 mod run_workspaces;
 mod shim;
+mod state;
 mod status;
 #[cfg(feature = "local")]
 mod stop;
@@ -141,6 +142,8 @@ enum Command {
     /// Supervise one terraform command (internal).
     #[command(hide = true)]
     Shim(shim::Args),
+    /// List, read, replace and restore the Terraform states of workspaces.
+    State(state::Args),
     /// Show the object tree with progress and errors.
     Status(status::Args),
     /// Stop the background process of `up` and keep all objects and states.
@@ -266,6 +269,7 @@ async fn run_command(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Render(args) => render::run(&args, &process_env),
         Command::Router(args) => Box::pin(router::run(&args)).await,
         Command::Run(args) => Box::pin(run::run(&args, &process_env)).await,
+        Command::State(args) => Box::pin(state::run(args, &process_env)).await,
         Command::Status(args) => Box::pin(status::run(&args, &process_env)).await,
         #[cfg(feature = "local")]
         Command::Stop(args) => Box::pin(stop::run(&args, &process_env)).await,

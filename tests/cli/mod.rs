@@ -15,5 +15,6 @@ mod init;
 mod limits;
 mod print;
 mod render;
+mod state;
 mod templates;
 mod up;

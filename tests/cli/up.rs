@@ -9,9 +9,20 @@ use super::harness::{CliHarness, QUICKSTART, engine_script};
 #[test]
 fn every_command_has_a_help_with_examples() {
     let ground = CliHarness::new();
-    for command in
-        ["run", "up", "stop", "down", "status", "logs", "history", "approve", "kubeconfig", "init", "connect"]
-    {
+    for command in [
+        "run",
+        "up",
+        "stop",
+        "down",
+        "state",
+        "status",
+        "logs",
+        "history",
+        "approve",
+        "kubeconfig",
+        "init",
+        "connect",
+    ] {
         let said = ground.capt(&[command, "--help"]).run().assert_success();
         assert!(said.stdout.contains("Examples:"), "{command}: {}", said.stdout);
         assert!(said.stdout.contains(&format!("capt {command}")), "{command}: {}", said.stdout);

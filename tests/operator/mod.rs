@@ -28,6 +28,7 @@ mod recording_terraform;
 mod retries;
 pub(crate) mod service_account;
 mod start_latency;
+mod states;
 mod workspaces;
 
 use crate::rbac;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use capt_engine::{
     pipeline::Goal,
-    runs::{RunPriority, RunResult},
+    runs::{RunPriority, RunResult, RunSnapshot},
 };
 use capt_kinds::api::{RunOperation, RunPhase, WorkspaceTemplateApplyStatus, conditions::reasons};
 use jiff::Timestamp;
@@ -50,8 +50,14 @@ pub fn decide(
     now: Timestamp,
 ) -> Decision {
     let decision = decide_next(observed, status, now);
-    let starts = matches!(decision, Decision::StartRun { .. } | Decision::StartDestroy);
-    if starts && !observed.is_run_recorded { Decision::RecordRun } else { decision }
+    // The state is released only after the status says that everything is destroyed: if the process dies in between and the disk is
+    // lost, nothing else tells a released state from a lost one.
+    let needs_record = match decision {
+        Decision::StartRun { .. } | Decision::StartDestroy => true,
+        Decision::RemoveFinalizer => observed.run.as_ref().is_some_and(is_destroyed),
+        _ => false,
+    };
+    if needs_record && !observed.is_run_recorded { Decision::RecordRun } else { decision }
 }
 
 fn decide_next(
@@ -88,7 +94,7 @@ fn decide_deletion(
     status: &WorkspaceTemplateApplyStatus,
     now: Timestamp,
 ) -> Decision {
-    let destroyed = observed.run.as_ref().is_some_and(|run| matches!(run.result, Some(RunResult::Destroyed)));
+    let destroyed = observed.run.as_ref().is_some_and(is_destroyed) || is_recorded_as_destroyed(status);
     // Only the owner of a workspace destroys it.
     let is_foreign = observed.other_owner.is_some();
     if !observed.has_finalizer || observed.retains_resources || destroyed || is_foreign {
@@ -105,6 +111,17 @@ fn decide_deletion(
         }
         None => Decision::StartDestroy,
     }
+}
+
+fn is_destroyed(run: &RunSnapshot) -> bool {
+    matches!(run.result, Some(RunResult::Destroyed))
+}
+
+/// Whether a destroy completed, of this process or of an earlier one. No run starts after it, because the object is being deleted.
+fn is_recorded_as_destroyed(status: &WorkspaceTemplateApplyStatus) -> bool {
+    let completed =
+        last_phase_of(status, RunOperation::Destroy).is_some_and(|phase| phase == RunPhase::Succeeded);
+    completed && status.applied == Some(false)
 }
 
 /// Decision for an object whose inputs are resolved.

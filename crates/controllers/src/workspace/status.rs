@@ -99,6 +99,7 @@ fn record_result(
             status.last_error = Some(build_last_error(trouble, attempts, finished, seed));
         }
         RunResult::Destroyed => {
+            status.applied = Some(false);
             status.last_error = None;
             status.outputs = BTreeMap::new();
         }

@@ -109,7 +109,7 @@ fn a_destroy_needs_no_inputs() {
 }
 
 #[test]
-fn only_a_destroy_that_this_process_saw_succeed_ends_a_deletion() {
+fn only_a_destroy_whose_success_is_known_or_recorded_ends_a_deletion() {
     let blocking = RunResult::Blocked { reasons: Vec::new(), hash: PLAN.to_owned() };
     let differing = RunResult::Differs { addresses: Vec::new() };
     let results = [RunResult::Unchanged, RunResult::Applied, differing, blocking, RunResult::Interrupted];
@@ -122,6 +122,25 @@ fn only_a_destroy_that_this_process_saw_succeed_ends_a_deletion() {
     }
     let restarted = ended(RunOperation::Destroy, RunPhase::Succeeded).deleting();
     check([("a new process destroys again", restarted, Decision::StartDestroy)]);
+    let recorded = |phase| {
+        let scene = ended(RunOperation::Destroy, phase).without_directory().deleting();
+        scene.status(|status| status.applied = Some(false))
+    };
+    check([
+        ("a new process goes on with the release", recorded(RunPhase::Succeeded), Decision::RemoveFinalizer),
+        ("it failed", recorded(RunPhase::Failed), Decision::StartDestroy),
+        ("it was interrupted", recorded(RunPhase::Interrupted), Decision::StartDestroy),
+    ]);
+}
+
+#[test]
+fn m2_a_state_is_released_only_after_the_status_says_that_everything_is_destroyed() {
+    let destroyed = settled().finished(RunOperation::Destroy, RunResult::Destroyed).deleting();
+    let unrecorded = destroyed.with(|facts| facts.is_run_recorded = false);
+    check([("not recorded", unrecorded, Decision::RecordRun)]);
+    let retained = settled().finished(RunOperation::Apply, RunResult::Applied).retained().deleting();
+    let retained = retained.with(|facts| facts.is_run_recorded = false);
+    check([("retained", retained, Decision::RemoveFinalizer)]);
 }
 
 #[test]
