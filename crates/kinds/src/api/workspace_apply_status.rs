@@ -20,7 +20,7 @@ pub struct WorkspaceTemplateApplyStatus {
     /// Name of the workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_name: Option<String>,
-    /// Whether it was applied at least once.
+    /// Whether it was applied at least once, and not destroyed since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<bool>,
     /// Time of the last apply.

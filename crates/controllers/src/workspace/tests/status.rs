@@ -111,12 +111,12 @@ fn each_result_leaves_its_traces() {
         (Apply, RunResult::Blocked { reasons: vec![], hash: "h".to_owned() }, None, true, false),
         (Apply, failure(FailureClass::UserFix), None, false, true),
         (Apply, RunResult::Interrupted, None, false, false),
-        (Destroy, RunResult::Destroyed, None, false, false),
+        (Destroy, RunResult::Destroyed, Some(false), false, false),
     ];
     for (operation, result, applied, checked, error) in table {
         let status = record(None, &finished("1", operation, result.clone()));
         assert_eq!(status.applied, applied, "{result:?}");
-        assert_eq!(status.inputs_hash.is_some(), applied.is_some(), "{result:?}");
+        assert_eq!(status.inputs_hash.is_some(), applied == Some(true), "{result:?}");
         assert_eq!(status.last_checked_time.is_some(), checked, "{result:?}");
         assert_eq!(status.last_error.is_some(), error, "{result:?}");
         assert_eq!(status.run.unwrap().phase, result.phase(), "{result:?}");
