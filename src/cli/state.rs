@@ -220,7 +220,7 @@ fn read_file(file: &std::path::Path, process_env: &ProcessEnv) -> anyhow::Result
 /// Where the states are.
 enum StateSource {
     /// In the Secrets of an operator.
-    Api(ApiStates),
+    Api(Box<ApiStates>),
     /// In a data directory.
     Directory(DirectoryStates),
 }
@@ -236,7 +236,7 @@ impl StateSource {
         if is_named || UpDaemon::new(process_env, &data).running()?.is_some() {
             let client = access.client(process_env).await?;
             let local_data = (!is_named).then_some(data);
-            return Ok(Self::Api(ApiStates::new(client, local_data, person)));
+            return Ok(Self::Api(Box::new(ApiStates::new(client, local_data, person))));
         }
         Ok(Self::Directory(DirectoryStates { data, person }))
     }

@@ -118,8 +118,8 @@ async fn a_running_operator_goes_on_from_a_state_that_was_pushed_or_restored() {
     assert_eq!(notes(&stage, "StateRestored").await.len(), 1);
     let has_restored = async || {
         let file = stage.data_dir().join("workspaces/default/hello/terraform.tfstate");
-        let state: Value = serde_json::from_slice(&fs::read(file).unwrap_or_default()).unwrap_or_default();
-        object_id(&state) == object_id(&first)
+        let found: Value = serde_json::from_slice(&fs::read(file).unwrap_or_default()).unwrap_or_default();
+        object_id(&found) == object_id(&first)
     };
     stage.wait_for("the operator works with the restored state", has_restored).await;
     stage.stop().await;
@@ -175,29 +175,29 @@ async fn m2_a_crash_after_any_write_of_a_release_blocks_no_deletion_although_the
     for (passing, name) in (0..).zip(&names) {
         wait_until_ready(&stage, name).await;
         // The first writes pass, all later ones fail: to the API, the process is dead from then on.
-        let (seen, workspace, counter) =
+        let (failed, workspace, counter) =
             (Arc::new(AtomicU64::new(0)), name.clone(), Arc::new(AtomicU64::new(0)));
-        let counted = Arc::clone(&seen);
+        let recorded = Arc::clone(&failed);
         let fault = Fault::fail(
             move |call| {
                 let is_ours =
                     is_release(call.verb, (&call.resource, &call.subresource), &call.name, &workspace);
                 is_ours && counter.fetch_add(1, Ordering::SeqCst) >= passing && {
-                    counted.fetch_add(1, Ordering::SeqCst);
+                    recorded.fetch_add(1, Ordering::SeqCst);
                     true
                 }
             },
             500,
         );
-        faults.push((stage.kube.faults().add(fault), seen));
+        faults.push((stage.kube.faults().add(fault), failed));
     }
     let api = stage.api::<WorkspaceTemplateApply>("default");
     for name in &names {
         api.delete(name, &DeleteParams::default()).await.unwrap();
     }
-    for (passing, (_, seen)) in faults.iter().enumerate() {
+    for (passing, (_, failed)) in faults.iter().enumerate() {
         let what = format!("the release failed after {passing} writes");
-        stage.wait_for(&what, async || seen.load(Ordering::SeqCst) > 0).await;
+        stage.wait_for(&what, async || failed.load(Ordering::SeqCst) > 0).await;
     }
     stage.abort().await;
     let left: Vec<String> =

@@ -41,7 +41,7 @@ fn parse_positive(text: &str) -> Result<Duration, String> {
 impl LimitArgs {
     pub(super) fn proxy_limits(&self) -> ProxyLimits {
         let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
-        let per_peer = self.max_connections_per_peer.unwrap_or(self.max_connections.div_ceil(4));
+        let per_peer = self.max_connections_per_peer.unwrap_or_else(|| self.max_connections.div_ceil(4));
         ProxyLimits {
             max_connections: count(self.max_connections),
             max_connections_per_peer: count(per_peer),

@@ -67,7 +67,7 @@ async fn require_gone(client: &Client, namespace: &str, host: &str) -> anyhow::R
     }
 }
 
-/// An operator outside of the cluster never had a pod, so a missing one proves nothing: the ReplicaSet of the pod is needed too.
+/// An operator outside of the cluster never had a pod, so a missing one proves nothing: the `ReplicaSet` of the pod is needed too.
 async fn require_was_pod(client: &Client, namespace: &str, host: &str) -> anyhow::Result<()> {
     let sets: Api<ReplicaSet> = Api::namespaced(client.clone(), namespace);
     let owner = host.rsplit_once('-').map(|(owner, _)| owner);

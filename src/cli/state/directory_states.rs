@@ -130,7 +130,7 @@ impl DirectoryStates {
             LockError::Held { holder, .. } => {
                 anyhow!("a run of {key} is active ({holder}); wait until it is done, or interrupt it")
             }
-            other => other.into(),
+            other @ LockError::File(_) => other.into(),
         })?;
         if let Some(run) = RunHandle::find_alive(place)? {
             bail!(

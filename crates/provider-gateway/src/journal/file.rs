@@ -65,7 +65,9 @@ impl JournalWriter {
                 next = inbox.try_recv().ok();
             }
             self.confirm(written);
-            others.into_iter().for_each(|request| self.answer(request));
+            for request in others {
+                self.answer(request);
+            }
         }
     }
 

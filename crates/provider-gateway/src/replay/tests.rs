@@ -258,15 +258,15 @@ fn a_state_contains_what_was_created_changed_and_deleted_before_it_was_written()
     ]
     .concat();
     let changes = recorded_changes(&entries, "default/demo");
-    let contained =
+    let calls_in =
         |resources: &Value| contained_calls(&changes, &state(resources)).into_iter().collect::<Vec<_>>();
     let of = |kind: &str, attributes: &Value| {
         json!({"mode": "managed", "type": kind, "name": "this", "provider": PROVIDER,
             "instances": [{"schema_version": 1, "attributes": attributes}]})
     };
-    assert_eq!(contained(&json!([of("aws_vpc", &old), of("aws_eip", &gone)])), Vec::<u64>::new());
-    assert_eq!(contained(&json!([of("aws_vpc", &new), of("aws_eip", &gone)])), [4]);
+    assert_eq!(calls_in(&json!([of("aws_vpc", &old), of("aws_eip", &gone)])), Vec::<u64>::new());
+    assert_eq!(calls_in(&json!([of("aws_vpc", &new), of("aws_eip", &gone)])), [4]);
     // Terraform may have changed the subnet since.
-    let changed = json!({"id": "subnet-a", "cidr": "10.0.0.0/24", "tags": {}});
-    assert_eq!(contained(&json!([of("aws_vpc", &new), of("aws_subnet", &changed)])), [1, 4, 5]);
+    let changed_since = json!({"id": "subnet-a", "cidr": "10.0.0.0/24", "tags": {}});
+    assert_eq!(calls_in(&json!([of("aws_vpc", &new), of("aws_subnet", &changed_since)])), [1, 4, 5]);
 }

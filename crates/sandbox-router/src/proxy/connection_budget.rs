@@ -203,7 +203,7 @@ mod tests {
 
     use super::*;
 
-    const LONG: Duration = Duration::from_secs(60);
+    const LONG: Duration = Duration::from_mins(1);
 
     fn budget(max_connections: usize, max_connections_per_peer: usize) -> (Arc<ConnectionBudget>, Instant) {
         let now = Instant::now();

@@ -195,7 +195,7 @@ enum H2Exchange {
         respond: SendResponse<Bytes>,
         stall_limit: Duration,
     },
-    SendingBody(BodySender<ResponseBody>),
+    SendingBody(Box<BodySender<ResponseBody>>),
 }
 
 impl H2Exchange {
@@ -230,7 +230,7 @@ impl Future for H2Exchange {
                 }
             };
             match pump {
-                Some(pump) => *self = Self::SendingBody(pump),
+                Some(pump) => *self = Self::SendingBody(Box::new(pump)),
                 None => return Poll::Ready(ExchangeEnd::Done),
             }
         }

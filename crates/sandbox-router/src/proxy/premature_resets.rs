@@ -41,7 +41,7 @@ mod tests {
         let limits = ProxyLimits { max_premature_resets: 3, ..ProxyLimits::default() };
         let (mut budget, now) = (ResetBudget::new(&limits), Instant::now());
         let record = |budget: &mut ResetBudget, at: Duration| budget.record(now + at);
-        let within = limits.reset_interval - Duration::from_millis(1);
+        let within = limits.reset_interval.saturating_sub(Duration::from_millis(1));
         let exceeded = [Duration::ZERO, Duration::ZERO, within, within].map(|at| record(&mut budget, at));
         assert_eq!(exceeded, [false, false, false, true]);
         let next = [limits.reset_interval; 4].map(|at| record(&mut budget, at));

@@ -39,10 +39,9 @@ pub(super) fn sniff_protocol(bytes: &[u8]) -> SniffedProtocol {
     }
     let end = text.iter().position(|byte| *byte == b'\n');
     let line = &text[..end.unwrap_or(text.len())];
-    match (line.iter().any(is_control), end) {
-        (true, _) => SniffedProtocol::Other,
+    match (line.iter().copied().any(is_control), end) {
         (false, Some(_)) if names_http_version(line) => SniffedProtocol::Http1,
-        (false, Some(_)) => SniffedProtocol::Other,
+        (true, _) | (false, Some(_)) => SniffedProtocol::Other,
         (false, None) if bytes.len() > MAX_LINE_LEN => SniffedProtocol::Http1,
         (false, None) => SniffedProtocol::Incomplete,
     }
@@ -55,7 +54,7 @@ fn is_usual_request(line: &[u8]) -> bool {
 }
 
 /// Bytes that are in no text.
-fn is_control(byte: &u8) -> bool {
+fn is_control(byte: u8) -> bool {
     byte.is_ascii_control() && !matches!(byte, b'\t' | b'\r')
 }
 

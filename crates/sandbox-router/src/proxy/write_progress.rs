@@ -55,6 +55,14 @@ struct BlockedWrite {
     written: usize,
 }
 
+/// What became of a write.
+struct Attempt<'a> {
+    /// The first of the bytes that were to be written.
+    first: &'a [u8],
+    total: usize,
+    result: Poll<io::Result<usize>>,
+}
+
 impl WriteProgress {
     /// Writes to the caller.
     pub(super) fn poll_write(
@@ -65,7 +73,7 @@ impl WriteProgress {
         budget: &WriteBudget,
     ) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut *stream).poll_write(cx, bytes);
-        self.check(stream, cx, (bytes, bytes.len()), result, budget)
+        self.check(stream, cx, Attempt { first: bytes, total: bytes.len(), result }, budget)
     }
 
     /// Writes parts to the caller.
@@ -79,16 +87,14 @@ impl WriteProgress {
         let result = Pin::new(&mut *stream).poll_write_vectored(cx, parts);
         let total = parts.iter().map(|part| part.len()).sum();
         let first = parts.iter().find(|part| !part.is_empty()).map_or(&[][..], |part| part);
-        self.check(stream, cx, (first, total), result, budget)
+        self.check(stream, cx, Attempt { first, total, result }, budget)
     }
 
-    /// `first` are the first bytes of `total` that were to be written.
     fn check(
         &mut self,
         stream: &TcpStream,
         cx: &mut Context<'_>,
-        (first, total): (&[u8], usize),
-        result: Poll<io::Result<usize>>,
+        Attempt { first, total, result }: Attempt<'_>,
         budget: &WriteBudget,
     ) -> Poll<io::Result<usize>> {
         match &result {

@@ -118,7 +118,7 @@ async fn m5_an_idle_connection_of_http2_makes_room_and_is_told() {
 async fn m5_one_peer_cannot_take_the_connections_of_others() {
     let shop = shop(ProxyLimits { max_connections_per_peer: 3, ..settings().limits }).await;
     let to = shop.port.address();
-    let one = Ipv4Addr::new(127, 0, 0, 1);
+    let one = Ipv4Addr::LOCALHOST;
     let held = [
         busy_connection_from(one, to).await,
         busy_connection_from(one, to).await,

@@ -56,21 +56,22 @@ fn published(issuer: &Issuer) -> Client {
 }
 
 /// The pod that a port-forward leads to.
+#[derive(Clone)]
 struct Pod {
     /// Without TLS it answers nothing.
     tls: Option<TlsAcceptor>,
     /// Everything it could read.
     learned: Arc<SyncMutex<Vec<u8>>>,
-    dials: AtomicUsize,
+    dials: Arc<AtomicUsize>,
 }
 
 impl Pod {
     fn new(tls: Option<TlsAcceptor>) -> Self {
-        Self { tls, learned: Arc::default(), dials: AtomicUsize::new(0) }
+        Self { tls, learned: Arc::default(), dials: Arc::default() }
     }
 }
 
-impl GatewayDialer for Arc<Pod> {
+impl GatewayDialer for Pod {
     fn dial(&self) -> Pin<Box<dyn Future<Output = io::Result<BoxIo>> + Send + '_>> {
         self.dials.fetch_add(1, Ordering::SeqCst);
         let (agent, mut pod) = tokio::io::duplex(64 * 1024);
@@ -110,8 +111,8 @@ fn learned_token(pod: &Pod) -> bool {
 #[tokio::test]
 async fn h5_a_router_with_the_certificate_of_its_namespace_gets_the_token() {
     let issuer = issuer();
-    let router = Arc::new(Pod::new(Some(acceptor(&issuer, &server_name("shop")))));
-    let dialer = PinnedDialer::new(Arc::clone(&router), published(&issuer), "shop");
+    let router = Pod::new(Some(acceptor(&issuer, &server_name("shop"))));
+    let dialer = PinnedDialer::new(router.clone(), published(&issuer), "shop");
     send_token(&dialer).await.unwrap();
     while !learned_token(&router) {
         tokio::task::yield_now().await;
@@ -120,8 +121,8 @@ async fn h5_a_router_with_the_certificate_of_its_namespace_gets_the_token() {
 
 #[tokio::test]
 async fn h5_a_pod_that_merely_carries_the_router_label_learns_nothing() {
-    let pod = Arc::new(Pod::new(None));
-    let dialer = PinnedDialer::new(Arc::clone(&pod), published(&issuer()), "shop");
+    let pod = Pod::new(None);
+    let dialer = PinnedDialer::new(pod.clone(), published(&issuer()), "shop");
     assert!(send_token(&dialer).await.is_err());
     // The start of a TLS handshake, and nothing else.
     assert_eq!(pod.learned.lock().first(), Some(&0x16));
@@ -137,8 +138,8 @@ async fn h5_a_pod_with_another_certificate_is_refused_for_good_and_learns_nothin
         acceptor(&issuer, &server_name("other")),
     ];
     for stranger in strangers {
-        let pod = Arc::new(Pod::new(Some(stranger)));
-        let dialer = PinnedDialer::new(Arc::clone(&pod), published(&issuer), "shop");
+        let pod = Pod::new(Some(stranger));
+        let dialer = PinnedDialer::new(pod.clone(), published(&issuer), "shop");
         let error = send_token(&dialer).await.unwrap_err();
         assert!(is_untrusted_certificate(&error), "{error}");
         assert!(error.to_string().starts_with("a router of shop is not trusted"), "{error}");
@@ -149,10 +150,10 @@ async fn h5_a_pod_with_another_certificate_is_refused_for_good_and_learns_nothin
 #[tokio::test]
 async fn h5_nothing_is_sent_without_a_published_authority() {
     let asked = Arc::<AtomicUsize>::default();
-    let pod = Arc::new(Pod::new(None));
+    let pod = Pod::new(None);
     let absent = json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404});
     let client = api_server(404, absent, Arc::clone(&asked));
-    let error = send_token(&PinnedDialer::new(Arc::clone(&pod), client, "shop")).await.unwrap_err();
+    let error = send_token(&PinnedDialer::new(pod.clone(), client, "shop")).await.unwrap_err();
     assert!(error.to_string().contains("have not published a CA"), "{error}");
     assert!(error.get_ref().is_none_or(|it| !it.is::<PermanentDialError>()), "it is published soon");
     assert_eq!((asked.load(Ordering::SeqCst), pod.learned.lock().len()), (1, 0));
@@ -162,10 +163,13 @@ async fn h5_nothing_is_sent_without_a_published_authority() {
 async fn h5_who_may_not_read_the_authority_is_told_what_to_ask_for() {
     let denied = json!({"kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403,
         "message": "configmaps is forbidden"});
-    let pod = Arc::new(Pod::new(None));
-    let dialer = PinnedDialer::new(Arc::clone(&pod), api_server(403, denied, Arc::default()), "shop");
+    let pod = Pod::new(None);
+    let dialer = PinnedDialer::new(pod.clone(), api_server(403, denied, Arc::default()), "shop");
     let error = send_token(&dialer).await.unwrap_err();
-    assert!(error.get_ref().is_some_and(|it| it.is::<PermanentDialError>()), "{error}");
+    assert!(
+        error.get_ref().is_some_and(|cause| cause.downcast_ref::<PermanentDialError>().is_some()),
+        "{error}"
+    );
     assert!(error.to_string().contains("`get` on the ConfigMap capt-tunnel-authority"), "{error}");
     assert!(pod.learned.lock().is_empty());
 }
@@ -173,8 +177,8 @@ async fn h5_who_may_not_read_the_authority_is_told_what_to_ask_for() {
 #[tokio::test]
 async fn h5_a_rotated_authority_is_read_again() {
     let (before, after) = (issuer(), issuer());
-    let pod = Arc::new(Pod::new(Some(acceptor(&after, &server_name("shop")))));
-    let dialer = PinnedDialer::new(Arc::clone(&pod), published(&after), "shop");
+    let pod = Pod::new(Some(acceptor(&after, &server_name("shop"))));
+    let dialer = PinnedDialer::new(pod.clone(), published(&after), "shop");
     let place = "the ConfigMap shop/capt-tunnel-authority";
     let old = direct_tls("a router", &server_name("shop"), before.pem().as_bytes(), place).unwrap();
     *dialer.trusted.lock().await = Some(old);

@@ -42,22 +42,18 @@ fn token(url: &str) -> String {
 fn signed(cluster: &str) -> String {
     use sha2::{Digest, Sha256};
     let host = "sts.eu-west-1.amazonaws.com";
-    let empty = hex(&Sha256::digest(b""));
+    let empty = hex(Sha256::digest(b""));
     let canonical =
         format!("GET\n/\n{}\nhost:{host}\nx-k8s-aws-id:{cluster}\n\nhost;x-k8s-aws-id\n{empty}", query());
     let text = format!(
         "AWS4-HMAC-SHA256\n{AT}\n20270115/eu-west-1/sts/aws4_request\n{}",
-        hex(&Sha256::digest(canonical.as_bytes()))
+        hex(Sha256::digest(canonical.as_bytes()))
     );
     let mut key = b"AWS4hush".to_vec();
     for part in ["20270115", "eu-west-1", "sts", "aws4_request"] {
         key = hmac_sha256(&key, part.as_bytes());
     }
-    token(&format!(
-        "https://{host}/?{}&X-Amz-Signature={}",
-        query(),
-        hex(&hmac_sha256(&key, text.as_bytes()))
-    ))
+    token(&format!("https://{host}/?{}&X-Amz-Signature={}", query(), hex(hmac_sha256(&key, text.as_bytes()))))
 }
 
 #[test]

@@ -32,12 +32,19 @@ struct Shared {
     is_down: AtomicBool,
 }
 
+/// What a leader knows to be stored.
+#[derive(Default, PartialEq)]
+enum SeenEntries {
+    #[default]
+    Unclaimed,
+    Claimed(Option<Vec<u8>>),
+}
+
 /// The store of one leader.
 struct LeaderStore {
     shared: Arc<Shared>,
     fence: u64,
-    /// What this leader knows to be stored.
-    seen: Mutex<Option<Option<Vec<u8>>>>,
+    seen: Mutex<SeenEntries>,
 }
 
 impl LeaderStore {
@@ -55,7 +62,7 @@ impl JournalStore for LeaderStore {
         let claimed = self.check().map(|()| {
             let mut stored = self.shared.stored.lock().unwrap();
             stored.0 = self.fence;
-            *self.seen.lock().unwrap() = Some(stored.1.clone());
+            *self.seen.lock().unwrap() = SeenEntries::Claimed(stored.1.clone());
             stored.1.clone()
         });
         Box::pin(std::future::ready(claimed))
@@ -64,11 +71,11 @@ impl JournalStore for LeaderStore {
     fn save(&self, entries: Vec<u8>) -> BoxFuture<'_, Result<(), JournalStoreError>> {
         let saved = self.check().and_then(|()| {
             let (mut stored, mut seen) = (self.shared.stored.lock().unwrap(), self.seen.lock().unwrap());
-            if seen.as_ref() != Some(&stored.1) {
+            if *seen != SeenEntries::Claimed(stored.1.clone()) {
                 return Err(JournalStoreError::Changed("changed".into()));
             }
             stored.1 = Some(entries);
-            *seen = Some(stored.1.clone());
+            *seen = SeenEntries::Claimed(stored.1.clone());
             Ok(())
         });
         Box::pin(std::future::ready(saved))
@@ -78,6 +85,10 @@ impl JournalStore for LeaderStore {
 impl BackupStore for LeaderStore {
     fn save(&self, _: WorkspaceBackup) -> BoxFuture<'_, Result<(), BackupStoreError>> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn edits(&self) -> BoxFuture<'_, Result<u64, BackupStoreError>> {
+        Box::pin(std::future::ready(Ok(0)))
     }
 
     fn load(&self) -> BoxFuture<'_, Result<Option<WorkspaceBackup>, BackupStoreError>> {

@@ -69,7 +69,7 @@ impl StoredVersion {
         Some(Self {
             place,
             version: facts.version(),
-            resources: facts.resources.or(facts.is_empty.then_some(0)),
+            resources: facts.resources.or_else(|| facts.is_empty.then_some(0)),
             digest: facts.digest.clone().unwrap_or_else(|| entry.sha256.clone()),
             written: entry.written,
             part,

@@ -34,13 +34,13 @@ async fn a_state_of_any_history_can_be_put_in_place_and_the_replaced_one_stays_r
     let loaded = scene.load().await.unwrap();
     assert_eq!((loaded.payload.state, loaded.payload.edits), (Some(chosen.clone()), 1));
     assert_eq!(scene.vault.edits("shop", "shop-vpc").await.unwrap(), 1);
-    assert_eq!(scene.contents(StoredPlace::Replaced).await, [second.clone()]);
+    assert_eq!(scene.contents(StoredPlace::Replaced).await, std::slice::from_ref(&second));
     // Saves go on from there, and do not overwrite what was replaced.
     for serial in 2..=4 {
         let next = state("xyz", serial, &format!("vpc-{serial}"));
         assert_eq!(scene.save(&edited(&next, 1), ONE).await.unwrap(), SaveOutcome::Written);
     }
-    assert_eq!(scene.contents(StoredPlace::Replaced).await, [second.clone()]);
+    assert_eq!(scene.contents(StoredPlace::Replaced).await, std::slice::from_ref(&second));
     let stored = scene.inspect().await;
     let current = stored.current().unwrap();
     assert_eq!((current.version.serial, current.resources), (4, Some(1)));
@@ -98,7 +98,7 @@ async fn an_edit_that_fails_at_any_write_leaves_the_old_state_or_the_new_and_can
             break;
         }
         scene.vault.replace(&scene.inspect().await, &new).await.unwrap();
-        assert_eq!(scene.contents(StoredPlace::Current).await, [new.clone()], "write {nth}");
+        assert_eq!(scene.contents(StoredPlace::Current).await, std::slice::from_ref(&new), "write {nth}");
         assert!(scene.contents(StoredPlace::Replaced).await.contains(&found), "write {nth}");
     }
 }
