@@ -11,13 +11,14 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(parsed).map_err(|_| refused())
 }
 
-/// `5s`, `2m05s`, `1h02m`.
+/// `5s`, `2m05s`, `1h02m`, `4d04h`.
 pub(super) fn format_duration(elapsed: Duration) -> String {
     let seconds = elapsed.as_secs();
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
         (0, 0, seconds) => format!("{seconds}s"),
         (0, minutes, seconds) => format!("{minutes}m{seconds:02}s"),
-        (hours, minutes, _) => format!("{hours}h{minutes:02}m"),
+        (hours @ ..24, minutes, _) => format!("{hours}h{minutes:02}m"),
+        (hours, ..) => format!("{}d{:02}h", hours / 24, hours % 24),
     }
 }
 
@@ -32,8 +33,9 @@ mod tests {
 
     #[test]
     fn times_are_short_and_readable() {
-        let shown = [0, 59, 60, 61, 725, 3720].map(|s| format_duration(Duration::from_secs(s)));
-        assert_eq!(shown, ["0s", "59s", "1m00s", "1m01s", "12m05s", "1h02m"]);
+        let shown =
+            [0, 59, 60, 61, 725, 3720, 86_399, 360_000].map(|s| format_duration(Duration::from_secs(s)));
+        assert_eq!(shown, ["0s", "59s", "1m00s", "1m01s", "12m05s", "1h02m", "23h59m", "4d04h"]);
     }
 
     #[test]

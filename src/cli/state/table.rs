@@ -54,7 +54,9 @@ fn new_table(header: &[&str]) -> Table {
 }
 
 fn render(table: &Table) -> String {
-    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    // Without borders, the padding of the first column is an indentation of everything.
+    let lines: Vec<String> =
+        table.lines().map(|line| line.strip_prefix(' ').unwrap_or(&line).trim_end().to_owned()).collect();
     lines.join("\n") + "\n"
 }
 
@@ -86,13 +88,13 @@ mod tests {
             place: "directory",
             location: "/somewhere".to_owned(),
         };
-        let table = workspaces(&[row("demo-vpc"), row("production-eks-controlplane")], now);
+        let table = workspaces(&[row("demo-vpc"), row("production-controlplane")], now);
         let lines: Vec<&str> = table.lines().collect();
         assert!(lines.iter().all(|line| line.chars().count() <= 80), "{table}");
         let cells: Vec<&str> = lines[2].split_whitespace().collect();
         assert_eq!(
             cells,
-            ["default/production-eks-controlplane", "123", "0a1b2c3d", "1119", "100h00m", "directory"]
+            ["default/production-controlplane", "123", "0a1b2c3d", "1119", "4d04h", "directory"]
         );
         let column = |line: &str, text: &str| line.find(text);
         assert_eq!(column(lines[0], "SERIAL"), column(lines[1], "123"), "the columns are aligned: {table}");

@@ -21,6 +21,9 @@ pub(super) const FALLBACK_INTERVAL: Duration = Duration::from_secs(2);
 /// Pause after a version that could not be saved.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
+/// A file's timestamp is that of the last timer tick, so it can be this much older than the clock was.
+const TIMESTAMP_GRANULARITY: Duration = Duration::from_millis(10);
+
 /// The workspace whose state is replicated, and where to.
 pub(super) struct StateReplication {
     pub(super) key: WorkspaceKey,
@@ -35,7 +38,7 @@ pub(super) struct StateReplication {
 impl StateReplication {
     /// Backs up every new version of the state until `over` is cancelled.
     pub(super) async fn run(self, over: CancellationToken) {
-        let started = SystemTime::from(clock::now());
+        let started = SystemTime::from(clock::now()) - TIMESTAMP_GRANULARITY;
         let watch = self.watch_snapshots();
         let mut pause = Duration::ZERO;
         loop {
