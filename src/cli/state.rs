@@ -121,6 +121,7 @@ struct RestoreArgs {
     #[command(flatten)]
     workspace: WorkspaceArgs,
     /// The version: its id or its serial, as `capt state versions` prints them.
+    #[arg(id = "STATE_VERSION", value_name = "VERSION")]
     version: String,
     /// Accept another lineage, and a state without resources in the place of one with some.
     #[arg(long)]

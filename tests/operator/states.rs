@@ -4,7 +4,7 @@ use std::{
     fs,
     process::{Command, Output},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -48,6 +48,19 @@ fn said(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
     text(&output.stdout)
+}
+
+/// Runs a command that changes a state as soon as no run is active, and expects it to succeed.
+async fn edit_when_idle(stage: &OperatorHarness, args: &[&str]) -> String {
+    let last = Mutex::new(None);
+    let was_idle = async || {
+        let output = capt_state(stage, args);
+        let is_busy = String::from_utf8_lossy(&output.stderr).contains("is active");
+        *last.lock().unwrap() = Some(output);
+        !is_busy
+    };
+    stage.wait_for("no run is active", was_idle).await;
+    said(&last.into_inner().unwrap().unwrap())
 }
 
 /// The reason why a command was refused.
@@ -99,7 +112,7 @@ async fn a_running_operator_goes_on_from_a_state_that_was_pushed_or_restored() {
     fs::write(stage.dir.path().join("empty"), empty.to_string()).unwrap();
     let why = refused(&capt_state(&stage, &["push", "hello", "empty"]));
     assert!(why.contains("has no resources") && why.contains("--force"), "{why}");
-    said(&capt_state(&stage, &["push", "hello", "empty", "--force"]));
+    edit_when_idle(&stage, &["push", "hello", "empty", "--force"]).await;
     let second = wait_until_run_after(&stage, serial + 1).await;
     assert_ne!(object_id(&second), object_id(&first), "the run knew the first object");
     let pushed = notes(&stage, "StatePushed").await;
@@ -112,7 +125,7 @@ async fn a_running_operator_goes_on_from_a_state_that_was_pushed_or_restored() {
         serde_json::from_str(&said(&capt_state(&stage, &["versions", "hello", "-o", "json"]))).unwrap();
     let replaced = versions.iter().find(|it| it["kept"] == "replaced").unwrap();
     assert_eq!(replaced["serial"], serial);
-    said(&capt_state(&stage, &["restore", "hello", replaced["id"].as_str().unwrap()]));
+    edit_when_idle(&stage, &["restore", "hello", replaced["id"].as_str().unwrap()]).await;
     let restored = said(&capt_state(&stage, &["pull", "hello"]));
     assert_eq!(object_id(&serde_json::from_str(&restored).unwrap()), object_id(&first));
     assert_eq!(notes(&stage, "StateRestored").await.len(), 1);

@@ -209,8 +209,10 @@ async fn an_engine_outlives_its_killed_shim_and_the_lock_tells() {
     let bench = RunHarness::new();
     let run = bench.start(&bench.spec("while [ ! -e go ]; do sleep 0.05; done; touch finished"));
     let dir = run.dir().clone();
-    bench.until("the shim", || dir.processes().unwrap().is_some()).await;
-    kill(dir.processes().unwrap().unwrap().shim.unwrap().pid, Signal::KILL);
+    // A shim that is killed before it has started the engine leaves nothing that could outlive it.
+    let started = || dir.processes().unwrap().filter(|it| it.shim.is_some() && it.engine.is_some());
+    bench.until("the shim and its engine", || started().is_some()).await;
+    kill(started().unwrap().shim.unwrap().pid, Signal::KILL);
     let following = tokio::spawn(async move { follow(run, &CancellationToken::new()).await });
     // Nothing signals that the death of the shim was detected; on a slow machine this check may come too early.
     tokio::time::sleep(Duration::from_millis(500)).await;

@@ -225,7 +225,7 @@ mod tests {
         let open: Vec<_> = (0..79).map(|_| budget.open(peer(1), now).unwrap()).collect();
         // The later it was opened, the longer it has been idle; the last one is busy.
         for (at, connection) in open.iter().enumerate().take(78) {
-            connection.mark_idle(now + LONG - Duration::from_secs(at as u64 / 2));
+            connection.mark_idle(now + LONG - Duration::from_millis(at as u64 * 500));
         }
         let later = now + LONG * 2;
         budget.relieve(later);

@@ -141,6 +141,8 @@ async fn a_snapshot_is_saved_when_it_is_stored_and_its_lag_is_measured() {
     let replication =
         StateReplication { metrics: lag.clone(), ..replication(&dir, &store, Duration::from_hours(24)) };
     let task = tokio::spawn(replication.run(over.clone()));
+    // The replication has to begin before the first version is written.
+    tokio::task::yield_now().await;
     for version in [2, 3] {
         let snapshots = dir.workspace.snapshots();
         snapshots.store_written(state(version, &[("aws_vpc", "ok")]).as_bytes()).unwrap();

@@ -52,6 +52,15 @@ impl Scene {
             tokio::task::yield_now().await;
         }
     }
+
+    /// Until a change waits for its follower.
+    async fn until_waiting(&self) {
+        let is_waiting =
+            |replicas: &BTreeMap<String, Replica>| replicas[WORKSPACE].progress.receiver_count() > 0;
+        while !is_waiting(&self.journal.replicas.by_workspace.lock()) {
+            tokio::task::yield_now().await;
+        }
+    }
 }
 
 fn request() -> Vec<u8> {
@@ -145,6 +154,7 @@ async fn a_failure_and_the_end_of_a_follower_release_the_changes_that_wait() {
     let mut feed = scene.follow().await;
     let left = scene.start();
     feed.next().await.unwrap();
+    scene.until_waiting().await;
     scene.journal.unfollow(WORKSPACE, &feed);
     left.await.unwrap().unwrap();
     // Nobody follows, and nobody was asked to.
