@@ -94,8 +94,9 @@ fn record_result(
             status.plan.get_or_insert_default().hash.clone_from(hash);
         }
         RunResult::Failed(trouble) => {
-            let attempts =
-                status.last_error.as_ref().and_then(|it| it.attempts).unwrap_or(0).saturating_add(1);
+            // Failures of another class say nothing about this one: EKS may be busy for many attempts before something fails.
+            let earlier = status.last_error.as_ref().filter(|it| it.class == status_class(trouble.class));
+            let attempts = earlier.and_then(|it| it.attempts).unwrap_or(0).saturating_add(1);
             status.last_error = Some(build_last_error(trouble, attempts, finished, seed));
         }
         RunResult::Destroyed => {
@@ -116,7 +117,7 @@ fn build_last_error(trouble: &TerraformFailure, attempts: i32, finished: Timesta
         code: trouble.code.clone(),
         address: trouble.address.clone(),
         message: trouble.message.clone(),
-        retry_at: retry.and_then(|pause| finished.checked_add(pause).ok()).map(to_time),
+        retry_at: finished.checked_add(retry).ok().map(to_time),
         attempts: Some(attempts),
     }
 }

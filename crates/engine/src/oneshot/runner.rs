@@ -169,12 +169,7 @@ fn retry_delay(error: &PipelineError, attempt: u32) -> Option<Duration> {
         RetryAdvice::ShortRetries { span } => (attempt < 4).then_some(span / 12),
         RetryAdvice::Backoff => Some(Duration::from_secs(2_u64.pow(attempt.min(6)))),
         RetryAdvice::Replan => (attempt < 3).then_some(Duration::ZERO),
-        RetryAdvice::SlowRetry
-        | RetryAdvice::AwaitChange
-        | RetryAdvice::ImportExisting
-        | RetryAdvice::CleanUp
-        | RetryAdvice::ProveLockDead
-        | RetryAdvice::RefreshCredentials => None,
+        RetryAdvice::SlowRetry | RetryAdvice::OperatorBackoff => None,
     }
 }
 

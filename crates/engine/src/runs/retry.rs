@@ -86,9 +86,8 @@ const MIN_DELAY: Duration = Duration::from_secs(5);
 /// Maximum delay before an automatic retry.
 const MAX_DELAY: Duration = Duration::from_mins(10);
 
-/// Delay before the next run after `attempts` consecutive failures; `jitter` is between 0 and 1. `None`: retry only after
-/// the object changes.
-pub fn retry_delay(class: FailureClass, attempts: u32, jitter: f64) -> Option<Duration> {
+/// Delay before the next run after `attempts` consecutive failures of this class; `jitter` is between 0 and 1.
+pub fn retry_delay(class: FailureClass, attempts: u32, jitter: f64) -> Duration {
     let spread = |pause: Duration| pause.mul_f64(1.0 + 0.2 * jitter.clamp(0.0, 1.0));
     let growing = || {
         spread(
@@ -97,22 +96,12 @@ pub fn retry_delay(class: FailureClass, attempts: u32, jitter: f64) -> Option<Du
     };
     match class.advice() {
         RetryAdvice::RetryWithin { least, most } => {
-            Some(least + most.saturating_sub(least).mul_f64(jitter.clamp(0.0, 1.0)))
+            least + most.saturating_sub(least).mul_f64(jitter.clamp(0.0, 1.0))
         }
-        RetryAdvice::ShortRetries { span } => {
-            Some(if attempts <= 6 { spread(span / 12) } else { spread(MAX_DELAY) })
-        }
-        RetryAdvice::Replan if attempts <= 3 => Some(Duration::from_secs(1)),
-        RetryAdvice::Backoff
-        | RetryAdvice::Replan
-        | RetryAdvice::CleanUp
-        | RetryAdvice::ProveLockDead
-        | RetryAdvice::RefreshCredentials => Some(growing()),
-        // A fix outside the cluster, such as an IAM permission, triggers no watch event, so even these are retried at the
-        // maximum delay.
-        RetryAdvice::SlowRetry | RetryAdvice::AwaitChange | RetryAdvice::ImportExisting => {
-            Some(spread(MAX_DELAY))
-        }
+        RetryAdvice::ShortRetries { span } => spread(if attempts <= 6 { span / 12 } else { MAX_DELAY }),
+        RetryAdvice::Replan if attempts <= 3 => Duration::from_secs(1),
+        RetryAdvice::Backoff | RetryAdvice::Replan | RetryAdvice::OperatorBackoff => growing(),
+        RetryAdvice::SlowRetry => spread(MAX_DELAY),
     }
 }
 
@@ -130,7 +119,7 @@ mod tests {
             FailureClass::Protected,
         ] {
             for attempts in 1..20 {
-                assert!(retry_delay(class, attempts, 0.0) >= Some(Duration::from_mins(10)), "{class:?}");
+                assert!(retry_delay(class, attempts, 0.0) >= Duration::from_mins(10), "{class:?}");
             }
         }
     }
@@ -138,7 +127,7 @@ mod tests {
     #[test]
     fn passing_trouble_is_tried_with_growing_pauses_up_to_a_limit() {
         let pauses: Vec<_> =
-            (1..12).filter_map(|attempts| retry_delay(FailureClass::Throttle, attempts, 0.0)).collect();
+            (1..12).map(|attempts| retry_delay(FailureClass::Throttle, attempts, 0.0)).collect();
         assert!(pauses.windows(2).all(|pair| pair[0] <= pair[1]), "{pauses:?}");
         assert_eq!(pauses.first(), Some(&MIN_DELAY));
         assert_eq!(pauses.last(), Some(&MAX_DELAY));
@@ -146,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_cluster_that_is_busy_is_asked_again_within_a_minute() {
-        assert!(retry_delay(FailureClass::Wait, 50, 1.0) <= Some(Duration::from_mins(1)));
+        assert!(retry_delay(FailureClass::Wait, 50, 1.0) <= Duration::from_mins(1));
     }
 
     #[test]

@@ -187,10 +187,10 @@ pub struct LastError {
     pub address: Option<String>,
     /// Error message.
     pub message: String,
-    /// Time of the next attempt; not retried automatically if omitted.
+    /// Time of the next attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Time>,
-    /// Number of consecutive failed runs.
+    /// Number of consecutive failed runs with this class of error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<i32>,
 }

@@ -66,18 +66,11 @@ pub enum RetryAdvice {
     },
     /// Retry with exponential backoff.
     Backoff,
-    /// Retry rarely: something outside the object has to change.
+    /// A person has to change something, in the object or outside. The operator retries rarely, since a change outside of the
+    /// cluster triggers no watch event; the command line does not retry.
     SlowRetry,
-    /// Wait for a change of the object, its template or its credentials.
-    AwaitChange,
-    /// Import the existing object if it is proven to belong to the workspace; otherwise wait for a change.
-    ImportExisting,
-    /// Clean up the dependents, then retry.
-    CleanUp,
-    /// Take over the lock only after proof that its holder is dead.
-    ProveLockDead,
-    /// Refresh the credentials, then retry.
-    RefreshCredentials,
+    /// Exponential backoff in the operator, since others may end the problem; the command line does not retry.
+    OperatorBackoff,
     /// Create a new plan.
     Replan,
 }
@@ -114,12 +107,14 @@ impl FailureClass {
             }
             Self::Propagation => RetryAdvice::ShortRetries { span: Duration::from_mins(4) },
             Self::Throttle | Self::Network | Self::Unknown => RetryAdvice::Backoff,
-            Self::UserFix | Self::Protected | Self::Credentials => RetryAdvice::AwaitChange,
-            Self::Quota | Self::Provider | Self::Engine => RetryAdvice::SlowRetry,
-            Self::AlreadyExists => RetryAdvice::ImportExisting,
-            Self::Dependency => RetryAdvice::CleanUp,
-            Self::Lock => RetryAdvice::ProveLockDead,
-            Self::Expired => RetryAdvice::RefreshCredentials,
+            Self::UserFix
+            | Self::Protected
+            | Self::Credentials
+            | Self::AlreadyExists
+            | Self::Quota
+            | Self::Provider
+            | Self::Engine => RetryAdvice::SlowRetry,
+            Self::Dependency | Self::Lock | Self::Expired => RetryAdvice::OperatorBackoff,
             Self::StalePlan | Self::Interrupted => RetryAdvice::Replan,
         }
     }

