@@ -39,8 +39,7 @@ fn the_committed_crds_are_fresh() {
         }
     }
     let committed = committed_crds();
-    let renew =
-        "renew them with: cargo run -- crds --write crds (or CAPT_WRITE_CRDS=1 cargo test --test crds_fresh)";
+    let renew = "renew them with: cargo run -- crds --write crds (or CAPT_WRITE_CRDS=1 cargo test --test suites crds_fresh)";
     assert_eq!(
         committed.keys().collect::<Vec<_>>(),
         generated.keys().collect::<Vec<_>>(),

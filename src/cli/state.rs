@@ -39,8 +39,9 @@ Examples:
   capt state restore demo-vpc 12
   capt state push demo-vpc demo-vpc.tfstate
 
-With --kubeconfig or --context, and where `capt up` runs, the states are those in the Secrets of the operator; otherwise
-those in the data directory. Nothing is changed while a run of the workspace is active, and every change is recorded.")]
+With --kubeconfig or --context, and where `capt up` runs, the states are those in the Secrets of
+the operator; otherwise those in the data directory. Nothing is changed while a run of the
+workspace is active, and every change is recorded.")]
 pub(super) struct Args {
     #[command(subcommand)]
     command: Command,

@@ -1,6 +1,5 @@
-//! Executes the decision: starts and cancels runs, writes the connection Secret and finalizers.
-//!
-//! Branches on the decision only; it does not interpret the spec.
+//! Publishes the outputs of an applied workspace as its connection Secret, then executes the decision: starts and cancels runs,
+//! writes finalizers.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

@@ -1,8 +1,8 @@
 //! Per-cluster mutex: EKS allows one change of a cluster at a time and rejects a second one, and the AWS provider does
 //! not retry.
 //!
-//! The provider's own mutex covers one provider process, and each workspace has its own process. This lock therefore
-//! covers all workspaces of a cluster. It is fair: first come, first served.
+//! The provider's own mutex covers one provider process, and workspaces may have different ones. This lock therefore covers all
+//! workspaces of a cluster. It is fair: first come, first served.
 
 use std::{
     collections::BTreeMap,
