@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use capt_engine::{
-    pipeline::{CloudBinding, DataDirectory},
+    pipeline::{CloudBinding, DataDirectory, RunHome},
     runs::{RunCapacity, RunManager},
 };
 use capt_kinds::api::crds;
@@ -159,6 +159,8 @@ fn open_runs(
         data_dir.bind_cloud(&CloudBinding::Local)?;
     }
     data_dir.gateway.clone_from(gateway);
+    // Objects of different authors must not find each other's files.
+    data_dir.home = RunHome::Workspace;
     let each = if gateway.is_some() { MEMORY_PER_SHARED_RUN_MB } else { MEMORY_PER_RUN_MB };
     let capacity = RunCapacity {
         max_processes: settings.parallel,

@@ -150,6 +150,7 @@ pub enum EnvironmentError {
 pub struct Environment {
     variables: BTreeMap<String, String>,
     ignored: Vec<String>,
+    provider_home: Option<PathBuf>,
 }
 
 impl fmt::Debug for Environment {
@@ -157,6 +158,7 @@ impl fmt::Debug for Environment {
         f.debug_struct("Environment")
             .field("variables", &self.variables.keys().collect::<Vec<_>>())
             .field("ignored", &self.ignored)
+            .field("provider_home", &self.provider_home)
             .finish()
     }
 }
@@ -190,7 +192,7 @@ impl Environment {
         set("CHECKPOINT_DISABLE", "1");
         set("GOGC", outer.get("GOGC").map_or(GOGC_PERCENT, String::as_str));
         let ignored = outer.keys().filter(|name| refusal_reason(name).is_some()).cloned().collect();
-        Ok(Self { variables, ignored })
+        Ok(Self { variables, ignored, provider_home: None })
     }
 
     /// Directs every AWS client to one endpoint that neither the provider block nor the template configures, for example that of a
@@ -199,6 +201,17 @@ impl Environment {
     pub fn with_aws_endpoint(mut self, url: &str) -> Self {
         self.variables.entry("AWS_ENDPOINT_URL".to_owned()).or_insert_with(|| url.to_owned());
         self
+    }
+
+    /// Sets `HOME` of the providers that are shared by workspaces.
+    #[must_use]
+    pub fn with_provider_home(self, home: &Path) -> Self {
+        Self { provider_home: Some(home.to_owned()), ..self }
+    }
+
+    /// `HOME` of the providers that are shared by workspaces, if it is not that of the commands.
+    pub fn provider_home(&self) -> Option<&Path> {
+        self.provider_home.as_deref()
     }
 
     /// Values by name.

@@ -274,8 +274,11 @@ impl ReattachSource for GatewayReattachSource<'_> {
 fn provider_environment(environment: &Environment) -> BTreeMap<String, String> {
     // GOGC is raised for short-lived processes only; a long-lived provider needs the default.
     let for_terraform = |name: &str| name.starts_with("TF_") || matches!(name, "CHECKPOINT_DISABLE" | "GOGC");
-    let passes = environment.variables().iter().filter(|(name, _)| !for_terraform(name));
-    passes.map(|(name, value)| (name.clone(), value.clone())).collect()
+    // The gateway gives each provider process a `TMPDIR` of its own.
+    let passes =
+        environment.variables().iter().filter(|(name, _)| !for_terraform(name) && name.as_str() != "TMPDIR");
+    let home = environment.provider_home().map(|home| ("HOME".to_owned(), home.display().to_string()));
+    passes.map(|(name, value)| (name.clone(), value.clone())).chain(home).collect()
 }
 
 fn classify_ask_error(error: GatewayClientError) -> ReattachUnavailable {

@@ -23,7 +23,10 @@ use terraform_driver::{
 };
 use thiserror::Error;
 
-use super::{terraform_steps::TerraformSteps, workspace_record::list_workspaces_with_resources};
+use super::{
+    scratch_dirs::ScratchDirs, terraform_steps::TerraformSteps,
+    workspace_record::list_workspaces_with_resources,
+};
 use crate::{
     aws::{Cloud, LOCAL_ACCESS_KEY, Principal, PrincipalSource, SdkConfig},
     gateway::GatewayHandle,
@@ -97,6 +100,16 @@ impl fmt::Display for CloudBinding {
     }
 }
 
+/// `HOME` of runs that use the credentials of this process on a real AWS. All others have one of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RunHome {
+    /// The user's, for commands that trust their manifests: git and SSO find their files.
+    #[default]
+    User,
+    /// One of the workspace, in which the user's `~/.aws` is linked: for an operator, whose objects have many authors.
+    Workspace,
+}
+
 /// A data directory, locked by this process until the value is dropped.
 pub struct DataDirectory {
     /// The directory.
@@ -107,6 +120,8 @@ pub struct DataDirectory {
     pub driver: Box<dyn TerraformSteps>,
     /// The gateway that runs providers; `None` if terraform starts its own.
     pub gateway: Option<GatewayHandle>,
+    /// `HOME` of runs with the credentials of this process.
+    pub home: RunHome,
     process_env: ProcessEnv,
     cli_config: PathBuf,
     cli_config_text: String,
@@ -135,6 +150,7 @@ impl DataDirectory {
             cloud,
             driver: Box::new(Driver { engine, shim, limits: run_limits(process_env) }),
             gateway: None,
+            home: RunHome::default(),
             process_env: process_env.clone(),
             cli_config: path,
             cli_config_text: cli_config.to_owned(),
@@ -193,23 +209,39 @@ impl DataDirectory {
         }
     }
 
+    /// `HOME` and `TMPDIR` of a workspace.
+    pub(crate) fn scratch_dirs(&self, workspace: &WorkspaceDir) -> ScratchDirs {
+        let system_tmp = Path::new(self.process_env.var("TMPDIR").unwrap_or("/tmp"));
+        ScratchDirs::of(&self.path, system_tmp, workspace)
+    }
+
+    /// Removes the directory of a workspace, with its `HOME` and `TMPDIR`.
+    pub(crate) fn remove_workspace(&self, workspace: WorkspaceDir) -> Result<(), FileError> {
+        self.scratch_dirs(&workspace).remove()?;
+        workspace.remove()
+    }
+
     /// Environment of a workspace's commands for a principal; `None` is the operator's own identity.
     pub fn environment(
         &self,
+        workspace: &WorkspaceDir,
         template: &[(String, String)],
         principal: Option<&Principal>,
     ) -> Result<Environment, DataDirectoryError> {
-        let home = self.path.join("home");
-        create_private_dir(&home)?;
+        let provider_home = self.path.join("home");
+        create_private_dir(&provider_home)?;
+        let scratch = self.scratch_dirs(workspace);
+        scratch.create()?;
         let real = self.cloud == Cloud::Real;
         // A run with another principal must not read the operator's own credential files.
         let own_chain = principal.is_none_or(|it| matches!(it.source, PrincipalSource::Default));
+        // The credential chain reads files below the home directory; the local AWS must not see them.
+        let user_home = self.process_env.home().filter(|_| real && own_chain);
+        scratch.link_aws_files(user_home)?;
         let inputs = EnvironmentInputs {
             cli_config: &self.cli_config,
-            // The credential chain reads files below the home directory; the local AWS must not see them.
-            home: if real && own_chain { self.process_env.home().unwrap_or(&home) } else { &home },
-            // Providers create their Unix sockets here, whose paths are limited to about 100 bytes.
-            tmp: Path::new(self.process_env.var("TMPDIR").unwrap_or("/tmp")),
+            home: user_home.filter(|_| self.home == RunHome::User).unwrap_or(&scratch.home),
+            tmp: &scratch.tmp,
             credentials: match principal {
                 Some(principal) => principal.terraform_credentials(&self.cloud).0,
                 None if real => TerraformCredentials::Inherited,
@@ -221,7 +253,9 @@ impl DataDirectory {
             },
             template,
         };
-        let environment = Environment::build(&self.process_env.env, &inputs)?;
+        // Providers of the gateway are shared by workspaces, so they cannot have the directories of one.
+        let environment = Environment::build(&self.process_env.env, &inputs)?
+            .with_provider_home(user_home.unwrap_or(&provider_home));
         // A provider block that is not generated, as in a nested module, has neither endpoints nor credentials.
         Ok(match &self.cloud {
             Cloud::Local { endpoint } => environment.with_aws_endpoint(endpoint),

@@ -17,6 +17,7 @@ mod lost_creates;
 mod orphaned_creates;
 mod outcome;
 mod prepare;
+mod scratch_dirs;
 mod sealed_configuration;
 mod terraform_steps;
 #[cfg(test)]
@@ -31,7 +32,9 @@ mod workspace_record;
 
 use std::{fs, path::Path};
 
-pub use data_directory::{CloudBinding, DataDirectory, DataDirectoryError, lock_data_dir, workspace_dir};
+pub use data_directory::{
+    CloudBinding, DataDirectory, DataDirectoryError, RunHome, lock_data_dir, workspace_dir,
+};
 pub use engine::find_engine;
 pub use error::PipelineError;
 pub use fetch::set_fetched_root;
@@ -58,6 +61,7 @@ pub fn remove_all_workspaces(data: &Path) -> Result<usize, FileError> {
     for namespace in fs::read_dir(&root).map_err(fail)? {
         count += fs::read_dir(namespace.map_err(fail)?.path()).map_err(fail)?.count();
     }
+    scratch_dirs::remove_all(data)?;
     fs::remove_dir_all(&root).map_err(|source| FileError::new("remove", &root, source))?;
     Ok(count)
 }

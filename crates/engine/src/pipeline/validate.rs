@@ -55,7 +55,7 @@ pub async fn validate_configuration(
     let workspace = WorkspaceDir::at(data_dir.path.join("validate").join(&name[..16]));
     workspace.sync_files(super::workspace_files(&rendered, &[]))?;
     let findings = run_init_and_validate(data_dir, &workspace).await;
-    workspace.remove()?;
+    data_dir.remove_workspace(workspace)?;
     findings
 }
 
@@ -63,7 +63,7 @@ async fn run_init_and_validate(
     data_dir: &DataDirectory,
     workspace: &WorkspaceDir,
 ) -> Result<Vec<String>, PipelineError> {
-    let environment = data_dir.environment(&[], None)?;
+    let environment = data_dir.environment(workspace, &[], None)?;
     let none = UserArgs::default();
     let commands = CommandBuilder::new(
         data_dir.driver.engine(),

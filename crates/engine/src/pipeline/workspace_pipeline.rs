@@ -57,7 +57,8 @@ impl WorkspacePipeline<'_> {
         let _lock = workspace.lock("another run of capt")?;
         self.hooks.restore_state(key, &workspace).await?;
         let before = WorkspaceRecord::read(&workspace)?;
-        let environment = self.data_dir.environment(&task.resolved.env, task.principal.as_ref())?;
+        let environment =
+            self.data_dir.environment(&workspace, &task.resolved.env, task.principal.as_ref())?;
         let workspace = before.as_ref().map_or(workspace, |it| it.workspace_dir(&self.data_dir.path, key));
         let cluster_lock =
             self.lock_cluster_for_leftovers(key, task.eks_cluster.as_deref(), &workspace).await?;
@@ -168,7 +169,7 @@ impl WorkspacePipeline<'_> {
     ) -> Result<WorkspaceOutcome, PipelineError> {
         let workspace = record.workspace_dir(&self.data_dir.path, key);
         let _lock = workspace.lock("another run of capt")?;
-        let environment = self.data_dir.environment(how.env, how.principal)?;
+        let environment = self.data_dir.environment(&workspace, how.env, how.principal)?;
         let args = UserArgs::from(&record.args);
         let cluster_lock =
             self.lock_cluster_for_leftovers(key, record.eks_cluster.as_deref(), &workspace).await?;

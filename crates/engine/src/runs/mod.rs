@@ -152,7 +152,7 @@ impl RunManager {
         }
         runs.remove(key);
         drop(runs);
-        self.inner.data_dir.workspace_dir(key).remove()
+        self.inner.data_dir.remove_workspace(self.inner.data_dir.workspace_dir(key))
     }
 
     /// The object that owns the workspace's directory, if the directory exists.

@@ -9,7 +9,7 @@ use tokio::process::{Child, Command};
 const MAGIC_COOKIE: (&str, &str) =
     ("TF_PLUGIN_MAGIC_COOKIE", "d602bf8f470bc67ca7faa0386276bbdd4330efaf76d1a219cb4d6991ca9872b2");
 
-/// Starts a provider with exactly this environment and its socket in `sockets`, in its own process group so that Ctrl-C
+/// Starts a provider with this environment, and its socket and temporary files in `sockets`, in its own process group so that Ctrl-C
 /// on a terminal does not reach it.
 #[expect(clippy::disallowed_methods, reason = "exec is where processes start")]
 pub(super) fn spawn_provider(
@@ -32,6 +32,8 @@ pub(super) fn spawn_provider(
         .env(MAGIC_COOKIE.0, MAGIC_COOKIE.1)
         .env("PLUGIN_PROTOCOL_VERSIONS", "5,6")
         .env("PLUGIN_UNIX_SOCKET_DIR", sockets)
+        // Removed with the process, and not visible to other providers.
+        .env("TMPDIR", sockets)
         .current_dir(sockets)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -1,15 +1,22 @@
 //! The data directory: its lock, its AWS account, and the environment of the commands.
 
-use terraform_driver::render;
+use std::path::PathBuf;
+
+use capt_model::workspaces::WorkspaceKey;
+use terraform_driver::{render, workspace::WorkspaceDir};
 
 use super::*;
 use crate::{
     aws::{Cloud, Principal},
     pipeline::{
-        CloudBinding, DataDirectory, DataDirectoryError,
+        CloudBinding, DataDirectory, DataDirectoryError, RunHome,
         testing::{engine, process_env},
     },
 };
+
+fn workspace(data_dir: &DataDirectory, name: &str) -> WorkspaceDir {
+    data_dir.workspace_dir(&WorkspaceKey::new("team", name))
+}
 
 #[test]
 fn a_data_directory_belongs_to_one_process() {
@@ -79,9 +86,28 @@ fn the_operators_own_home_is_for_its_own_credentials_on_the_real_aws_only() {
     {
         let data_dir = DataDirectory::open(&env, site.path(), cloud, engine(), "").unwrap();
         for principal in [None, Some(&key)] {
-            let environment = data_dir.environment(&[], principal).unwrap();
+            let environment = data_dir.environment(&workspace(&data_dir, "demo"), &[], principal).unwrap();
             let home = environment.variables().get("HOME").cloned().unwrap_or_default();
             assert_eq!(home == "/home/operator", own_home, "{home}");
         }
     }
+}
+
+#[test]
+fn m4_the_home_and_tmpdir_of_a_workspace_are_its_own_and_go_with_it() {
+    let site = FakeSite::new();
+    let mut data_dir = site.open();
+    data_dir.home = RunHome::Workspace;
+    let of = |name: &str| {
+        let environment = data_dir.environment(&workspace(&data_dir, name), &[], None).unwrap();
+        ["HOME", "TMPDIR"].map(|name| PathBuf::from(&environment.variables()[name]))
+    };
+    let ([home, tmp], [other_home, other_tmp]) = (of("demo"), of("other"));
+    assert!(home != other_home && tmp != other_tmp, "{home:?} {tmp:?}");
+    std::fs::write(home.join(".gitconfig"), "[core]\nsshCommand = steal").unwrap();
+    std::fs::write(tmp.join("planted"), "x").unwrap();
+    assert_eq!(of("demo"), [home.clone(), tmp.clone()], "a resumed run finds its files");
+    data_dir.remove_workspace(workspace(&data_dir, "demo")).unwrap();
+    assert!(!home.exists() && !tmp.exists() && other_home.exists());
+    assert!(!data_dir.path.join("home/.gitconfig").exists());
 }
