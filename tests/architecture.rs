@@ -308,3 +308,18 @@ fn the_check_itself_sees_what_it_looks_for() {
     assert!(!uses_module("use capt_kinds::cli::output;", "crate", "cli"));
     assert!(uses_module("use capt_dataplane::router;", "capt_dataplane", ""));
 }
+
+#[test]
+fn only_the_command_line_uses_local_modules() {
+    let mut files = Vec::new();
+    for (folder, ..) in CRATES {
+        collect_source_files(&repository().join(folder).join("src"), &mut files);
+    }
+    let grants = |(path, text): &(PathBuf, String)| {
+        text.contains("LocalModules::of_the_command_line")
+            && !path.starts_with(repository().join("src/cli"))
+            && path.file_stem().is_none_or(|name| name != "tests")
+    };
+    let others: Vec<_> = files.iter().filter(|file| grants(file)).map(|(path, _)| path).collect();
+    assert!(others.is_empty(), "templates of API objects must not use local modules: {others:?}");
+}

@@ -13,5 +13,6 @@ mod operator;
 mod rbac;
 mod sandbox;
 mod system;
+mod tenancy;
 mod test_kube;
 mod tour;

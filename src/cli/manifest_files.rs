@@ -19,6 +19,7 @@ use clap::Args;
 use terraform_driver::{
     environment::validate_variable,
     render::{RenderError, render},
+    source::LocalModules,
 };
 
 use super::{output, run_workspaces::connection_secret_owners};
@@ -62,7 +63,8 @@ impl ManifestArgs {
             sources.extend(read_sources(path, process_env)?);
         }
         let loaded = manifest::load(&sources).map_err(join_problems)?;
-        let manifests = manifest::validate(&loaded, &self.limits()).map_err(join_problems)?;
+        let mut manifests = manifest::validate(&loaded, &self.limits()).map_err(join_problems)?;
+        manifests.local_modules = Some(LocalModules::of_the_command_line());
         for warning in &manifests.warnings {
             output::print_warning(&warning.to_string());
         }

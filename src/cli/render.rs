@@ -73,16 +73,16 @@ fn write_workspace(
     let mut rendered: RenderedWorkspace = render::render(&resolved.request).map_err(refused)?;
     let mut fetched = Vec::new();
     if let Some(wanted) = rendered.fetch.clone() {
-        if !wanted.is_local_path() {
+        let Some(directory) = wanted.source.directory() else {
             let said = format!(
                 "forProvider.module: {} has to be fetched by terraform, which render does not run; use `capt plan`",
-                wanted.address
+                wanted.source
             );
             return Err(anyhow!(with_template_file(blueprint, &said)));
-        }
+        };
         let hint =
             || with_template_file(blueprint, "forProvider.module is not a readable directory; correct it");
-        fetched = WorkspaceDir::read_tree(Path::new(&wanted.address)).with_context(hint)?;
+        fetched = WorkspaceDir::read_tree(directory).with_context(hint)?;
         capt_engine::pipeline::set_fetched_root(&mut resolved.request, &fetched, &wanted.entrypoint);
         rendered = render::render(&resolved.request).map_err(refused)?;
     }

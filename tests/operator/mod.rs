@@ -15,7 +15,7 @@ mod clusters;
 mod crash_recovery;
 mod examples;
 mod gateway;
-mod harness;
+pub(crate) mod harness;
 mod in_process_operator;
 mod leaks;
 mod local_aws;
@@ -29,6 +29,6 @@ mod retries;
 pub(crate) mod service_account;
 mod start_latency;
 mod states;
-mod workspaces;
+pub(crate) mod workspaces;
 
 use crate::rbac;

@@ -3,7 +3,7 @@
 //! | step | modules |
 //! |---|---|
 //! | find the engine and the providers | [`engine`], [`providers`] |
-//! | instantiate a template, render the files | [`substitute`], [`render`] |
+//! | instantiate a template, parse its module source, render the files | [`substitute`], [`source`], [`render`] |
 //! | write the workspace directory, lock it | [`workspace`] |
 //! | build the environment and the command lines | [`environment`], [`command`] |
 //! | run and supervise a command | [`run`] (caller side), [`shim`] (supervisor process), [`exec`] (process calls) |
@@ -27,6 +27,7 @@ pub mod providers;
 pub mod render;
 pub mod run;
 pub mod shim;
+pub mod source;
 pub mod state;
 pub mod substitute;
 pub mod workspace;

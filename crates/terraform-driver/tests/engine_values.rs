@@ -4,7 +4,7 @@
 
 mod harness;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use harness::EngineHarness;
 use serde_json::{Value, json};
@@ -16,6 +16,7 @@ use terraform_driver::{
     plan::{DetailedPlan, GuardPolicy, PlanAction, PlanIntent, PlanSummary, check_plan},
     planfile::PlanFile,
     render::{InlineFormat, RenderRequest, RootSource, TemplateVar, VarFile, render},
+    source::{LocalModules, ModuleSource},
     substitute::{PlaceholderValues, substitute_placeholders},
 };
 
@@ -295,7 +296,9 @@ fn a_root_is_fetched_into_an_empty_directory() {
     let elsewhere = bench.path("../elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
     let address = bench.path("").display().to_string();
-    bench.run(&bench.commands_in(&elsewhere).fetch(&address), 0);
+    let local = LocalModules::of_the_command_line();
+    let source = ModuleSource::parse_with_local(&address, Path::new(""), local).unwrap();
+    bench.run(&bench.commands_in(&elsewhere).fetch(&source), 0);
     assert_eq!(std::fs::read(elsewhere.join("main.tf")).unwrap(), bench.read("main.tf"));
     assert!(!elsewhere.join("terraform.tfstate").exists());
 }

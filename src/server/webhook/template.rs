@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use capt_kinds::api::{CaptIdentitySpec, WorkspaceTemplateSpec};
+use capt_kinds::api::{CaptIdentitySpec, ModuleSource, WorkspaceTemplateSpec};
 use capt_model::{
-    model::{ObjectKey, Problem, template::ValidatedTemplate},
-    workspaces::{TemplateError, WorkspaceKey, instantiate_template, template_request},
+    model::{ObjectKey, Problem},
+    workspaces::{
+        InstantiatedTemplate, TemplateError, TemplateOrigin, WorkspaceKey, instantiate_template,
+        template_request,
+    },
 };
 use terraform_driver::{
     render::{InlineFormat, RenderError, RenderRequest, RootSource, render},
@@ -20,22 +23,33 @@ const FOR_PROVIDER_PATH: &str = "spec.template.spec.forProvider";
 pub(super) fn template_problems(spec: &WorkspaceTemplateSpec) -> Vec<Problem> {
     let mut template = match fill_with_dummies(spec) {
         Ok(template) => template,
-        Err(errors) => return errors.into_iter().map(fill_problem).collect(),
+        Err(mut errors) => {
+            // An address with placeholders is checked when they are filled.
+            if has_placeholder_in_address(spec) {
+                errors.retain(|error| !matches!(error, TemplateError::Source(_)));
+            }
+            return errors.into_iter().map(fill_problem).collect();
+        }
     };
     // The type of a value with placeholders is unknown, so it is not checked.
     let written = spec.template.spec.for_provider.vars.iter();
     let known: Vec<bool> = written.map(|var| !format!("{}{}", var.key, var.value).contains("${")).collect();
     let mut known = known.into_iter();
-    template.vars.retain(|_| known.next().unwrap_or(true));
-    let request = template_request(&WorkspaceKey::new("any", "any"), &template, &BTreeMap::new(), "");
+    template.template.vars.retain(|_| known.next().unwrap_or(true));
+    let request = template_request(&WorkspaceKey::new("any", "any"), &template, &BTreeMap::new());
     render(&request).err().map(|error| render_problem(&error)).into_iter().collect()
 }
 
+fn has_placeholder_in_address(spec: &WorkspaceTemplateSpec) -> bool {
+    let parameters = &spec.template.spec.for_provider;
+    parameters.source == ModuleSource::Remote && parameters.module.contains("${")
+}
+
 /// Fills every placeholder with a unique identifier, which is valid wherever a value is.
-fn fill_with_dummies(spec: &WorkspaceTemplateSpec) -> Result<ValidatedTemplate, Vec<TemplateError>> {
+fn fill_with_dummies(spec: &WorkspaceTemplateSpec) -> Result<InstantiatedTemplate, Vec<TemplateError>> {
     let mut variables = BTreeMap::new();
     loop {
-        let errors = match instantiate_template(spec, "any", &variables) {
+        let errors = match instantiate_template(spec, "any", &variables, TemplateOrigin::ApiObject) {
             Ok(template) => return Ok(template),
             Err(errors) => errors,
         };
@@ -56,6 +70,11 @@ fn fill_with_dummies(spec: &WorkspaceTemplateSpec) -> Result<ValidatedTemplate, 
 fn fill_problem(error: TemplateError) -> Problem {
     match error {
         TemplateError::Field(problem) => problem,
+        TemplateError::Source(error) => Problem {
+            path: format!("{FOR_PROVIDER_PATH}.module"),
+            message: error.to_string(),
+            remedy: "correct the address".to_owned(),
+        },
         error => Problem {
             path: "spec.template.spec".to_owned(),
             message: one_line(&error.to_string()),
@@ -100,17 +119,26 @@ pub(super) fn fill_for_apply(
     (key, spec): (&ObjectKey, &WorkspaceTemplateSpec),
     variables: &BTreeMap<String, String>,
     findings: &mut ReviewFindings,
-) -> Option<ValidatedTemplate> {
-    let template = match instantiate_template(spec, &workspace.name, variables) {
+) -> Option<InstantiatedTemplate> {
+    let template = match instantiate_template(spec, &workspace.name, variables, TemplateOrigin::ApiObject) {
         Ok(template) => template,
         Err(errors) => {
             for error in errors {
-                report_fill_error(key, error, findings);
+                match error {
+                    TemplateError::Source(error) if has_placeholder_in_address(spec) => {
+                        findings.problems.push(Problem {
+                            path: "spec.variables".to_owned(),
+                            message: format!("WorkspaceTemplate {key}: {error}"),
+                            remedy: "correct the variables in the address".to_owned(),
+                        });
+                    }
+                    error => report_fill_error(key, error, findings),
+                }
             }
             return None;
         }
     };
-    match render(&template_request(workspace, &template, variables, "")) {
+    match render(&template_request(workspace, &template, variables)) {
         Err(RenderError::NotLiteral { name, ty }) if variables.contains_key(&name) => {
             findings.problems.push(Problem {
                 path: format!("spec.variables[{name:?}]"),

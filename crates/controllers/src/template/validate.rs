@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use capt_kinds::api::{WorkspaceTemplate, conditions::types};
-use capt_model::workspaces::{TemplateError, WorkspaceKey, instantiate_template, template_request};
+use capt_model::workspaces::{
+    TemplateError, TemplateOrigin, WorkspaceKey, instantiate_template, template_request,
+};
 use terraform_driver::render::{self, RenderRequest, RootSource};
 
 /// Validity of a template.
@@ -57,13 +59,13 @@ pub(super) fn recorded_validity(template: &WorkspaceTemplate) -> Option<Template
 /// Validates a template on its own. Placeholders and values from Secrets are filled in only when it is applied.
 pub fn validate_statically(key: &WorkspaceKey, template: &WorkspaceTemplate) -> StaticValidation {
     let nothing = BTreeMap::new();
-    let filled = match instantiate_template(&template.spec, &key.name, &nothing) {
+    let filled = match instantiate_template(&template.spec, &key.name, &nothing, TemplateOrigin::ApiObject) {
         Ok(filled) => filled,
         Err(errors) => return StaticValidation::Complete(validity_from_fill_errors(&errors)),
     };
-    let request = template_request(key, &filled, &nothing, "");
-    if let RootSource::Remote { address, .. } = &request.source {
-        let note = format!("module {address} is validated when it is applied");
+    let request = template_request(key, &filled, &nothing);
+    if let RootSource::Remote { source, .. } = &request.source {
+        let note = format!("module {source} is validated when it is applied");
         return StaticValidation::Complete(TemplateValidity::Valid(note));
     }
     match render::render(&request) {

@@ -14,8 +14,8 @@ use capt_model::{
         workspace_apply::{TerraformSource, ValidatedApply, ValidatedInput},
     },
     workspaces::{
-        self, DataLookup, DesiredWorkspace, ReferencedData, ResolveError, ResolvedWorkspace, WorkspaceSource,
-        apply_workspace, resolve_references, template_workspace_source,
+        self, DataLookup, DesiredWorkspace, ReferencedData, ResolveError, ResolvedWorkspace, TemplateOrigin,
+        WorkspaceSource, apply_workspace, resolve_references, template_workspace_source,
     },
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -115,8 +115,7 @@ fn desired_workspace(
 ) -> Result<DesiredWorkspace, InputError> {
     apply_workspace(key, valid, |workspace, template, variables| {
         let found = found.ok_or_else(|| template_not_found(template))?;
-        // Local module paths are rejected, so there is no file that they could be relative to.
-        template_workspace_source(&found.spec, &workspace.name, variables.clone(), "")
+        template_workspace_source(&found.spec, &workspace.name, variables.clone(), TemplateOrigin::ApiObject)
             .map_err(|errors| invalid_template(template, &errors))
     })
 }

@@ -70,7 +70,7 @@ fn hash_source(hash: &mut InputsHasher, source: &RootSource) {
             }
         }
         RootSource::Inline { format, text } => hash.write_text(format_name(*format), text),
-        RootSource::Remote { address, fetched: _ } => hash.write_text("address", address),
+        RootSource::Remote { source, fetched: _ } => hash.write_text("address", source.address()),
     }
 }
 

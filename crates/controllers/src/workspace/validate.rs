@@ -5,8 +5,7 @@ use capt_kinds::api::{
 };
 use capt_model::{
     model::{
-        ObjectKey, Problem,
-        template::{self, TemplateSource, ValidatedTemplate},
+        ObjectKey, Problem, template,
         workspace_apply::{self, ValidatedApply},
     },
     workspaces::WorkspaceSource,
@@ -25,10 +24,9 @@ pub fn validate(object: &WorkspaceTemplateApply) -> Result<(ObjectKey, Validated
     Ok((key, valid))
 }
 
-/// Checks a template that an object references.
+/// Checks a template that an object references, before its placeholders are filled.
 pub fn validate_template(key: &ObjectKey, found: &WorkspaceTemplate) -> Result<(), InputError> {
-    let valid = template::validate(&found.spec).map_err(|problems| invalid_template(key, &problems))?;
-    reject_local_paths(key, &valid)
+    template::validate(&found.spec).map(drop).map_err(|problems| invalid_template(key, &problems))
 }
 
 fn object_key(object: &WorkspaceTemplateApply) -> Result<ObjectKey, InputError> {
@@ -48,20 +46,6 @@ pub fn invalid_template(key: &ObjectKey, problems: &[impl ToString]) -> InputErr
     let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
     let message = format!("WorkspaceTemplate {key}: {}", all.join("; "));
     InputError::Invalid(ConditionReason::new(reasons::TEMPLATE_INVALID, message))
-}
-
-/// Rejects local module paths: users of the cluster must not read files of the operator's host.
-fn reject_local_paths(key: &ObjectKey, template: &ValidatedTemplate) -> Result<(), InputError> {
-    match &template.source {
-        TemplateSource::Remote { address } if address.starts_with(['.', '/', '~']) => {
-            let message = format!(
-                "WorkspaceTemplate {key}: module {address} is a local path on the operator's host; use an address \
-                 that terraform can fetch, or write the configuration inline"
-            );
-            Err(InputError::Invalid(ConditionReason::new(reasons::TEMPLATE_INVALID, message)))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Operations that the template's management policies allow.

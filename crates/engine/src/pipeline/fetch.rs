@@ -22,7 +22,7 @@ pub enum ModuleFetchError {
     /// The download failed.
     #[error("cannot fetch module {address}: {reason}")]
     Failed {
-        /// The address.
+        /// The address, without credentials.
         address: String,
         /// Terraform's error output.
         reason: String,
@@ -30,7 +30,7 @@ pub enum ModuleFetchError {
     /// The entrypoint has no terraform files.
     #[error("module {address} has no .tf file in {entrypoint:?}; correct forProvider.module or entrypoint")]
     NoConfiguration {
-        /// The address.
+        /// The address, without credentials.
         address: String,
         /// The directory in the module.
         entrypoint: String,
@@ -49,14 +49,14 @@ pub(super) async fn fetch_module(
     workspace: &WorkspaceDir,
     environment: &Environment,
 ) -> Result<ModuleFiles, ModuleFetchError> {
-    let files = if wanted.is_local_path() {
-        WorkspaceDir::read_tree(Path::new(&wanted.address))?
+    let files = if let Some(local) = wanted.source.directory() {
+        WorkspaceDir::read_tree(local)?
     } else {
         let dir = workspace.meta_dir().join("source");
         let stamp = workspace.meta_dir().join("source.json");
-        if read_json::<String>(&stamp)?.as_ref() != Some(&wanted.address) {
+        if read_json::<String>(&stamp)?.as_deref() != Some(wanted.source.address()) {
             download(data_dir, wanted, &dir, environment).await?;
-            write_json(&stamp, &wanted.address)?;
+            write_json(&stamp, &wanted.source.address())?;
         }
         WorkspaceDir::read_tree(&dir)?
     };
@@ -68,7 +68,7 @@ pub(super) async fn fetch_module(
         Ok(files)
     } else {
         Err(ModuleFetchError::NoConfiguration {
-            address: wanted.address.clone(),
+            address: wanted.source.to_string(),
             entrypoint: wanted.entrypoint.clone(),
         })
     }
@@ -80,23 +80,25 @@ async fn download(
     dir: &Path,
     environment: &Environment,
 ) -> Result<(), ModuleFetchError> {
-    let refused = |said: String| ModuleFetchError::Failed { address: wanted.address.clone(), reason: said };
+    let source = &wanted.source;
+    let refused =
+        |said: &str| ModuleFetchError::Failed { address: source.to_string(), reason: source.redact(said) };
     WorkspaceDir::at(dir).remove()?;
     create_private_dir(dir)?;
     let commands =
         CommandBuilder::new(data_dir.driver.engine(), dir, environment, UserArgs::default(), Duration::ZERO)
-            .map_err(|error| refused(error.to_string()))?;
-    let init = commands.fetch(&wanted.address);
+            .map_err(|error| refused(&error.to_string()))?;
+    let init = commands.fetch(source);
     let args: Vec<&str> = init.args.iter().map(String::as_str).collect();
     let said = capture_output(&init.program, &args, &init.env, dir, Duration::from_mins(10))
         .await
-        .map_err(|error| refused(error.to_string()))?;
+        .map_err(|error| refused(&error.to_string()))?;
     if said.success {
         return Ok(());
     }
     let text = String::from_utf8_lossy(&said.stderr);
     let lines = text.lines().map(|line| line.trim_start_matches(['│', '╷', '╵', ' ']).trim());
-    Err(refused(lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")))
+    Err(refused(&lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")))
 }
 
 /// Hands the fetched root module to the renderer, which needs its variable types.

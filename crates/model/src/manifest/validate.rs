@@ -6,6 +6,8 @@ use capt_kinds::api::{
     CaptCluster, CaptControlPlane, CaptIdentity, WorkspaceTemplate, WorkspaceTemplateApply,
 };
 
+use terraform_driver::source::LocalModules;
+
 use crate::model::{
     Limits, ObjectKey, Problem, cluster_class,
     control_plane::{self, ValidatedControlPlane},
@@ -73,6 +75,8 @@ pub struct ValidatedManifests {
     pub config_maps: BTreeMap<ObjectKey, ConfigMap>,
     /// Warnings for the user.
     pub warnings: Vec<ManifestWarning>,
+    /// Permission of the templates to use local modules; the command line grants it.
+    pub local_modules: Option<LocalModules>,
 }
 
 /// A problem of a document, with its field if known.
@@ -149,6 +153,7 @@ pub fn validate(manifests: &Manifests, limits: &Limits) -> Result<ValidatedManif
         secrets: manifests.secrets.iter().map(plain).collect(),
         config_maps: manifests.config_maps.iter().map(|(key, it)| (key.clone(), it.object.clone())).collect(),
         warnings,
+        local_modules: None,
     })
 }
 

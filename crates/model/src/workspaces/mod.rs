@@ -24,16 +24,14 @@ pub use resolve::{
     resolve_references,
 };
 use serde::{Deserialize, Serialize};
-pub use template::{TemplateError, instantiate_template, template_request};
+pub use template::{
+    InstantiatedTemplate, TemplateError, TemplateOrigin, instantiate_template, template_request,
+};
 use thiserror::Error;
 pub use user_templates::{apply_workspace, template_workspace_source};
 pub use workspace_key::WorkspaceKey;
 
-use crate::{
-    manifest::ValidatedManifests,
-    model::{ObjectKey, template::ValidatedTemplate},
-    modules::EmbeddedModule,
-};
+use crate::{manifest::ValidatedManifests, model::ObjectKey, modules::EmbeddedModule};
 
 /// Purpose of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,10 +63,10 @@ pub enum WorkspaceSource {
     /// A user's template.
     Template {
         /// The template with its placeholders substituted.
-        template: Box<ValidatedTemplate>,
+        template: Box<InstantiatedTemplate>,
         /// Values of the placeholders; also passed as variables that the template declares.
         variables: BTreeMap<String, String>,
-        /// The manifest of the template; relative module paths start at its directory.
+        /// The manifest of the template; empty for an API object.
         file: String,
     },
 }

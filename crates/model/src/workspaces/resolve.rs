@@ -140,8 +140,8 @@ pub fn resolve_references(
             request.variables.clone_from(inputs);
             (request, Vec::new(), UserArgs::default())
         }
-        WorkspaceSource::Template { template, variables, file } => {
-            let mut request = template_request(&blueprint.key, template, variables, file);
+        WorkspaceSource::Template { template, variables, file: _ } => {
+            let mut request = template_request(&blueprint.key, template, variables);
             request.var_files = finder.var_files(template)?;
             (request, finder.env(template)?, user_args(&template.args))
         }

@@ -1,11 +1,12 @@
 //! Instantiates a `WorkspaceTemplate`: substitutes its placeholders and builds its render request. Pure: no I/O.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Deref};
 
 use capt_kinds::api::{FileFormat, WorkspaceSpec, WorkspaceTemplateSpec};
 use serde_json::{Map, Value};
 use terraform_driver::{
     render::{InlineFormat, RenderRequest, RootSource, TemplateVar},
+    source::{LocalModules, ModuleSource, SourceError},
     substitute::{PlaceholderValues, SubstituteError, substitute_placeholders},
 };
 use thiserror::Error;
@@ -25,9 +26,42 @@ pub enum TemplateError {
     /// A field is invalid after substitution.
     #[error("{}: {}", .0.path, .0.message)]
     Field(Problem),
+    /// The address of its module is refused.
+    #[error(transparent)]
+    Source(#[from] SourceError),
     /// The result is not a valid template spec.
     #[error("{0}")]
     Invalid(String),
+}
+
+/// Where a template comes from, which decides what its module may be.
+#[derive(Debug, Clone, Copy)]
+pub enum TemplateOrigin<'a> {
+    /// An object of the Kubernetes API: no local modules.
+    ApiObject,
+    /// A file of manifests.
+    File {
+        /// Its path; relative module paths start at its directory.
+        path: &'a str,
+        /// Permission to use local modules.
+        local: Option<LocalModules>,
+    },
+}
+
+/// A template with its placeholders substituted, and its source parsed.
+#[derive(Debug, Clone)]
+pub struct InstantiatedTemplate {
+    /// The template.
+    pub template: ValidatedTemplate,
+    root: RootSource,
+}
+
+impl Deref for InstantiatedTemplate {
+    type Target = ValidatedTemplate;
+
+    fn deref(&self) -> &ValidatedTemplate {
+        &self.template
+    }
 }
 
 /// Substitutes the placeholders of a template for a workspace and validates the result.
@@ -35,7 +69,8 @@ pub fn instantiate_template(
     spec: &WorkspaceTemplateSpec,
     workspace: &str,
     variables: &BTreeMap<String, String>,
-) -> Result<ValidatedTemplate, Vec<TemplateError>> {
+    origin: TemplateOrigin<'_>,
+) -> Result<InstantiatedTemplate, Vec<TemplateError>> {
     let shape = |error: serde_json::Error| vec![TemplateError::Invalid(error.to_string())];
     let inner = serde_json::to_value(&spec.template.spec).map_err(shape)?;
     let filled = substitute_placeholders(&inner, &PlaceholderValues::new(workspace, variables))
@@ -43,18 +78,19 @@ pub fn instantiate_template(
     let filled: WorkspaceSpec = serde_json::from_value(filled).map_err(shape)?;
     let mut whole = spec.clone();
     whole.template.spec = filled;
-    template::validate(&whole).map_err(|problems| problems.into_iter().map(TemplateError::Field).collect())
+    let template = template::validate(&whole)
+        .map_err(|problems| problems.into_iter().map(TemplateError::Field).collect::<Vec<_>>())?;
+    let root = root_source(&template.source, origin).map_err(|error| vec![error.into()])?;
+    Ok(InstantiatedTemplate { template, root })
 }
 
-/// Render request of a template, without the values from Secrets and config maps. `file` is the manifest of the template;
-/// relative module paths start at its directory.
+/// Render request of a template, without the values from Secrets and config maps.
 pub fn template_request(
     key: &WorkspaceKey,
-    template: &ValidatedTemplate,
+    template: &InstantiatedTemplate,
     variables: &BTreeMap<String, String>,
-    file: &str,
 ) -> RenderRequest {
-    let mut request = RenderRequest::new(&key.namespace, &key.name, render_source(template, file));
+    let mut request = RenderRequest::new(&key.namespace, &key.name, template.root.clone());
     request.entrypoint.clone_from(&template.entrypoint);
     request.variables =
         variables.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect();
@@ -63,22 +99,21 @@ pub fn template_request(
     request
 }
 
-fn render_source(template: &ValidatedTemplate, file: &str) -> RootSource {
-    match &template.source {
+/// Parses the source. The placeholders are filled: an address may consist of them.
+fn root_source(source: &TemplateSource, origin: TemplateOrigin<'_>) -> Result<RootSource, SourceError> {
+    let address = match source {
         TemplateSource::Inline { format, text } => {
-            RootSource::Inline { format: inline_format(*format), text: text.clone() }
+            return Ok(RootSource::Inline { format: inline_format(*format), text: text.clone() });
         }
-        TemplateSource::Remote { address } if address.starts_with('.') => {
-            let address = parent_dir(file).join(address).display().to_string();
-            RootSource::Remote { address: explicit_local_path(address), fetched: None }
+        TemplateSource::Remote { address } => address,
+    };
+    let source = match origin {
+        TemplateOrigin::File { path, local: Some(local) } => {
+            ModuleSource::parse_with_local(address, parent_dir(path), local)?
         }
-        TemplateSource::Remote { address } => RootSource::Remote { address: address.clone(), fetched: None },
-    }
-}
-
-/// Terraform recognises a local path only by a leading `/` or `.`.
-fn explicit_local_path(path: String) -> String {
-    if path.starts_with(['/', '.']) { path } else { format!("./{path}") }
+        TemplateOrigin::File { local: None, .. } | TemplateOrigin::ApiObject => ModuleSource::parse(address)?,
+    };
+    Ok(RootSource::Remote { source, fetched: None })
 }
 
 pub(super) const fn inline_format(format: FileFormat) -> InlineFormat {

@@ -6,7 +6,8 @@ use capt_kinds::api::{BuiltInModule, DeletionPolicy, WorkspaceTemplateApply, Wor
 
 use super::{
     DesiredWorkspace, DesiredWorkspaceError, ModuleInputs, TemplateError, WorkspaceKey, WorkspaceRole,
-    WorkspaceSource, template::instantiate_template,
+    WorkspaceSource,
+    template::{TemplateOrigin, instantiate_template},
 };
 use crate::{
     manifest::{ValidatedManifests, ValidatedObject},
@@ -113,19 +114,24 @@ pub(super) fn template_source(
     let says = |error: TemplateError| {
         DesiredWorkspaceError::in_template(&found.origin.file, template, &error.to_string())
     };
-    template_workspace_source(&found.object.spec, &workspace.name, variables, &found.origin.file)
+    let origin = TemplateOrigin::File { path: &found.origin.file, local: manifests.local_modules };
+    template_workspace_source(&found.object.spec, &workspace.name, variables, origin)
         .map_err(|errors| errors.into_iter().map(says).collect())
 }
 
-/// Root module of a template. Relative module paths start at the directory of `file`.
+/// Root module of a template.
 pub fn template_workspace_source(
     spec: &WorkspaceTemplateSpec,
     workspace: &str,
     variables: BTreeMap<String, String>,
-    file: &str,
+    origin: TemplateOrigin<'_>,
 ) -> Result<WorkspaceSource, Vec<TemplateError>> {
-    let template = Box::new(instantiate_template(spec, workspace, &variables)?);
-    Ok(WorkspaceSource::Template { template, variables, file: file.to_owned() })
+    let template = Box::new(instantiate_template(spec, workspace, &variables, origin)?);
+    let file = match origin {
+        TemplateOrigin::File { path, .. } => path.to_owned(),
+        TemplateOrigin::ApiObject => String::new(),
+    };
+    Ok(WorkspaceSource::Template { template, variables, file })
 }
 
 /// Adds a dependency on the workspace that writes a Secret to each workspace that reads it.

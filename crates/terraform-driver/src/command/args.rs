@@ -133,6 +133,37 @@ fn validate_list(list: &'static str, args: &[String]) -> Result<(), ArgsError> {
     Ok(())
 }
 
+/// A setting of a backend in the arguments: `-backend-config=NAME=VALUE`.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct BackendSetting {
+    pub(super) name: String,
+    pub(super) value: String,
+}
+
+/// Replaces each setting of a backend by the argument for a file with it: values are credentials, and every process on the machine
+/// sees the arguments.
+pub(super) fn replace_backend_settings(
+    args: &[String],
+    mut file: impl FnMut(BackendSetting) -> String,
+) -> Vec<String> {
+    let mut replaced = Vec::new();
+    for (name, words) in group_options(args) {
+        let value = match words {
+            [word] => word.split_once('=').map(|(_, value)| value),
+            [_, value] => Some(value.as_str()),
+            _ => None,
+        };
+        match value.and_then(|value| value.split_once('=')) {
+            Some((setting, value)) if name == Some("backend-config") => {
+                let setting = BackendSetting { name: setting.to_owned(), value: value.to_owned() };
+                replaced.push(format!("-backend-config={}", file(setting)));
+            }
+            _ => replaced.extend_from_slice(words),
+        }
+    }
+    replaced
+}
+
 impl UserArgs {
     /// Rejects arguments that would break the driver.
     pub fn validate(&self) -> Result<(), ArgsError> {

@@ -14,7 +14,7 @@ use std::{
 
 pub use args::{ArgsError, UserArgs};
 
-use crate::{engine::Engine, environment::Environment};
+use crate::{engine::Engine, environment::Environment, source::ModuleSource};
 
 /// File name of the saved plan, relative to the root module.
 pub const PLAN_FILE: &str = "capt.tfplan";
@@ -104,9 +104,9 @@ impl<'a> CommandBuilder<'a> {
     }
 
     /// Fetches a remote module into `root`, which must be empty.
-    pub fn fetch(&self, address: &str) -> Invocation {
+    pub fn fetch(&self, source: &ModuleSource) -> Invocation {
         self.invocation(["init", "-input=false", "-no-color", "-backend=false"])
-            .with([format!("-from-module={address}")])
+            .with([format!("-from-module={}", source.address())])
     }
 
     /// `init`. A provided lock file is read-only unless the user passes `-upgrade`.
@@ -197,6 +197,21 @@ impl<'a> CommandBuilder<'a> {
 }
 
 impl Invocation {
+    /// Moves the settings of `-backend-config=NAME=VALUE` to files in `dir`, and returns these files.
+    pub(crate) fn move_backend_settings(&mut self, dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut files = Vec::new();
+        let args = std::mem::take(&mut self.args);
+        self.args = args::replace_backend_settings(&args, |setting| {
+            let path = dir.join(format!("backend-config-{}.json", files.len()));
+            let shown = path.display().to_string();
+            // In JSON, terraform reads a text as a template.
+            let value = setting.value.replace("${", "$${").replace("%{", "%%{");
+            files.push((path, serde_json::json!({ setting.name: value }).to_string().into_bytes()));
+            shown
+        });
+        files
+    }
+
     fn with(mut self, more: impl IntoIterator<Item = String>) -> Self {
         self.args.extend(more);
         self

@@ -8,6 +8,7 @@ use super::*;
 use crate::{
     engine::EngineKind,
     environment::{EnvironmentInputs, TerraformCredentials},
+    source::ModuleSource,
 };
 
 struct Fixture {
@@ -59,7 +60,7 @@ fn every_command_line_is_exactly_this() {
                 "terraform init -json -input=false -no-color -lock-timeout=30s -lockfile=readonly",
             ),
             (
-                commands.fetch("git::https://example.com/x.git?ref=v1"),
+                commands.fetch(&ModuleSource::parse("git::https://example.com/x.git?ref=v1").unwrap()),
                 "terraform init -input=false -no-color -backend=false -from-module=git::https://example.com/x.git?ref=v1",
             ),
             (commands.validate(), "terraform validate -json -no-color"),
@@ -128,6 +129,31 @@ fn arguments_of_the_user_go_where_they_work_with_a_saved_plan() {
         ends(&commands.apply(PlanMode::Change), "-lock-timeout=30s -parallelism 2 capt.tfplan");
         ends(&commands.plan(PlanMode::Destroy), "-out=capt.tfplan -destroy -refresh=false");
         ends(&commands.apply(PlanMode::Destroy), "-lock-timeout=30s -parallelism=1 capt.tfplan");
+    });
+}
+
+#[test]
+fn l2_settings_of_a_backend_are_in_files_and_not_in_the_arguments() {
+    let init = [
+        "-backend-config=b.hcl",
+        "-backend-config=secret_key=a=\"${b}\"",
+        "-backend-config",
+        "path=hunter2",
+        "--backend-config=c.hcl",
+    ];
+    with_args(UserArgs { init: strings(&init), ..UserArgs::default() }, |commands| {
+        let mut init = commands.init(LockFileMode::Absent);
+        let files = init.move_backend_settings(Path::new("/w/.capt"));
+        assert!(
+            init.to_string().ends_with(
+                "-backend-config=b.hcl -backend-config=/w/.capt/backend-config-0.json \
+                 -backend-config=/w/.capt/backend-config-1.json --backend-config=c.hcl"
+            ),
+            "{init}"
+        );
+        let text = |at: usize| String::from_utf8(files[at].1.clone()).unwrap();
+        assert_eq!(text(0), r#"{"secret_key":"a=\"$${b}\""}"#, "terraform reads it literally");
+        assert_eq!(text(1), r#"{"path":"hunter2"}"#);
     });
 }
 

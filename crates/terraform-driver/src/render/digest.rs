@@ -41,7 +41,7 @@ fn digest<'a>(
         hash.update(bytes);
     };
     field(root.as_bytes());
-    field(fetch.map_or("", |fetch| &fetch.address).as_bytes());
+    field(fetch.map_or("", |fetch| fetch.source.address()).as_bytes());
     for (path, contents) in files {
         field(path.as_bytes());
         field(&contents.bytes);

@@ -132,9 +132,9 @@ fn resolve_source(
             let file = (name.to_owned(), FileContents::plain(text.clone().into_bytes()));
             Ok((String::new(), [file].into(), None))
         }
-        RootSource::Remote { address, fetched: _ } => {
+        RootSource::Remote { source, fetched: _ } => {
             let entrypoint = paths::normalize_entrypoint(&request.entrypoint)?;
-            let fetch = ModuleFetch { address: address.clone(), entrypoint: entrypoint.clone() };
+            let fetch = ModuleFetch { source: source.clone(), entrypoint: entrypoint.clone() };
             Ok((entrypoint, BTreeMap::new(), Some(fetch)))
         }
     }

@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, fmt};
 
 use serde_json::{Map, Value};
 
+use crate::source::ModuleSource;
+
 /// Render request of one workspace, validated by the caller.
 #[derive(Debug, Clone)]
 pub struct RenderRequest {
@@ -71,10 +73,10 @@ pub enum RootSource {
         /// The text, substituted.
         text: String,
     },
-    /// A local path or go-getter address that is the root module, as in upstream.
+    /// A module at an address, as in upstream.
     Remote {
-        /// The address.
-        address: String,
+        /// The parsed address.
+        source: ModuleSource,
         /// Files of the root module (below the entrypoint, flat names) after the fetch. Without them the variable types are
         /// unknown, so the caller renders again after the fetch.
         fetched: Option<BTreeMap<String, Vec<u8>>>,
@@ -240,18 +242,10 @@ impl fmt::Debug for FileContents {
 /// A module to fetch before the files are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModuleFetch {
-    /// A local path (copied by the writer of the workspace) or a go-getter address (`init -from-module`).
-    pub address: String,
+    /// A local module (copied by the writer of the workspace) or an address for `init -from-module`.
+    pub source: ModuleSource,
     /// Directory of the root module inside it; empty for the top level.
     pub entrypoint: String,
-}
-
-impl ModuleFetch {
-    /// Whether the address is a local path, by terraform's rule.
-    pub fn is_local_path(&self) -> bool {
-        ["/", "./", "../"].iter().any(|start| self.address.starts_with(start))
-            || matches!(self.address.as_str(), "." | "..")
-    }
 }
 
 /// Rendered files of a workspace.

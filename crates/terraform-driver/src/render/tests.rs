@@ -5,9 +5,12 @@ mod generated;
 mod properties;
 mod variables;
 
+use std::path::Path;
+
 use serde_json::{Map, Value};
 
 use super::*;
+use crate::source::{LocalModules, ModuleSource};
 
 fn inline(text: &str) -> RenderRequest {
     let source = RootSource::Inline { format: InlineFormat::Hcl, text: text.to_owned() };
@@ -25,7 +28,9 @@ fn module(files: &[(&str, &str)]) -> RenderRequest {
 fn remote(address: &str, fetched: Option<&[(&str, &str)]>) -> RenderRequest {
     let fetched = fetched
         .map(|files| files.iter().map(|&(name, text)| (name.to_owned(), text.as_bytes().to_vec())).collect());
-    let source = RootSource::Remote { address: address.to_owned(), fetched };
+    let local = LocalModules::of_the_command_line();
+    let source = ModuleSource::parse_with_local(address, Path::new(""), local).unwrap();
+    let source = RootSource::Remote { source, fetched };
     RenderRequest { provider: Some(provider()), ..RenderRequest::new("default", "demo-vpc", source) }
 }
 

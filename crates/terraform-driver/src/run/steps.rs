@@ -127,7 +127,10 @@ impl Driver {
         }
         remove_optional(&path)?;
         // Not read-only: the lock file was written by an earlier init, and the providers may have to change.
-        let init = self.commands(job)?.init(LockFileMode::Absent);
+        let mut init = self.commands(job)?.init(LockFileMode::Absent);
+        for (path, contents) in init.move_backend_settings(&job.workspace.meta_dir()) {
+            write_atomic(&path, &contents, true)?;
+        }
         let (code, output) = self.run_command(job, StepPhase::Initialising, init).await?;
         if code != 0 {
             return Err(step_failed(StepPhase::Initialising, output));

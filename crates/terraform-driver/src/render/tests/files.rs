@@ -91,10 +91,10 @@ fn a_remote_root_is_fetched_and_our_files_go_to_its_entrypoint() {
     assert_eq!(rendered.root, "stacks/prod");
     let fetch = rendered.fetch.clone().unwrap();
     assert_eq!(
-        (fetch.address.as_str(), fetch.entrypoint.as_str()),
+        (fetch.source.address(), fetch.entrypoint.as_str()),
         ("git::https://example.com/x.git", "stacks/prod")
     );
-    assert!(!fetch.is_local_path());
+    assert_eq!(fetch.source.directory(), None);
     assert_eq!(
         rendered.backend,
         EffectiveBackend::Local { path: "stacks/prod/terraform.tfstate".to_owned() }
@@ -111,7 +111,7 @@ fn a_fetched_remote_root_is_looked_at() {
     );
     request.vars = vec![var("azs", "[\"a\"]")];
     let rendered = render(&request).unwrap();
-    assert!(rendered.types_known && rendered.fetch.as_ref().unwrap().is_local_path());
+    assert!(rendered.types_known && rendered.fetch.as_ref().unwrap().source.directory().is_some());
     assert_eq!(json_of(&rendered, "user.auto.tfvars.json"), json!({"azs": ["a"]}));
     assert_eq!(names(&rendered), ["capt_backend.tf.json", "user.auto.tfvars.json"]);
 }
@@ -124,14 +124,14 @@ fn a_fetched_remote_root_is_looked_at() {
 #[case("....//etc", "etc")]
 #[case("./a//b/", "a/b")]
 fn an_entrypoint_cannot_leave_the_source(#[case] given: &str, #[case] root: &str) {
-    let request = RenderRequest { entrypoint: given.to_owned(), ..remote("x", None) };
+    let request = RenderRequest { entrypoint: given.to_owned(), ..remote("./x", None) };
     assert_eq!(render(&request).unwrap().root, root);
 }
 
 #[test]
 fn an_entrypoint_that_still_points_upwards_is_refused() {
     for given in ["..", "a/.."] {
-        let request = RenderRequest { entrypoint: given.to_owned(), ..remote("x", None) };
+        let request = RenderRequest { entrypoint: given.to_owned(), ..remote("./x", None) };
         assert!(matches!(render(&request), Err(RenderError::BadPath { .. })), "{given}");
     }
 }
