@@ -5,9 +5,12 @@ use std::collections::BTreeSet;
 use embedded_kube::{cluster::EmbeddedKube, fault_injection::RequestRecord, request::User};
 use http::Request;
 use k8s_openapi::api::{
-    admissionregistration::v1::ValidatingWebhookConfiguration,
+    admissionregistration::v1::{
+        ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
+    },
     core::v1::{Pod, Secret},
     networking::v1::NetworkPolicy,
+    policy::v1::PodDisruptionBudget,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -43,7 +46,11 @@ fn resource_path(object: &Value) -> Option<String> {
         "Service" => "services",
         "Deployment" => "deployments",
         // Judged by their types below.
-        "NetworkPolicy" | "ValidatingWebhookConfiguration" => return None,
+        "NetworkPolicy"
+        | "PodDisruptionBudget"
+        | "ValidatingAdmissionPolicy"
+        | "ValidatingAdmissionPolicyBinding"
+        | "ValidatingWebhookConfiguration" => return None,
         other => panic!("say where {other} is"),
     };
     let version = object["apiVersion"].as_str().unwrap();
@@ -95,6 +102,9 @@ fn kinds_that_the_server_lacks_have_no_unknown_field_either() {
         seen += 1;
         match object["kind"].as_str().unwrap() {
             "NetworkPolicy" => check::<NetworkPolicy>(&object),
+            "PodDisruptionBudget" => check::<PodDisruptionBudget>(&object),
+            "ValidatingAdmissionPolicy" => check::<ValidatingAdmissionPolicy>(&object),
+            "ValidatingAdmissionPolicyBinding" => check::<ValidatingAdmissionPolicyBinding>(&object),
             _ => check::<ValidatingWebhookConfiguration>(&object),
         }
     }

@@ -75,9 +75,91 @@ fn every_place_that_is_written_to_is_a_volume() {
     let deployment = deployment("base");
     let mounts =
         deployment["spec"]["template"]["spec"]["containers"][0]["volumeMounts"].as_array().unwrap().clone();
-    let paths: Vec<_> = mounts.iter().map(|it| it["mountPath"].as_str().unwrap()).collect();
+    let written = mounts.iter().filter(|it| it["readOnly"] != true);
+    let paths: Vec<_> = written.map(|it| it["mountPath"].as_str().unwrap()).collect();
     assert_eq!(paths, ["/var/lib/capt", "/tmp"]);
-    assert!(mounts.iter().all(|it| it["readOnly"] != true));
+}
+
+#[test]
+fn m8_only_the_operator_gets_a_token_and_it_expires() {
+    for overlay in OVERLAYS_WITH_OPERATOR {
+        let deployment = deployment(overlay);
+        let pod = &deployment["spec"]["template"]["spec"];
+        assert_eq!(pod["automountServiceAccountToken"], false, "{overlay}");
+        let volumes = pod["volumes"].as_array().unwrap();
+        let token = volumes.iter().find(|it| it["name"] == "token").unwrap();
+        let sources = token["projected"]["sources"].as_array().unwrap();
+        let expires = sources.iter().find_map(|it| it["serviceAccountToken"]["expirationSeconds"].as_u64());
+        assert!(expires.is_some_and(|seconds| seconds <= 3607), "{overlay}");
+        let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();
+        let mount = mounts.iter().find(|it| it["name"] == "token").unwrap();
+        // Where in-cluster clients look for it.
+        assert_eq!(mount["mountPath"], "/var/run/secrets/kubernetes.io/serviceaccount");
+        assert_eq!(mount["readOnly"], true);
+    }
+}
+
+#[test]
+fn m8_a_full_disk_of_the_pod_is_not_a_full_disk_of_the_node() {
+    for overlay in OVERLAYS_WITH_OPERATOR {
+        let deployment = deployment(overlay);
+        let pod = &deployment["spec"]["template"]["spec"];
+        let gibibytes = |value: &Value| -> u64 {
+            let text = value.as_str().unwrap();
+            text.strip_suffix("Gi").unwrap().parse().unwrap()
+        };
+        let volumes = pod["volumes"].as_array().unwrap();
+        let volumes = volumes.iter().filter_map(|it| it.get("emptyDir"));
+        let sizes: u64 = volumes.map(|it| gibibytes(&it["sizeLimit"])).sum();
+        let limit = gibibytes(&pod["containers"][0]["resources"]["limits"]["ephemeral-storage"]);
+        assert!(sizes < limit, "{overlay}: a full volume is an error of a run, and evicts nobody");
+    }
+}
+
+#[test]
+fn m8_replicas_spread_and_a_drain_evicts_one_at_a_time() {
+    for overlay in OVERLAYS_WITH_OPERATOR {
+        let deployment = deployment(overlay);
+        let template = &deployment["spec"]["template"];
+        let labels = &template["metadata"]["labels"];
+        let selects_pod = |selector: &Value| {
+            let wanted = selector["matchLabels"].as_object().unwrap();
+            wanted.iter().all(|(key, value)| labels[key] == *value)
+        };
+        let spread = template["spec"]["topologySpreadConstraints"].as_array().unwrap();
+        let keys: Vec<_> = spread.iter().map(|it| it["topologyKey"].as_str().unwrap()).collect();
+        assert_eq!(keys, ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]);
+        assert!(spread.iter().all(|it| selects_pod(&it["labelSelector"])));
+        // Else the surge of a rolling update could not be scheduled on a single node.
+        assert!(spread.iter().all(|it| it["whenUnsatisfiable"] == "ScheduleAnyway"));
+        let objects = rendered_overlay(overlay);
+        let budget = &of_kind(&objects, "PodDisruptionBudget")[0]["spec"];
+        assert!(selects_pod(&budget["selector"]), "{overlay}");
+        assert_eq!(budget["maxUnavailable"], 1, "a single replica must not block drains");
+    }
+}
+
+#[test]
+fn m8_runs_reach_neither_the_metadata_service_nor_other_ports() {
+    for overlay in OVERLAYS_WITH_OPERATOR {
+        let objects = rendered_overlay(overlay);
+        let policies = of_kind(&objects, "NetworkPolicy");
+        let policies = policies.into_iter().map(|it| &it["spec"]);
+        let egress: Vec<_> =
+            policies.filter(|it| it["policyTypes"] == serde_json::json!(["Egress"])).collect();
+        assert_eq!(egress.len(), 1, "{overlay}");
+        assert_eq!(egress[0]["podSelector"]["matchLabels"]["app.kubernetes.io/name"], "capt");
+        for rule in egress[0]["egress"].as_array().unwrap() {
+            let ports = rule["ports"].as_array().unwrap();
+            assert!(ports.iter().all(|it| [22, 53, 443, 6443].iter().any(|port| it["port"] == *port)));
+            let blocks = rule["to"].as_array().cloned().unwrap_or_default();
+            assert_eq!(blocks.is_empty(), ports.iter().all(|it| it["port"] == 53), "{rule}");
+            for block in blocks {
+                let except = block["ipBlock"]["except"].to_string();
+                assert!(except.contains("169.254.0.0/16") || except.contains("fd00:ec2::254"), "{block}");
+            }
+        }
+    }
 }
 
 #[test]
