@@ -227,9 +227,10 @@ pub(super) async fn approve_plan(
 ) -> anyhow::Result<String> {
     let namespace = seen.namespace().unwrap_or_default();
     let api: Api<WorkspaceTemplateApply> = Api::namespaced(client.clone(), &namespace);
+    let user = api_user(client).await;
     let patch = json!({"metadata": {
         "resourceVersion": seen.resource_version(),
-        "annotations": {names::APPROVE_PLAN_ANNOTATION: hash},
+        "annotations": {names::APPROVE_PLAN_ANNOTATION: hash, names::APPROVED_BY_ANNOTATION: user},
     }});
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
     match api.patch(&seen.name_any(), &params, &Patch::Merge(&patch)).await {
@@ -238,7 +239,7 @@ pub(super) async fn approve_plan(
         }
         other => other.map_err(|error| describe_api_error(&error))?,
     };
-    let who = acting_user(client, person).await;
+    let who = describe_user(user, person);
     let reference: ObjectReference = kube::Resource::object_ref(seen, &());
     let note = format!("plan {hash} was approved by {who}");
     record_event(client, &reference, ("Approve", "PlanApproved"), note).await.map_err(|error| {
@@ -268,9 +269,17 @@ pub(super) async fn record_event(
 
 /// The user of the Kubernetes API, and the person at the command line as far as known.
 pub(super) async fn acting_user(client: &Client, person: Option<&str>) -> String {
+    describe_user(api_user(client).await, person)
+}
+
+/// The user of the Kubernetes API.
+async fn api_user(client: &Client) -> Option<String> {
     let api: Api<SelfSubjectReview> = Api::all(client.clone());
     let answer = api.create(&PostParams::default(), &SelfSubjectReview::default()).await;
-    let user = answer.ok().and_then(|review| review.status?.user_info?.username);
+    answer.ok().and_then(|review| review.status?.user_info?.username)
+}
+
+fn describe_user(user: Option<String>, person: Option<&str>) -> String {
     let user = user.unwrap_or_else(|| "a user that the Kubernetes API does not name".to_owned());
     person.map_or_else(|| user.clone(), |person| format!("{user} ({person} at a command line)"))
 }

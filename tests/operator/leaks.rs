@@ -146,7 +146,8 @@ async fn change_cidr(stage: &OperatorHarness, cidr: &str) -> String {
 
 async fn approve(stage: &OperatorHarness, hash: &str) {
     let api = stage.api::<WorkspaceTemplateApply>("default");
-    let approval = json!({"metadata": {"annotations": {names::APPROVE_PLAN_ANNOTATION: hash}}});
+    let annotations = json!({names::APPROVE_PLAN_ANNOTATION: hash, names::APPROVED_BY_ANNOTATION: "alice"});
+    let approval = json!({"metadata": {"annotations": annotations}});
     api.patch("net", &PatchParams::default(), &Patch::Merge(approval)).await.unwrap();
 }
 
@@ -159,8 +160,14 @@ async fn p13_a_network_is_replaced_only_by_the_plan_that_was_approved_and_once()
     let made: WorkspaceTemplateApply = stage.wait_until("net", "ready", is_ready).await;
     let first = made.status.unwrap().outputs["vpc_id"].clone();
     let hash = change_cidr(&stage, "10.81.0.0/16").await;
-    // An approval of another plan counts for nothing.
-    approve(&stage, "0123456789ab").await;
+    // An approval of another plan counts for nothing, and neither does one with a part of the hash.
+    approve(&stage, &"0123456789abcdef".repeat(4)).await;
+    approve(&stage, &hash[..12]).await;
+    let is_told = |it: &WorkspaceTemplateApply| {
+        let conditions = it.status.iter().flat_map(|it| &it.conditions);
+        conditions.into_iter().any(|it| it.message.contains("only a part of the plan hash"))
+    };
+    stage.wait_until("net", "told that the approval is incomplete", is_told).await;
     let run = |it: WorkspaceTemplateApply| it.status.unwrap().run.unwrap().id;
     let blocked = run(stage.workspace("net").await);
     apply_another_workspace(&stage, "other").await;
@@ -171,7 +178,9 @@ async fn p13_a_network_is_replaced_only_by_the_plan_that_was_approved_and_once()
         is_ready(it) && it.status.as_ref().is_some_and(|it| it.outputs["vpc_id"] != first)
     };
     let replaced: WorkspaceTemplateApply = stage.wait_until("net", "replaced", is_other).await;
-    assert!(has_condition(&replaced.status.unwrap().conditions, "DestructiveChangeBlocked", "False"));
+    let status = replaced.status.unwrap();
+    assert!(has_condition(&status.conditions, "DestructiveChangeBlocked", "False"));
+    assert_eq!(status.history[0].approved_by.as_deref(), Some("alice"));
     // The approval is still written there, and counts for nothing any more.
     let next = change_cidr(&stage, "10.80.0.0/16").await;
     assert_ne!(next, hash);

@@ -73,6 +73,7 @@ pub async fn dereference(
             ctx,
         ),
         approved_plan: annotation(names::APPROVE_PLAN_ANNOTATION),
+        approved_by: annotation(names::APPROVED_BY_ANNOTATION),
         run_requested_at: annotation(names::REQUESTED_ANNOTATION).and_then(|text| text.parse().ok()),
     }))
 }

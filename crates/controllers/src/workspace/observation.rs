@@ -33,6 +33,8 @@ pub struct WorkspaceObservation {
     pub drift: DriftSettings,
     /// Hash of the approved plan.
     pub approved_plan: Option<String>,
+    /// Who approved it.
+    pub approved_by: Option<String>,
     /// When a rerun was requested by annotation.
     pub run_requested_at: Option<Timestamp>,
 }

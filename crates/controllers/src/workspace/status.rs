@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use capt_engine::runs::{RunResult, RunSnapshot, retry_delay, status_class};
+use capt_engine::{
+    pipeline::Goal,
+    runs::{RunResult, RunSnapshot, retry_delay, status_class},
+};
 use capt_kinds::api::{
-    IdentityRef, LastError, RunOperation, RunRecord, RunStatus, WorkspaceTemplateApply,
-    WorkspaceTemplateApplyStatus,
+    IdentityRef, LastError, PlanApproval, RunOperation, RunPhase, RunRecord, RunStatus,
+    WorkspaceTemplateApply, WorkspaceTemplateApplyStatus,
     conditions::{reasons, types},
+    names,
 };
 use capt_kube::k8s::conditions::{self, ConditionUpdate};
 use capt_model::workspaces::WorkspaceKey;
@@ -151,9 +155,17 @@ fn append_history(status: &mut Status, run: &RunSnapshot, end: &RunResult) {
         finished_at: run.finished_at.map(to_time),
         plan: run.plan.clone(),
         error: why,
+        approved_by: approver(status, run),
     };
     status.history.insert(0, record);
     status.history.truncate(HISTORY_LIMIT);
+}
+
+/// Who approved the plan that the run applied, if it needed an approval.
+fn approver(status: &Status, run: &RunSnapshot) -> Option<String> {
+    let approval = status.approval.as_ref()?;
+    let is_of_run = run.plan.as_ref().is_some_and(|plan| plan.hash == approval.plan_hash);
+    approval.user.clone().filter(|_| is_of_run && run.phase != RunPhase::AwaitingApproval)
 }
 
 /// The status after a decision was carried out. `status` is the previous one with the last run recorded in it.
@@ -168,8 +180,13 @@ pub fn after_act(
     }
     status.workspace_name = Some(key.name.clone());
     set_references(&mut status, observed);
+    if let Decision::StartRun { goal: Goal::Apply { approved: Some(hash) }, .. } = decision {
+        let user = observed.approved_by.clone();
+        status.approval =
+            Some(PlanApproval { plan_hash: hash.clone(), user, accepted_at: Some(to_time(now)) });
+    }
     let generation = outcome.object.metadata.generation;
-    set_conditions(&mut status, observed.run.as_ref(), decision, generation, now);
+    set_conditions(&mut status, observed, decision, generation, now);
     status
 }
 
@@ -193,17 +210,18 @@ fn set_outputs(status: &mut Status, outputs: &Outputs) {
 /// Sets all conditions from the status, the run and the decision.
 fn set_conditions(
     status: &mut Status,
-    run: Option<&RunSnapshot>,
+    observed: &WorkspaceObservation,
     decision: &Decision,
     generation: Option<i64>,
     now: Timestamp,
 ) {
+    let run = observed.run.as_ref();
     let said = [
         Some(synced_condition(status, run, decision)),
         Some(ready_condition(status, decision)),
         Some(planned_condition(status)),
         drifted_condition(status, run),
-        blocked_condition(status, run),
+        incomplete_approval(status, observed).or_else(|| blocked_condition(status, run)),
     ];
     for said in said.into_iter().flatten() {
         let _transition = conditions::set(&mut status.conditions, said, generation, now);
@@ -296,6 +314,24 @@ fn drifted_condition(status: &Status, run: Option<&RunSnapshot>) -> Option<Condi
         }
         _ => default_if_absent(status, types::DRIFTED, reasons::NOT_CHECKED),
     }
+}
+
+/// The plan still waits, because the approval has only a part of its hash.
+fn incomplete_approval(status: &Status, observed: &WorkspaceObservation) -> Option<ConditionUpdate> {
+    let run = status.run.as_ref().filter(|run| run.phase == RunPhase::AwaitingApproval)?;
+    let hash = &status.plan.as_ref()?.hash;
+    let given = observed.approved_plan.as_deref().map(str::trim)?;
+    (run.finished_at.is_some() && !given.is_empty() && given != hash && hash.starts_with(given)).then(|| {
+        ConditionUpdate::status_true(
+            types::DESTRUCTIVE_CHANGE_BLOCKED,
+            reasons::APPROVAL_REQUIRED,
+            format!(
+                "{given} is only a part of the plan hash, so the approval does not count; use `capt approve`, or set the annotation \
+                 {} to {hash}",
+                names::APPROVE_PLAN_ANNOTATION
+            ),
+        )
+    })
 }
 
 fn blocked_condition(status: &Status, run: Option<&RunSnapshot>) -> Option<ConditionUpdate> {

@@ -218,9 +218,9 @@ pub(crate) fn plan_summary(changes: &[(&str, &str)], plan: u8) -> PlanSummary {
     parsed.summary(PlanHash::new(&[plan; 32]))
 }
 
-/// The short hash of a plan.
-pub(crate) fn short_hash(plan: u8) -> String {
-    PlanHash::new(&[plan; 32]).short().to_owned()
+/// The hash of a plan.
+pub(crate) fn plan_hash(plan: u8) -> String {
+    PlanHash::new(&[plan; 32]).as_str().to_owned()
 }
 
 /// A state with these resource types, each `ok` or `tainted`.

@@ -319,7 +319,7 @@ impl WorkspacePipeline<'_> {
             Err(refused) => {
                 Driver::discard_plan(workspace)?;
                 let RefusedPlan { plan, reasons } = *refused;
-                Err(PipelineError::Blocked { reasons, hash: plan.summary.hash.short().to_owned() })
+                Err(PipelineError::Blocked { reasons, hash: plan.summary.hash.as_str().to_owned() })
             }
         }
     }

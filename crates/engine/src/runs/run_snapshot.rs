@@ -146,7 +146,7 @@ pub(super) fn plan_status(summary: &PlanSummary) -> PlanStatus {
     let ChangeCounts { add, change, replace, destroy, .. } = summary.counts;
     let small = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
     PlanStatus {
-        hash: summary.hash.short().to_owned(),
+        hash: summary.hash.as_str().to_owned(),
         add: small(add),
         change: small(change),
         replace: small(replace),

@@ -63,8 +63,8 @@ pub use workspace_apply::{
     BuiltInModule, InputFormat, InputFrom, WorkspaceTemplateApply, WorkspaceTemplateApplySpec,
 };
 pub use workspace_apply_status::{
-    FailureClass, LastError, PlanStatus, Progress, RunOperation, RunPhase, RunRecord, RunStatus,
-    WorkspaceTemplateApplyStatus,
+    FailureClass, LastError, PlanApproval, PlanStatus, Progress, RunOperation, RunPhase, RunRecord,
+    RunStatus, WorkspaceTemplateApplyStatus,
 };
 pub use workspace_template::{
     DeletionPolicy, EnvVar, FileFormat, ManagementPolicy, ModuleSource, ProviderConfigRef,

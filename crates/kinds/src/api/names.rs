@@ -22,8 +22,10 @@ pub const PAUSED_ANNOTATION: &str = "cluster.x-k8s.io/paused";
 pub const MANAGED_BY_ANNOTATION: &str = "cluster.x-k8s.io/managed-by";
 /// Annotation of a Cluster with its region, used by upstream.
 pub const REGION_ANNOTATION: &str = "cluster.x-k8s.io/region";
-/// Annotation that approves the plan with this hash.
+/// Annotation that approves the plan with this full hash.
 pub const APPROVE_PLAN_ANNOTATION: &str = "capt.x-k8s.io/approve-plan";
+/// Annotation with the user name of who approved the plan.
+pub const APPROVED_BY_ANNOTATION: &str = "capt.x-k8s.io/approved-by";
 
 /// Finalizer of a `CAPTCluster`.
 pub const CLUSTER_FINALIZER: &str = "infrastructure.cluster.x-k8s.io/captcluster";

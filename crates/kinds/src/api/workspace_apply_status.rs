@@ -57,6 +57,9 @@ pub struct WorkspaceTemplateApplyStatus {
     /// The Secret with the outputs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection_secret_ref: Option<SecretRef>,
+    /// The last approval of a plan that was accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<PlanApproval>,
     /// The AWS identity of the last run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity_ref: Option<IdentityRef>,
@@ -152,6 +155,20 @@ pub struct PlanStatus {
     /// Resources to destroy.
     #[serde(default)]
     pub destroy: i32,
+}
+
+/// An accepted approval.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanApproval {
+    /// Full hash of the approved plan.
+    pub plan_hash: String,
+    /// Who approved it, as the annotation says. The admission policy `capt-approvals` makes sure that it is true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// When the operator accepted it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted_at: Option<Time>,
 }
 
 /// Progress of a run.
@@ -300,4 +317,7 @@ pub struct RunRecord {
     /// Error message, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Who approved its plan, if it needed an approval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved_by: Option<String>,
 }

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use capt_engine::runs::{RunResult, RunSnapshot};
+use capt_engine::{
+    pipeline::Goal,
+    runs::{RunPriority, RunResult, RunSnapshot},
+};
 use capt_kinds::api::{
-    RunOperation, RunPhase, SecretRef, WorkspaceTemplateApply, WorkspaceTemplateApplyStatus,
+    PlanStatus, RunOperation, RunPhase, SecretRef, WorkspaceTemplateApply, WorkspaceTemplateApplyStatus,
     conditions::reasons,
 };
 use capt_kube::k8s::conditions::find;
@@ -76,6 +79,7 @@ fn observation(run: Option<RunSnapshot>) -> WorkspaceObservation {
         has_directory: true,
         drift: DriftSettings { mode: DriftMode::Off, interval: Duration::from_mins(1) },
         approved_plan: None,
+        approved_by: None,
         run_requested_at: None,
     }
 }
@@ -237,6 +241,56 @@ fn a_blocked_plan_stays_blocked_until_another_result() {
     let applied = finished("2", RunOperation::Apply, RunResult::Applied);
     let applied = written(Some(status), Some(applied), &Decision::Idle(None));
     assert_eq!(short(&applied, "DestructiveChangeBlocked"), "False NothingToApprove");
+}
+
+/// A status whose plan waits for an approval.
+fn awaiting_approval(hash: &str) -> Status {
+    let reasons = vec!["aws_vpc.this would go".to_owned()];
+    let blocked = RunResult::Blocked { reasons, hash: hash.to_owned() };
+    written(None, Some(finished("1", RunOperation::Apply, blocked)), &Decision::Idle(None))
+}
+
+/// The status that a reconcile writes when the annotations approve `plan`.
+fn written_with_approval(before: Status, plan: &str, decision: &Decision) -> Status {
+    let object = object(Some(before.clone()));
+    let outcome = WorkspaceOutcome { object, outputs: None, next: Ok(Action::await_change()) };
+    let observed = WorkspaceObservation {
+        approved_plan: Some(plan.to_owned()),
+        approved_by: Some("alice".to_owned()),
+        ..observation(None)
+    };
+    after_act(before, (&observed, decision), &outcome, (&WorkspaceKey::new("team", "net"), now()))
+}
+
+#[test]
+fn m3_an_approval_with_a_part_of_the_hash_is_refused_with_the_whole_one() {
+    let hash = "0123456789abcdef".repeat(4);
+    for part in ["0123456789ab", &hash[..63]] {
+        let status = written_with_approval(awaiting_approval(&hash), part, &Decision::Idle(None));
+        let (value, reason, message) = condition(&status, "DestructiveChangeBlocked");
+        assert_eq!((value.as_str(), reason.as_str()), ("True", "ApprovalRequired"));
+        assert!(message.contains("only a part of the plan hash") && message.ends_with(&hash), "{message}");
+        assert_eq!(status.approval, None);
+    }
+    let other = written_with_approval(awaiting_approval(&hash), "f00", &Decision::Idle(None));
+    assert!(condition(&other, "DestructiveChangeBlocked").2.starts_with("aws_vpc.this would go"));
+}
+
+#[test]
+fn m3_the_approver_is_in_the_status_and_in_the_history_of_the_run() {
+    let hash = "0123456789abcdef".repeat(4);
+    let goal = Goal::Apply { approved: Some(hash.clone()) };
+    let start = Decision::StartRun { goal, priority: RunPriority::Change };
+    let status = written_with_approval(awaiting_approval(&hash), &hash, &start);
+    let approval = status.approval.clone().unwrap();
+    assert_eq!((approval.plan_hash, approval.user.as_deref()), (hash.clone(), Some("alice")));
+    assert_eq!(status.history[0].approved_by, None, "the run that was refused was approved by nobody");
+    let plan = Some(PlanStatus { hash, ..PlanStatus::default() });
+    let applied = RunSnapshot { plan, ..finished("2", RunOperation::Apply, RunResult::Applied) };
+    let status = record(Some(status), &applied);
+    assert_eq!(status.history[0].approved_by.as_deref(), Some("alice"));
+    let later = record(Some(status), &finished("3", RunOperation::Apply, RunResult::Applied));
+    assert_eq!(later.history[0].approved_by, None, "another plan");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Only a plan that the guard lets pass, and that is not declined, is applied.
 
 use super::*;
-use crate::pipeline::testing::short_hash;
+use crate::pipeline::testing::plan_hash;
 
 fn replaces_vpc(site: &FakeSite) {
     site.with(|script| script.changes = vec![("replace", "aws_vpc")]);
@@ -19,15 +19,15 @@ fn refused_hash(outcome: Outcome) -> String {
 
 #[tokio::test]
 async fn a_destructive_plan_needs_an_approval_of_its_own_hash() {
-    let full = terraform_driver::plan::PlanHash::new(&[1; 32]).as_str().to_owned();
+    let short = terraform_driver::plan::PlanHash::new(&[1; 32]).short().to_owned();
     let table = [
         (apply(), false),
         (Goal::CorrectDrift, false),
-        (approve(&short_hash(1)), true),
-        (approve(&full), true),
-        (approve(&format!(" {}\n", short_hash(1))), true),
-        (approve(&short_hash(1)[..6]), false),
-        (approve(&short_hash(2)), false),
+        (approve(&plan_hash(1)), true),
+        (approve(&short), false),
+        (approve(&format!(" {}\n", plan_hash(1))), true),
+        (approve(&plan_hash(1)[..6]), false),
+        (approve(&plan_hash(2)), false),
         (approve(""), false),
     ];
     for (goal, passes) in table {
@@ -37,7 +37,7 @@ async fn a_destructive_plan_needs_an_approval_of_its_own_hash() {
         if passes {
             assert_eq!(outcome.unwrap().to_string(), "1 replaced", "{goal:?}");
         } else {
-            assert_eq!(refused_hash(outcome), short_hash(1), "{goal:?}");
+            assert_eq!(refused_hash(outcome), plan_hash(1), "{goal:?}");
         }
         assert_eq!(site.journal.has("apply"), passes, "{goal:?}");
         assert!(passes || !plan_file(&site), "{goal:?}: a refused plan is removed");
@@ -97,8 +97,8 @@ async fn a_removed_workspace_is_guarded_and_a_requested_destroy_is_not() {
     let table = [
         (DestroyReason::Requested, true),
         (DestroyReason::RemovedFromManifests { approved: None }, false),
-        (DestroyReason::RemovedFromManifests { approved: Some(short_hash(2)) }, false),
-        (DestroyReason::RemovedFromManifests { approved: Some(short_hash(1)) }, true),
+        (DestroyReason::RemovedFromManifests { approved: Some(plan_hash(2)) }, false),
+        (DestroyReason::RemovedFromManifests { approved: Some(plan_hash(1)) }, true),
     ];
     for (reason, passes) in table {
         let site = applied(&[("aws_vpc", "ok")]).await;

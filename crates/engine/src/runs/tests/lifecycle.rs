@@ -4,7 +4,7 @@ use capt_kinds::api::{RunOperation, RunPhase};
 use terraform_driver::classify::FailureClass;
 
 use super::*;
-use crate::pipeline::testing::short_hash;
+use crate::pipeline::testing::plan_hash;
 
 #[tokio::test]
 async fn a_run_reports_its_plan_and_its_end() {
@@ -16,7 +16,7 @@ async fn a_run_reports_its_plan_and_its_end() {
     assert_eq!(snapshot.inputs_hash, "inputs");
     assert!(snapshot.finished_at.is_some_and(|at| at >= snapshot.started_at));
     let plan = snapshot.plan.unwrap();
-    assert_eq!((plan.hash, plan.add, plan.destroy), (short_hash(1), 1, 0));
+    assert_eq!((plan.hash, plan.add, plan.destroy), (plan_hash(1), 1, 0));
     assert_eq!((snapshot.waiting_for, snapshot.progress), (None, None));
     assert_eq!(runs.manager.active_count(), 0);
 }

@@ -186,6 +186,7 @@ pub(super) fn fresh() -> Scene {
         has_directory: false,
         drift: DriftSettings { mode: DriftMode::Correct, interval: INTERVAL },
         approved_plan: None,
+        approved_by: None,
         run_requested_at: None,
     };
     Scene { facts, status: WorkspaceTemplateApplyStatus::default() }
