@@ -43,6 +43,10 @@ pub(super) struct Args {
     /// Reconcile only objects whose label cluster.x-k8s.io/watch-filter has this value.
     #[arg(long, value_name = "VALUE", env = "CAPT_WATCH_FILTER")]
     watch_filter: Option<String>,
+    /// Run the Sandbox controllers. Without them the operator needs no permission for Deployments and Services.
+    #[arg(long, value_name = "BOOL", env = "CAPT_SANDBOXES", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", default_value = "true", action = clap::ArgAction::Set)]
+    sandboxes: bool,
     /// Use leader election, so that only one of several replicas is active.
     #[arg(long, value_name = "BOOL", env = "CAPT_LEADER_ELECT", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", default_value = "false", hide_default_value = true)]
@@ -166,6 +170,7 @@ impl Args {
         OperatorSettings {
             namespace: self.namespace.clone(),
             watch_filter: self.watch_filter.clone(),
+            sandboxes: self.sandboxes,
             leader_election: self.leader_elect.then(|| self.leader_election_namespace.clone()),
             listen: self.listen.0,
             webhook_listen: self.webhook_listen.0,

@@ -49,9 +49,12 @@ impl Controllers {
         all.spawn(captcluster::run(self.context("capt/cluster"), stop.clone().cancelled_owned()));
         all.spawn(controlplane::run(self.control_plane(&sessions), stop.clone().cancelled_owned()));
         all.spawn(workspace::run(Arc::new(self.workspace(fence)), told, stop.clone()));
-        let (sandboxes, elsewhere) = (self.sandboxes(), TaskTracker::new());
-        let ground = SandboxScope::ManagementCluster(remote_starter(&sandboxes, &elsewhere, &stop));
-        all.spawn(sandboxes.run(ground, stop.clone()));
+        let elsewhere = TaskTracker::new();
+        if self.settings.sandboxes {
+            let sandboxes = self.sandboxes();
+            let ground = SandboxScope::ManagementCluster(remote_starter(&sandboxes, &elsewhere, &stop));
+            all.spawn(sandboxes.run(ground, stop.clone()));
+        }
         all.spawn(template::run(Arc::new(self.template()), stop.clone()));
         all.spawn(identity::run(Arc::new(self.identity(&sessions)), stop.clone()));
         let outcome = tokio::select! {
@@ -85,6 +88,7 @@ impl Controllers {
             watch_filter: self.settings.watch_filter.clone(),
             namespace: self.settings.namespace.clone(),
             preview_domain: self.settings.preview_domain.clone(),
+            sandboxes: self.settings.sandboxes,
             ..common::Settings::default()
         }
     }

@@ -15,6 +15,8 @@ pub struct OperatorSettings {
     pub namespace: Option<String>,
     /// Reconcile only objects with this value of the watch-filter label.
     pub watch_filter: Option<String>,
+    /// Whether to run the Sandbox controllers.
+    pub sandboxes: bool,
     /// Namespace of the leader election Lease; no leader election if `None`.
     pub leader_election: Option<String>,
     /// Listen address for health and metrics.

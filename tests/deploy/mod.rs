@@ -12,8 +12,9 @@ mod admission;
 mod clusterctl;
 mod flags;
 mod image;
-mod overlays;
+pub(crate) mod overlays;
 mod permissions;
 mod pod;
+mod policies;
 
 use crate::rbac;

@@ -13,8 +13,8 @@ use serde_json::Value;
 pub(crate) const OVERLAYS: [&str; 5] =
     ["base", "webhook", "standalone", "clusterctl/infrastructure", "clusterctl/control-plane"];
 
-/// And what is applied in each namespace with sandboxes.
-const ROUTER: &str = "router";
+/// And what is applied in each namespace: one with sandboxes, one with an operator of its own.
+const OF_NAMESPACE: [&str; 2] = ["router", "namespaced"];
 
 pub(crate) fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -26,9 +26,9 @@ pub(crate) fn read_file(path: &str) -> String {
 
 /// The objects of one directory below `deploy/`. Rendered once: kubectl takes its time.
 pub(crate) fn rendered_overlay(overlay: &str) -> Vec<Value> {
-    static CACHE: [OnceLock<Vec<Value>>; OVERLAYS.len() + 1] =
-        [const { OnceLock::new() }; OVERLAYS.len() + 1];
-    let mut all = OVERLAYS.iter().chain([&ROUTER]);
+    static CACHE: [OnceLock<Vec<Value>>; OVERLAYS.len() + OF_NAMESPACE.len()] =
+        [const { OnceLock::new() }; OVERLAYS.len() + OF_NAMESPACE.len()];
+    let mut all = OVERLAYS.iter().chain(&OF_NAMESPACE);
     let index = all.position(|it| *it == overlay).expect("one of the overlays");
     CACHE[index].get_or_init(|| render_overlay(overlay)).clone()
 }

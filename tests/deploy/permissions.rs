@@ -154,6 +154,84 @@ fn sandboxes_get_exactly_what_is_done_for_them() {
     }
 }
 
+/// Whether a role is for users, as a part of the default roles.
+fn is_for_users(role: &Value) -> bool {
+    let labels = role["metadata"]["labels"].as_object().into_iter().flatten();
+    labels.into_iter().any(|(key, _)| key.starts_with("rbac.authorization.k8s.io/aggregate-to-"))
+}
+
+#[test]
+fn h9_an_operator_of_one_namespace_has_no_right_on_objects_of_another() {
+    let namespaced = rendered_overlay("namespaced");
+    let grants = collect_grants(&namespaced, "capt-team-a", ACCOUNT);
+    let (everywhere, own): (Vec<_>, Vec<_>) = grants.into_iter().partition(|it| it.namespace.is_none());
+    let everywhere: Vec<PolicyRule> = everywhere.into_iter().flat_map(|it| it.rules).collect();
+    let resources = everywhere.iter().flat_map(|rule| rule.resources.iter().flatten());
+    assert_eq!(
+        resources.collect::<BTreeSet<_>>(),
+        ["captidentities", "captidentities/status", "customresourcedefinitions", "namespaces"]
+            .map(str::to_owned)
+            .iter()
+            .collect(),
+        "nothing that belongs to a namespace"
+    );
+    assert_exact_verbs(&everywhere, "", "namespaces", &["get"]);
+    // In its namespace it may do what the operator of all namespaces may do, without Sandboxes.
+    let places: BTreeSet<_> = own.iter().map(|it| it.namespace.clone().unwrap()).collect();
+    assert_eq!(places, ["capt-team-a", "team-a"].map(str::to_owned).into());
+    let manager =
+        |grants: &[Grant]| grants.iter().find(|it| it.role == "capt-manager").unwrap().rules.clone();
+    assert_eq!(manager(&own), manager(&operator_grants("base")));
+    for role in ["ClusterRole", "ClusterRoleBinding"] {
+        assert!(of_kind(&namespaced, role).into_iter().all(|it| name(it) != "capt-sandboxes"));
+    }
+    let container = &of_kind(&namespaced, "Deployment")[0]["spec"]["template"]["spec"]["containers"][0];
+    let args = container["args"].as_array().unwrap();
+    for flag in ["--namespace=team-a", "--sandboxes=false"] {
+        assert!(args.iter().any(|arg| arg == flag), "{args:?}");
+    }
+}
+
+#[test]
+fn h9_only_the_role_of_sandboxes_may_write_workloads() {
+    for overlay in ["base", "standalone", "webhook"] {
+        for grant in operator_grants(overlay).into_iter().filter(|it| it.role != "capt-sandboxes") {
+            for (group, resource) in [("apps", "deployments"), ("", "services"), ("", "pods")] {
+                assert_exact_verbs(&grant.rules, group, resource, &[]);
+            }
+        }
+    }
+}
+
+#[test]
+fn h9_the_default_roles_include_our_kinds_and_an_editor_is_no_approver() {
+    let base = rendered_overlay("base");
+    let rules = |role: &str, to: &str| -> Vec<PolicyRule> {
+        let role = of_kind(&base, "ClusterRole").into_iter().find(|it| name(it) == role).unwrap();
+        let label = format!("rbac.authorization.k8s.io/aggregate-to-{to}");
+        assert_eq!(role["metadata"]["labels"][label], "true");
+        serde_json::from_value(role["rules"].clone()).unwrap()
+    };
+    let (view, edit) = (rules("capt-view", "view"), rules("capt-edit", "edit"));
+    let approve = rules("capt-approver", "admin");
+    for crd in capt_kinds::api::crds() {
+        let (group, plural) = (crd.spec.group.as_str(), crd.spec.names.plural.as_str());
+        let namespaced = crd.spec.scope == "Namespaced";
+        assert_exact_verbs(&view, group, plural, if namespaced { &READ } else { &[] });
+        assert_exact_verbs(&edit, group, plural, if namespaced { &WRITE } else { &[] });
+        for rules in [&view, &edit, &approve] {
+            assert_exact_verbs(rules, group, &format!("{plural}/status"), &[]);
+        }
+    }
+    let approval = "workspacetemplateapplies/approval";
+    assert_exact_verbs(&edit, INFRASTRUCTURE, approval, &[]);
+    assert_exact_verbs(&approve, INFRASTRUCTURE, approval, &["update"]);
+    assert!(is_allowed(&edit, "connect", SANDBOX, "localworkloads", "tunnel"));
+    for rules in [&view, &edit, &approve] {
+        assert_exact_verbs(rules, "", "secrets", &[]);
+    }
+}
+
 #[test]
 fn nothing_else_is_granted_anywhere() {
     // The resources that the tests above look at. A new one has to be looked at, too.
@@ -280,7 +358,7 @@ fn every_role_is_bound_to_the_account_of_the_pod() {
         let pod = of_kind(&objects, "Deployment")[0]["spec"]["template"]["spec"].clone();
         assert_eq!(pod["serviceAccountName"], ACCOUNT);
         let roles = objects.iter().filter(|it: &&Value| it["kind"] == "ClusterRole" || it["kind"] == "Role");
-        let roles: BTreeSet<&str> = roles.map(name).collect();
+        let roles: BTreeSet<&str> = roles.filter(|it| !is_for_users(it)).map(name).collect();
         let grants = operator_grants(overlay);
         let bound: BTreeSet<&str> = grants.iter().map(|it| it.role.as_str()).collect();
         assert_eq!(roles, bound, "{overlay}");

@@ -119,6 +119,7 @@ pub(crate) fn settings() -> OperatorSettings {
     OperatorSettings {
         namespace: None,
         watch_filter: None,
+        sandboxes: true,
         leader_election: None,
         listen: None,
         webhook_listen: None,

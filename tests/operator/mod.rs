@@ -16,7 +16,7 @@ mod crash_recovery;
 mod examples;
 mod gateway;
 pub(crate) mod harness;
-mod in_process_operator;
+pub(crate) mod in_process_operator;
 mod leaks;
 mod local_aws;
 pub(crate) mod log_capture;

@@ -8,4 +8,5 @@
     reason = "a test that cannot go on stops, and says where"
 )]
 
+mod permissions;
 mod sources;

@@ -196,6 +196,7 @@ impl UpServer<'_> {
         operator::OperatorSettings {
             namespace: None,
             watch_filter: None,
+            sandboxes: true,
             // An external API may have another capt operator. The namespace `default` always exists.
             leader_election: self.settings.uses_external_api().then(|| "default".to_owned()),
             listen: None,

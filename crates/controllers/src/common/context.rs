@@ -18,6 +18,8 @@ pub struct Settings {
     pub vpc_timeout: Duration,
     /// DNS domain of preview endpoint hosts, if the routers serve one.
     pub preview_domain: Option<String>,
+    /// Whether the Sandbox controllers run, which have permissions that nothing else needs.
+    pub sandboxes: bool,
     /// Concurrent reconciles per kind.
     pub concurrency: u16,
 }
@@ -29,6 +31,7 @@ impl Default for Settings {
             namespace: None,
             vpc_timeout: Duration::from_mins(15),
             preview_domain: None,
+            sandboxes: true,
             concurrency: 16,
         }
     }

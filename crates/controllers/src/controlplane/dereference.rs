@@ -182,6 +182,9 @@ async fn list_sandboxes(
     cluster: &str,
     ctx: &Context,
 ) -> Result<Vec<ObjectMeta>, K8sError> {
+    if !ctx.settings.sandboxes {
+        return Ok(Vec::new());
+    }
     let all: Vec<DeserializeGuard<Sandbox>> = ctx.kube.list_if_served(object.namespace().as_deref()).await?;
     let here = invalid_object::filter_valid(all)
         .into_iter()
