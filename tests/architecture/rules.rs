@@ -109,6 +109,7 @@ pub(super) type ModuleRule = (&'static str, &'static [&'static str], &'static st
 /// A module that is missing here, a use that is not listed and an entry that nothing uses are errors.
 pub(super) const MODULES: &[ModuleRule] = &[
     ("capt_kinds::api", &["capt_kinds::sandbox"], "the kinds: data types, schemas and names"),
+    ("capt_kinds::grant", &["capt_kinds::api"], "the only place that grants access across namespaces; pure"),
     ("capt_kinds::sandbox", &[], "the Sandbox kinds: data types, schemas and names"),
     ("capt_model::manifest", &["capt_kinds::api", "capt_model::model"], "files to validated objects"),
     ("capt_model::model", &["capt_kinds::api"], "validated values of the kinds"),
@@ -157,7 +158,7 @@ pub(super) const MODULES: &[ModuleRule] = &[
     ("capt_kube::error", &[], "error classes for every module above"),
     (
         "capt_kube::k8s",
-        &["capt_kinds::api", "capt_kube::error"],
+        &["capt_kinds::api", "capt_kinds::grant", "capt_kube::error"],
         "the only writer to the Kubernetes API; decides nothing",
     ),
     (
@@ -168,6 +169,7 @@ pub(super) const MODULES: &[ModuleRule] = &[
             "capt_engine::pipeline",
             "capt_engine::runs",
             "capt_kinds::api",
+            "capt_kinds::grant",
             "capt_kinds::sandbox",
             "capt_kube::error",
             "capt_kube::k8s",
@@ -233,6 +235,7 @@ pub(super) const MODULES: &[ModuleRule] = &[
         &[
             "capt::telemetry",
             "capt_kinds::api",
+            "capt_kinds::grant",
             "capt_kube::certificate",
             "capt_model::model",
             "capt_model::workspaces",
@@ -243,8 +246,13 @@ pub(super) const MODULES: &[ModuleRule] = &[
 ];
 
 /// Pure modules: no process, no socket, no file, no clock.
-pub(super) const PURE: &[&str] =
-    &["capt_kinds::api", "capt_kinds::sandbox", "capt_model::model", "capt_model::workspaces"];
+pub(super) const PURE: &[&str] = &[
+    "capt_kinds::api",
+    "capt_kinds::grant",
+    "capt_kinds::sandbox",
+    "capt_model::model",
+    "capt_model::workspaces",
+];
 /// What a pure module must not contain.
 pub(super) const IO_PATHS: &[&str] =
     &["std::fs", "std::net", "std::process", "tokio::", "kube::Client", "Timestamp::now", "SystemTime::now"];

@@ -4,6 +4,9 @@
 //! |---|---|
 //! | [`api`] | the Cluster API kinds `CAPTCluster` and `CAPTControlPlane`, and the Terraform kinds |
 //! | [`sandbox`] | `Sandbox`, `RouteGroup` and `LocalWorkload` |
+//!
+//! Module [`grant`] decides which of them may refer to objects of other namespaces.
 
 pub mod api;
+pub mod grant;
 pub mod sandbox;

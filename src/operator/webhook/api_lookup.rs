@@ -1,6 +1,6 @@
 //! Object lookups of the webhook through the API server.
 
-use capt_kinds::api::WorkspaceTemplate;
+use capt_kinds::api::{WorkspaceTemplate, WorkspaceTemplateApply};
 use capt_kube::k8s::{K8sError, KubeClient};
 use capt_model::model::{ObjectKey, newtypes::Namespace};
 use futures::FutureExt as _;
@@ -17,6 +17,20 @@ impl Lookup for ApiLookup {
         found
             .map(move |it| it.map_err(|error| lookup_error("WorkspaceTemplate", &key.to_string(), error)))
             .boxed()
+    }
+
+    fn workspace<'a>(&'a self, key: &'a ObjectKey) -> LookupFuture<'a, Annotations> {
+        async move {
+            let namespace = Some(key.namespace.as_str());
+            let by_name = self.0.get_metadata::<WorkspaceTemplateApply>(namespace, key.name.as_str()).await;
+            if let Some(found) = annotations(by_name, "WorkspaceTemplateApply", &key.to_string())? {
+                return Ok(Some(found));
+            }
+            let name = format!("{}-apply", key.name);
+            let found = self.0.get_metadata::<WorkspaceTemplateApply>(namespace, &name).await;
+            annotations(found, "WorkspaceTemplateApply", &key.to_string())
+        }
+        .boxed()
     }
 
     fn namespace<'a>(&'a self, name: &'a Namespace) -> LookupFuture<'a, Annotations> {

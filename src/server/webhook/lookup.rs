@@ -27,6 +27,8 @@ pub struct LookupError {
 pub trait Lookup: Send + Sync + 'static {
     /// A template.
     fn template<'a>(&'a self, key: &'a ObjectKey) -> LookupFuture<'a, WorkspaceTemplate>;
+    /// Annotations of a workspace, by its name or that of its `WorkspaceTemplateApply`.
+    fn workspace<'a>(&'a self, key: &'a ObjectKey) -> LookupFuture<'a, Annotations>;
     /// Annotations of a namespace.
     fn namespace<'a>(&'a self, name: &'a Namespace) -> LookupFuture<'a, Annotations>;
     /// Annotations of a Secret; never its data.
@@ -41,6 +43,10 @@ pub struct NoLookup;
 
 impl Lookup for NoLookup {
     fn template<'a>(&'a self, _: &'a ObjectKey) -> LookupFuture<'a, WorkspaceTemplate> {
+        futures::future::ready(Ok(None)).boxed()
+    }
+
+    fn workspace<'a>(&'a self, _: &'a ObjectKey) -> LookupFuture<'a, Annotations> {
         futures::future::ready(Ok(None)).boxed()
     }
 

@@ -1,16 +1,18 @@
-//! Grants of cross-namespace references.
+//! Early refusal of references to other namespaces that are not granted. The operator checks them again, and enforces them.
 //!
-//! A reference to a template, Secret or `ConfigMap` uses the operator's permissions on behalf of its author, so the target or
-//! its namespace must grant it to the referring namespace. Waiting for another workspace needs no grant.
+//! A reference uses the operator's permissions on behalf of its author, so the target or its namespace must grant it to the
+//! referring namespace. A missing target is refused like one without a grant, so that the answer does not tell what exists.
 
-use capt_kinds::api::{
-    CaptClusterSpec, CaptControlPlaneSpec, SecretRef, TemplateRef, WorkspaceTemplateApplySpec,
-    names::ALLOW_REFERENCES_ANNOTATION,
+use capt_kinds::{
+    api::{
+        CaptClusterSpec, CaptControlPlaneSpec, SecretRef, TemplateRef, WorkspaceTemplateApplySpec,
+        names::ALLOW_REFERENCES_ANNOTATION,
+    },
+    grant,
 };
 use capt_model::model::{
     ObjectKey, Problem,
     newtypes::Namespace,
-    reference_grant,
     template::{DataSource, EnvValue, ValidatedTemplate, resolve_secret},
 };
 
@@ -26,9 +28,11 @@ pub(super) const TEMPLATE_PATH: &str = "spec.templateRef";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReferencedKind {
     Template,
+    /// A workspace that is waited for.
+    Workspace,
     ConfigMap,
     Secret,
-    /// A Secret that is written, and created if missing.
+    /// A Secret that is written, and created if missing. Nothing grants that in another namespace.
     WrittenSecret,
 }
 
@@ -99,7 +103,16 @@ pub(super) fn apply_references(spec: &WorkspaceTemplateApplySpec, home: &Namespa
     let written = written.and_then(|to| {
         secret_reference("spec.writeConnectionSecretToRef".to_owned(), ReferencedKind::WrittenSecret, to)
     });
-    own.into_iter().chain(waits).chain(inputs).chain(written).collect()
+    let workspaces = spec.wait_for_workspaces.iter().enumerate().filter_map(|(at, to)| {
+        let namespace = to.namespace.as_deref().filter(|it| !it.is_empty()).unwrap_or(home.as_str());
+        parse_reference(
+            format!("spec.waitForWorkspaces[{at}]"),
+            ReferencedKind::Workspace,
+            namespace,
+            &to.name,
+        )
+    });
+    own.into_iter().chain(waits).chain(workspaces).chain(inputs).chain(written).collect()
 }
 
 /// References of a filled template, attributed to the apply.
@@ -129,13 +142,6 @@ pub(super) fn filled_template_references(
     files.chain(env).chain(written).collect()
 }
 
-enum GrantState {
-    Granted,
-    Denied,
-    /// The target does not exist yet; its creator decides.
-    Undecided,
-}
-
 /// Reports references without a grant.
 pub(super) async fn check_grants(
     references: Vec<Reference>,
@@ -144,10 +150,9 @@ pub(super) async fn check_grants(
     findings: &mut ReviewFindings,
 ) {
     for reference in references.into_iter().filter(|it| it.key.namespace != *home) {
-        match grant_state(&reference, home, lookup).await {
-            Ok(GrantState::Granted) => {}
-            Ok(GrantState::Denied) => findings.problems.push(denied_problem(&reference, home)),
-            Ok(GrantState::Undecided) => findings.warnings.push(undecided_warning(&reference, home)),
+        match is_granted(&reference, home, lookup).await {
+            Ok(true) => {}
+            Ok(false) => findings.problems.push(denied_problem(&reference, home)),
             Err(error) => findings
                 .warnings
                 .push(format!("{}: {error}; whether the reference is granted is unknown", reference.path)),
@@ -155,35 +160,34 @@ pub(super) async fn check_grants(
     }
 }
 
-async fn grant_state(
+async fn is_granted(
     reference: &Reference,
     home: &Namespace,
     lookup: &dyn Lookup,
-) -> Result<GrantState, LookupError> {
+) -> Result<bool, LookupError> {
     let Reference { kind, key, .. } = reference;
-    let of_namespace = lookup.namespace(&key.namespace).await?;
-    if of_namespace.as_ref().is_some_and(|it| reference_grant::allows_reference(it, home)) {
-        return Ok(GrantState::Granted);
+    let allows = |annotations: Option<Annotations>| grant::allows(annotations.as_ref(), home.as_str());
+    if *kind == ReferencedKind::WrittenSecret {
+        return Ok(false);
+    }
+    if allows(lookup.namespace(&key.namespace).await?) {
+        return Ok(true);
     }
     let of_object: Option<Annotations> = match kind {
         ReferencedKind::Template => {
             lookup.template(key).await?.map(|it| it.metadata.annotations.unwrap_or_default())
         }
+        ReferencedKind::Workspace => lookup.workspace(key).await?,
         ReferencedKind::ConfigMap => lookup.config_map(key).await?,
         ReferencedKind::Secret | ReferencedKind::WrittenSecret => lookup.secret(key).await?,
     };
-    Ok(match (of_namespace, of_object) {
-        (_, Some(object)) if reference_grant::allows_reference(&object, home) => GrantState::Granted,
-        (Some(_), Some(_)) => GrantState::Denied,
-        // A Secret that does not exist cannot carry a grant to be created and written.
-        (Some(_), None) if *kind == ReferencedKind::WrittenSecret => GrantState::Denied,
-        _ => GrantState::Undecided,
-    })
+    Ok(allows(of_object))
 }
 
 fn describe_target(reference: &Reference) -> String {
     let kind = match reference.kind {
         ReferencedKind::Template => "WorkspaceTemplate",
+        ReferencedKind::Workspace => "WorkspaceTemplateApply",
         ReferencedKind::ConfigMap => "ConfigMap",
         ReferencedKind::Secret | ReferencedKind::WrittenSecret => "Secret",
     };
@@ -192,17 +196,19 @@ fn describe_target(reference: &Reference) -> String {
 
 fn denied_problem(reference: &Reference, home: &Namespace) -> Problem {
     let namespace = &reference.key.namespace;
+    let (verb, remedy) = match reference.kind {
+        ReferencedKind::WrittenSecret => (
+            "write",
+            format!("use a Secret in namespace {home}; outputs stay in the workspace's own namespace"),
+        ),
+        _ => (
+            "refer to",
+            format!("annotate it, or namespace {namespace}, with {ALLOW_REFERENCES_ANNOTATION}: {home}"),
+        ),
+    };
     Problem {
         path: reference.path.clone(),
-        message: format!("namespace {home} is not permitted to refer to {}", describe_target(reference)),
-        remedy: format!("annotate it, or namespace {namespace}, with {ALLOW_REFERENCES_ANNOTATION}: {home}"),
+        message: format!("namespace {home} is not permitted to {verb} {}", describe_target(reference)),
+        remedy,
     }
-}
-
-fn undecided_warning(reference: &Reference, home: &Namespace) -> String {
-    format!(
-        "{}: {} does not exist yet; it must carry the annotation {ALLOW_REFERENCES_ANNOTATION}: {home}",
-        reference.path,
-        describe_target(reference)
-    )
 }

@@ -24,6 +24,7 @@ use super::*;
 struct Cluster {
     templates: BTreeMap<String, Value>,
     namespaces: BTreeMap<String, Annotations>,
+    workspaces: BTreeMap<String, Annotations>,
     secrets: BTreeMap<String, Annotations>,
     config_maps: BTreeMap<String, Annotations>,
     /// Nobody answers.
@@ -45,6 +46,10 @@ impl Lookup for Cluster {
     fn template<'a>(&'a self, key: &'a ObjectKey) -> LookupFuture<'a, WorkspaceTemplate> {
         let found = self.templates.get(&key.to_string());
         self.answer("WorkspaceTemplate", found.map(|it| serde_json::from_value(it.clone()).unwrap()))
+    }
+
+    fn workspace<'a>(&'a self, key: &'a ObjectKey) -> LookupFuture<'a, Annotations> {
+        self.answer("WorkspaceTemplateApply", self.workspaces.get(&key.to_string()).cloned())
     }
 
     fn namespace<'a>(&'a self, name: &'a Namespace) -> LookupFuture<'a, Annotations> {

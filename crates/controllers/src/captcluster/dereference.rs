@@ -1,6 +1,9 @@
 //! Reads the objects that a `CAPTCluster` references and those that depend on it. Makes no decisions.
 
-use capt_kinds::api::{CaptCluster, CaptControlPlane, SecretRef, WorkspaceTemplate, WorkspaceTemplateApply};
+use capt_kinds::{
+    api::{CaptCluster, CaptControlPlane, SecretRef, WorkspaceTemplate, WorkspaceTemplateApply},
+    grant::Granted,
+};
 use capt_kube::k8s::K8sError;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Resource as _, ResourceExt as _, core::DeserializeGuard};
@@ -9,6 +12,7 @@ use super::build::apply_name;
 use crate::common::{
     Context,
     cluster::{self, CapiClusterView},
+    granted_reader::get_granted,
     owning_cluster::OwningCluster,
 };
 
@@ -114,10 +118,12 @@ fn valid_object<K>(found: Option<DeserializeGuard<K>>) -> Option<K> {
 
 async fn does_template_name_secret(object: &CaptCluster, ctx: &Context) -> Result<Option<bool>, K8sError> {
     let Some(reference) = &object.spec.vpc_template_ref else { return Ok(None) };
-    let namespace = reference.namespace.clone().or_else(|| object.namespace());
-    let found: Option<DeserializeGuard<WorkspaceTemplate>> =
-        ctx.kube.get(namespace.as_deref(), &reference.name).await?;
-    Ok(valid_object(found).map(|it| it.spec.template.spec.write_connection_secret_to_ref.is_some()))
+    let home = object.namespace().unwrap_or_default();
+    let namespace = reference.namespace.as_deref().filter(|it| !it.is_empty()).unwrap_or(&home);
+    let found: Option<Granted<DeserializeGuard<WorkspaceTemplate>>> =
+        get_granted(&ctx.kube, &home, (namespace, &reference.name)).await?;
+    Ok(valid_object(found.map(Granted::into_inner))
+        .map(|it| it.spec.template.spec.write_connection_secret_to_ref.is_some()))
 }
 
 /// Sensitive outputs are in the connection Secret only, not in the status.
@@ -130,8 +136,9 @@ async fn read_hidden_vpc_id(
     let is_seen = status.is_some_and(|status| status.outputs.contains_key("vpc_id"));
     let secret = status.and_then(|status| status.connection_secret_ref.as_ref()).filter(|_| !is_seen);
     let Some(SecretRef { name, namespace }) = secret else { return Ok(None) };
-    let found: Option<Secret> = ctx.kube.get(Some(namespace), name).await?;
-    let bytes = found.and_then(|secret| secret.data?.remove("vpc_id"));
+    let home = apply.namespace().unwrap_or_default();
+    let found: Option<Granted<Secret>> = get_granted(&ctx.kube, &home, (namespace, name)).await?;
+    let bytes = found.and_then(|secret| secret.into_inner().data?.remove("vpc_id"));
     let text = bytes.and_then(|bytes| String::from_utf8(bytes.0).ok());
     // Values other than strings are JSON-encoded in the Secret.
     Ok(text.filter(|text| !text.is_empty() && !text.starts_with(['[', '{', '"'])))

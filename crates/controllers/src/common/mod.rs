@@ -6,6 +6,7 @@ pub mod cluster;
 pub mod context;
 pub mod error_policy;
 pub mod gate;
+pub mod granted_reader;
 pub mod identity;
 pub mod invalid_object;
 pub mod metrics;

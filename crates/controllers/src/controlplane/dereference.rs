@@ -6,7 +6,7 @@ use capt_engine::aws::Principal;
 use capt_kinds::api::{
     CaptCluster, CaptControlPlane, WorkspaceTemplate, WorkspaceTemplateApply, names as words,
 };
-use capt_kinds::sandbox::Sandbox;
+use capt_kinds::{grant::Granted, sandbox::Sandbox};
 use capt_kube::k8s::K8sError;
 use capt_model::model::names;
 use k8s_openapi::api::core::v1::{Secret, Service};
@@ -21,6 +21,7 @@ use super::{build, eks_poll::ApiServerAccess, fargate};
 use crate::common::{
     Context,
     cluster::{self, CapiClusterView},
+    granted_reader::get_granted,
     identity::{self, IdentityError},
     invalid_object,
     owning_cluster::OwningCluster,
@@ -331,10 +332,12 @@ async fn resolve_acting_principal(
 
 async fn template_identity(object: &CaptControlPlane, ctx: &Context) -> Result<Option<String>, K8sError> {
     let Some(reference) = &object.spec.workspace_template_ref else { return Ok(None) };
-    let namespace = reference.namespace.clone().filter(|it| !it.is_empty()).or_else(|| object.namespace());
-    let found: Option<WorkspaceTemplate> =
-        valid_object(ctx.kube.get(namespace.as_deref(), &reference.name).await?);
-    Ok(found.map(|template| template.spec.template.spec.provider_config_ref.name))
+    let home = object.namespace().unwrap_or_default();
+    let namespace = reference.namespace.as_deref().filter(|it| !it.is_empty()).unwrap_or(&home);
+    let found: Option<Granted<DeserializeGuard<WorkspaceTemplate>>> =
+        get_granted(&ctx.kube, &home, (namespace, &reference.name)).await?;
+    Ok(valid_object(found.map(Granted::into_inner))
+        .map(|template| template.spec.template.spec.provider_config_ref.name))
 }
 
 /// The object, unless it cannot be decoded.

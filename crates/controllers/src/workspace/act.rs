@@ -4,9 +4,9 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use capt_engine::runs::{BackupStore, RunKind, RunPriority, RunRequest, RunResult, RunSnapshot};
-use capt_kinds::api::{SecretRef, WorkspaceTemplateApply, WorkspaceTemplateApplyStatus, names};
+use capt_kinds::api::{WorkspaceTemplateApply, WorkspaceTemplateApplyStatus, names};
 use capt_kube::k8s::{
-    secrets::SecretSpec,
+    secrets::ConnectionSecret,
     state_store::{StateOwner, StateStoreError},
 };
 use capt_model::workspaces::WorkspaceKey;
@@ -45,19 +45,15 @@ async fn publish_outputs(
     }
     let found = ctx.runs.outputs(&inputs.job.key).map_err(ReconcileStep::Dereference.wrap_error())?;
     let Some(outputs) = found else { return Ok(None) };
-    if let Some(SecretRef { name, namespace }) = &inputs.connection_secret {
+    let writer = object.controller_owner_ref(&());
+    if let (Some(target), Some(owner)) = (&inputs.connection_secret, writer) {
         let data: BTreeMap<String, Vec<u8>> = outputs
             .connection_strings()
             .into_iter()
             .map(|(name, value)| (name, value.into_exposed().into_bytes()))
             .collect();
-        let wanted = SecretSpec {
-            namespace: namespace.clone(),
-            name: name.clone(),
-            data,
-            owner: owner_in_namespace(object, namespace),
-            labels: cluster_labels(object),
-        };
+        let labels = cluster_labels(object);
+        let wanted = ConnectionSecret { target: target.clone(), data, labels, owner };
         let written = ctx.common.kube.apply_connection_secret(&wanted).await;
         written.map_err(ReconcileStep::Act.wrap_error())?;
     }
@@ -66,14 +62,6 @@ async fn publish_outputs(
 
 const fn is_successful(run: &RunSnapshot) -> bool {
     matches!(run.result, Some(RunResult::Applied | RunResult::Unchanged | RunResult::Differs { .. }))
-}
-
-/// Owner reference for an object in `namespace`; none across namespaces, where owner references are invalid.
-fn owner_in_namespace(
-    object: &WorkspaceTemplateApply,
-    namespace: &str,
-) -> Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference> {
-    (object.namespace().as_deref() == Some(namespace)).then(|| object.controller_owner_ref(&())).flatten()
 }
 
 fn cluster_labels(object: &WorkspaceTemplateApply) -> BTreeMap<String, String> {

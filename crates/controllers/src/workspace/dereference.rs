@@ -8,10 +8,11 @@ use kube::ResourceExt;
 
 use super::{
     WorkspaceContext,
+    dependents::list_dependents,
     input_error::InputError,
     inputs::resolve_inputs,
     observation::{ConditionReason, DriftSettings, RunInputs, WorkspaceObservation},
-    reference_reader::{ReferenceReader, list_dependents},
+    reference_reader::ReferenceReader,
     status,
     validate::template_retains_resources,
 };

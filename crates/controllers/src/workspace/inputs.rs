@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 
 use capt_engine::pipeline::WorkspaceJob;
-use capt_kinds::api::{
-    InputFormat, SecretRef, WorkspaceTemplate, WorkspaceTemplateApply, conditions::reasons,
-    names as api_names,
+use capt_kinds::{
+    api::{
+        InputFormat, SecretRef, WorkspaceTemplate, WorkspaceTemplateApply, conditions::reasons,
+        names as api_names,
+    },
+    grant::{self, Granted},
 };
+use capt_kube::k8s::{K8sError, secrets::claim_existing};
 use capt_model::{
     model::{
         ObjectKey,
@@ -19,7 +23,7 @@ use capt_model::{
     },
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::ResourceExt;
+use kube::{Resource, ResourceExt};
 use serde_json::Value;
 
 use super::{
@@ -47,6 +51,7 @@ pub async fn resolve_inputs(
     }
     let data = load_template_data(&blueprint, reader).await?;
     let nothing = workspaces::AppliedOutputs::default();
+    let connection_secret = granted_connection_secret(object, &blueprint, reader).await?;
     let mut resolved =
         resolve_references(&blueprint, &nothing, &data, &BTreeMap::new(), &ctx.provider_defaults)
             .map_err(unresolved_reference)?;
@@ -63,7 +68,7 @@ pub async fn resolve_inputs(
         hash: hash_inputs(&assignment.resolved, &acting.digest),
         job: assignment,
         allowed: policies,
-        connection_secret: blueprint.connection_secret.as_ref().map(secret_ref),
+        connection_secret,
         identity: acting.name,
     })
 }
@@ -100,7 +105,7 @@ async fn check_prerequisites(
 async fn get_template(
     valid: &ValidatedApply,
     reader: &mut ReferenceReader<'_>,
-) -> Result<Option<WorkspaceTemplate>, InputError> {
+) -> Result<Option<Granted<WorkspaceTemplate>>, InputError> {
     let TerraformSource::Template { template: wanted, .. } = &valid.source else { return Ok(None) };
     let found = reader.get_template(wanted).await?;
     validate_template(wanted, &found)?;
@@ -111,7 +116,7 @@ async fn get_template(
 fn desired_workspace(
     key: &ObjectKey,
     valid: &ValidatedApply,
-    found: Option<&WorkspaceTemplate>,
+    found: Option<&Granted<WorkspaceTemplate>>,
 ) -> Result<DesiredWorkspace, InputError> {
     apply_workspace(key, valid, |workspace, template, variables| {
         let found = found.ok_or_else(|| template_not_found(template))?;
@@ -123,18 +128,18 @@ fn desired_workspace(
 /// The `ConfigMap`s and Secrets that a template's variable files and environment come from.
 #[derive(Default)]
 struct TemplateData {
-    config_maps: BTreeMap<ObjectKey, ConfigMap>,
-    secrets: BTreeMap<ObjectKey, Secret>,
+    config_maps: BTreeMap<ObjectKey, Granted<ConfigMap>>,
+    secrets: BTreeMap<ObjectKey, Granted<Secret>>,
 }
 
 impl ReferencedData for TemplateData {
     fn config_map_value(&self, object: &ObjectKey, key: &str) -> DataLookup {
-        let value = |map: &ConfigMap| map.data.as_ref().and_then(|data| data.get(key)).cloned();
+        let value = |map: &Granted<ConfigMap>| map.data.as_ref().and_then(|data| data.get(key)).cloned();
         self.config_maps.get(object).map_or(DataLookup::NoObject, |map| DataLookup::of_key(value(map)))
     }
 
     fn secret_value(&self, object: &ObjectKey, key: &str) -> DataLookup {
-        let value = |secret: &Secret| {
+        let value = |secret: &Granted<Secret>| {
             let bytes = secret.data.as_ref().and_then(|data| data.get(key));
             bytes.map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned())
         };
@@ -186,8 +191,8 @@ async fn resolve_secret_inputs(
 ) -> Result<(), InputError> {
     let TerraformSource::Module { from, .. } = &valid.source else { return Ok(()) };
     for wanted in from {
-        let secret = reader.get_secret(&wanted.secret).await?.unwrap_or_default();
-        let value = parse_secret_input(wanted, &secret)
+        let secret = reader.get_secret(&wanted.secret).await?;
+        let value = parse_secret_input(wanted, secret.as_ref())
             .map_err(|message| InputError::Invalid(ConditionReason::new(reasons::INVALID_INPUT, message)))?;
         resolved.request.upstream_outputs.insert(wanted.input.clone(), value);
     }
@@ -195,9 +200,9 @@ async fn resolve_secret_inputs(
 }
 
 /// Parses the value of one key. Error messages never contain the value, because it may be sensitive.
-fn parse_secret_input(wanted: &ValidatedInput, secret: &Secret) -> Result<Value, String> {
+fn parse_secret_input(wanted: &ValidatedInput, secret: Option<&Granted<Secret>>) -> Result<Value, String> {
     let place = format!("Secret {} key {}", wanted.secret, wanted.key);
-    let bytes = secret.data.as_ref().and_then(|data| data.get(&wanted.key));
+    let bytes = secret.and_then(|secret| secret.data.as_ref()?.get(&wanted.key));
     let bytes = bytes.ok_or_else(|| {
         format!(
             "{place} (input {}) is missing; the workspace that writes the Secret has no such output",
@@ -217,8 +222,35 @@ fn parse_secret_input(wanted: &ValidatedInput, secret: &Secret) -> Result<Value,
     }
 }
 
-fn secret_ref(key: &ObjectKey) -> SecretRef {
-    SecretRef { name: key.name.to_string(), namespace: key.namespace.to_string() }
+/// The Secret that receives the outputs, if the object may write it. Checked before anything runs: outputs without a place would be
+/// found out only after everything is made.
+async fn granted_connection_secret(
+    object: &WorkspaceTemplateApply,
+    blueprint: &DesiredWorkspace,
+    reader: &mut ReferenceReader<'_>,
+) -> Result<Option<Granted<SecretRef>>, InputError> {
+    let Some(key) = &blueprint.connection_secret else { return Ok(None) };
+    let namespace = object.namespace().unwrap_or_default();
+    let to = SecretRef { name: key.name.to_string(), namespace: key.namespace.to_string() };
+    let Some(target) = grant::connection_secret(&namespace, to) else {
+        let message = format!(
+            "connection Secret {key} is not in namespace {namespace}; a workspace writes its outputs to its own namespace only: change \
+             writeConnectionSecretToRef, or override the one of the template"
+        );
+        return Err(InputError::Invalid(ConditionReason::new(reasons::REFERENCE_NOT_GRANTED, message)));
+    };
+    let found = reader.get_secret(key).await?;
+    let writer = object.controller_owner_ref(&());
+    let Some((found, writer)) = found.zip(writer) else { return Ok(Some(target)) };
+    match claim_existing(&found, &writer) {
+        Ok(_) => Ok(Some(target)),
+        // The garbage collector deletes it.
+        Err(error @ K8sError::Stale { .. }) => Err(InputError::Api(error)),
+        Err(error) => Err(InputError::Invalid(ConditionReason::new(
+            reasons::REFERENCE_NOT_GRANTED,
+            format!("connection {error}"),
+        ))),
+    }
 }
 
 #[cfg(test)]
@@ -232,24 +264,29 @@ mod tests {
         ValidatedInput { input: "private_subnets".to_owned(), secret, key: "subnets".to_owned(), format }
     }
 
-    fn secret(text: &str) -> Secret {
+    fn secret(text: &str) -> Granted<Secret> {
         let data = BTreeMap::from([("subnets".to_owned(), ByteString(text.as_bytes().to_vec()))]);
-        Secret { data: Some(data), ..Secret::default() }
+        granted(Secret { data: Some(data), ..Secret::default() })
+    }
+
+    fn granted(mut secret: Secret) -> Granted<Secret> {
+        secret.metadata.namespace = Some("team".to_owned());
+        grant::reference("team", secret, None).unwrap()
     }
 
     #[test]
     fn values_are_read_as_they_are_written() {
-        assert_eq!(parse_secret_input(&wanted(InputFormat::Text), &secret("vpc-1")).unwrap(), "vpc-1");
-        let list = parse_secret_input(&wanted(InputFormat::Json), &secret("[\"a\"]")).unwrap();
+        assert_eq!(parse_secret_input(&wanted(InputFormat::Text), Some(&secret("vpc-1"))).unwrap(), "vpc-1");
+        let list = parse_secret_input(&wanted(InputFormat::Json), Some(&secret("[\"a\"]"))).unwrap();
         assert_eq!(list, serde_json::json!(["a"]));
     }
 
     #[test]
     fn garbage_is_named_and_not_repeated() {
-        let said = parse_secret_input(&wanted(InputFormat::Json), &secret("hunter2")).unwrap_err();
+        let said = parse_secret_input(&wanted(InputFormat::Json), Some(&secret("hunter2"))).unwrap_err();
         assert!(said.contains("Secret team/vpc-out key subnets") && !said.contains("hunter2"), "{said}");
-        let said = parse_secret_input(&wanted(InputFormat::Text), &Secret::default()).unwrap_err();
+        let said = parse_secret_input(&wanted(InputFormat::Text), None).unwrap_err();
         assert!(said.contains("is missing"), "{said}");
-        assert!(parse_secret_input(&wanted(InputFormat::Text), &secret(" ")).is_err());
+        assert!(parse_secret_input(&wanted(InputFormat::Text), Some(&secret(" "))).is_err());
     }
 }

@@ -4,6 +4,7 @@
 
 mod act;
 mod decide;
+mod dependents;
 mod dereference;
 mod events;
 mod input_error;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use capt_engine::{pipeline::WorkspaceJob, runs::RunSnapshot};
-use capt_kinds::api::SecretRef;
+use capt_kinds::{api::SecretRef, grant::Granted};
 use jiff::Timestamp;
 
 /// Everything that a decision depends on, except status and time.
@@ -60,7 +60,7 @@ pub struct ResolvedInputs {
     /// Operations that the management policies allow.
     pub allowed: AllowedOperations,
     /// The Secret that receives the outputs.
-    pub connection_secret: Option<SecretRef>,
+    pub connection_secret: Option<Granted<SecretRef>>,
     /// Name of the `CAPTIdentity`; none for the operator's own identity.
     pub identity: Option<String>,
 }

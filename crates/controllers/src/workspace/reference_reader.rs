@@ -2,14 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use capt_kinds::api::{WorkspaceTemplate, WorkspaceTemplateApply, conditions::reasons, conditions::types};
-use capt_kube::k8s::{K8sError, KubeClient, conditions, references};
+use capt_kinds::{
+    api::{
+        WorkspaceTemplate, WorkspaceTemplateApply, conditions::reasons, conditions::types,
+        names::ALLOW_REFERENCES_ANNOTATION,
+    },
+    grant::{self, Granted},
+};
+use capt_kube::k8s::{KubeClient, conditions};
 use capt_model::{
     model::{ObjectKey, names},
     workspaces::WorkspaceKey,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
-use kube::{Resource, ResourceExt};
+use kube::Resource;
 use serde::de::DeserializeOwned;
 
 use super::{
@@ -17,7 +23,7 @@ use super::{
     observation::ConditionReason,
     reference_index::{ReferenceIndex, ReferenceKind, ReferenceTarget},
 };
-use crate::common::invalid_object::filter_valid;
+use crate::common::granted_reader::readable;
 
 /// Reads the references of one object and records them.
 pub struct ReferenceReader<'a> {
@@ -27,19 +33,13 @@ pub struct ReferenceReader<'a> {
     recorder: Option<(&'a ReferenceIndex, &'a WorkspaceKey)>,
     /// All referenced objects, including missing ones.
     pub targets: BTreeSet<ReferenceTarget>,
-    namespace_annotations: BTreeMap<String, BTreeMap<String, String>>,
+    namespaces: BTreeMap<String, Option<Namespace>>,
 }
 
 impl<'a> ReferenceReader<'a> {
     /// Reader for an object in this namespace.
     pub fn new(kube: &'a KubeClient, namespace: &'a str) -> Self {
-        Self {
-            kube,
-            namespace,
-            recorder: None,
-            targets: BTreeSet::new(),
-            namespace_annotations: BTreeMap::new(),
-        }
+        Self { kube, namespace, recorder: None, targets: BTreeSet::new(), namespaces: BTreeMap::new() }
     }
 
     /// Records references in the index, so that changes of them reconcile the object.
@@ -57,18 +57,21 @@ impl<'a> ReferenceReader<'a> {
     }
 
     /// Gets a template that the object may reference.
-    pub async fn get_template(&mut self, key: &ObjectKey) -> Result<WorkspaceTemplate, InputError> {
-        self.get_granted(ReferenceKind::Template, key).await?.ok_or_else(|| template_not_found(key))
+    pub async fn get_template(&mut self, key: &ObjectKey) -> Result<Granted<WorkspaceTemplate>, InputError> {
+        self.get_granted(ReferenceKind::Template, parts(key)).await?.ok_or_else(|| template_not_found(key))
     }
 
     /// Gets a Secret that the object may reference, if it exists.
-    pub async fn get_secret(&mut self, key: &ObjectKey) -> Result<Option<Secret>, InputError> {
-        self.get_granted(ReferenceKind::Secret, key).await
+    pub async fn get_secret(&mut self, key: &ObjectKey) -> Result<Option<Granted<Secret>>, InputError> {
+        self.get_granted(ReferenceKind::Secret, parts(key)).await
     }
 
     /// Gets a `ConfigMap` that the object may reference, if it exists.
-    pub async fn get_config_map(&mut self, key: &ObjectKey) -> Result<Option<ConfigMap>, InputError> {
-        self.get_granted(ReferenceKind::ConfigMap, key).await
+    pub async fn get_config_map(
+        &mut self,
+        key: &ObjectKey,
+    ) -> Result<Option<Granted<ConfigMap>>, InputError> {
+        self.get_granted(ReferenceKind::ConfigMap, parts(key)).await
     }
 
     /// Name and labels of the object's namespace.
@@ -94,114 +97,80 @@ impl<'a> ReferenceReader<'a> {
 
     /// Whether a workspace exists and is ready. Accepts the name of the workspace and that of its object.
     pub async fn is_workspace_ready(&mut self, key: &ObjectKey) -> Result<bool, InputError> {
+        let mut refusal = None;
         for name in [key.name.to_string(), format!("{}-apply", key.name)] {
-            self.record_target(ReferenceTarget::new(ReferenceKind::Workspace, key.namespace.as_str(), &name));
-            let found = self.kube.get::<WorkspaceTemplateApply>(Some(key.namespace.as_str()), &name).await?;
+            let target = (key.namespace.as_str(), name.as_str());
+            let found = self.get_granted::<WorkspaceTemplateApply>(ReferenceKind::Workspace, target).await;
+            let found = match found {
+                Err(error @ InputError::Waiting(_)) => {
+                    refusal.get_or_insert(error);
+                    continue;
+                }
+                found => found?,
+            };
             if let Some(found) = found
                 && names::workspace_name(&name) == names::workspace_name(key.name.as_str())
             {
-                let status = found.status.unwrap_or_default();
-                return Ok(conditions::is_true(&status.conditions, types::READY));
+                let status = found.status.as_ref();
+                return Ok(status.is_some_and(|it| conditions::is_true(&it.conditions, types::READY)));
             }
         }
-        Ok(false)
+        refusal.map_or(Ok(false), Err)
     }
 
-    async fn get_granted<K>(&mut self, kind: ReferenceKind, key: &ObjectKey) -> Result<Option<K>, InputError>
+    /// Gets an object; none if it does not exist. In another namespace, this is told only to who is granted that namespace: for
+    /// everybody else, an object that does not exist and one that is not granted are the same.
+    async fn get_granted<K>(
+        &mut self,
+        kind: ReferenceKind,
+        (namespace, name): (&str, &str),
+    ) -> Result<Option<Granted<K>>, InputError>
     where
         K: Resource + DeserializeOwned,
         K::DynamicType: Default,
     {
-        let namespace = key.namespace.as_str();
-        self.record_target(ReferenceTarget::new(kind, namespace, key.name.as_str()));
-        let found: Option<K> = self.kube.get(Some(namespace), key.name.as_str()).await?;
-        if let Some(found) = &found {
-            self.check_grant(namespace, found).await?;
-        }
-        Ok(found)
-    }
-
-    /// Checks that an object in another namespace, or that namespace, allows the reference. The operator can read every
-    /// Secret; the author of a workspace must not gain that access through it.
-    async fn check_grant<K: Resource>(&mut self, namespace: &str, found: &K) -> Result<(), InputError>
-    where
-        K::DynamicType: Default,
-    {
+        self.record_target(ReferenceTarget::new(kind, namespace, name));
+        let found = self.kube.get::<K>(Some(namespace), name).await;
         if namespace == self.namespace {
-            return Ok(());
+            return Ok(found?.and_then(|found| grant::reference(self.namespace, found, None)));
         }
-        let of_namespace = self.get_namespace_annotations(namespace).await?;
-        let target = references::CrossNamespaceTarget {
-            namespace,
-            annotations: Some(found.annotations()),
-            namespace_annotations: Some(&of_namespace),
-        };
-        if references::may_refer(self.namespace, &target) {
-            return Ok(());
+        let found = readable(found)?;
+        let home = self.get_namespace(namespace).await?;
+        let granted = found.and_then(|found| grant::reference(self.namespace, found, home.as_ref()));
+        if granted.is_some() || grant::is_namespace_granted(self.namespace, namespace, home.as_ref()) {
+            return Ok(granted);
         }
-        let kind = K::kind(&K::DynamicType::default()).into_owned();
-        let message = format!(
-            "{kind} {namespace}/{} may not be used from namespace {}; allow it there with the annotation \
-             capt.x-k8s.io/allow-references-from: {}, or move it",
-            found.name_any(),
-            self.namespace,
-            self.namespace
-        );
-        Err(InputError::Invalid(ConditionReason::new(reasons::REFERENCE_NOT_GRANTED, message)))
+        Err(self.not_granted(&K::kind(&K::DynamicType::default()), (namespace, name)))
     }
 
-    async fn get_namespace_annotations(
-        &mut self,
-        namespace: &str,
-    ) -> Result<BTreeMap<String, String>, InputError> {
-        if let Some(known) = self.namespace_annotations.get(namespace) {
+    /// The error of a reference to another namespace. It is retried, because nothing tells of a change of that namespace.
+    fn not_granted(&self, kind: &str, (namespace, name): (&str, &str)) -> InputError {
+        let message = format!(
+            "{kind} {namespace}/{name} does not exist, or may not be used from namespace {home}; create it, and allow it with the \
+             annotation {ALLOW_REFERENCES_ANNOTATION}: {home} on it or on its namespace",
+            home = self.namespace
+        );
+        InputError::Waiting(ConditionReason::new(reasons::REFERENCE_NOT_GRANTED, message))
+    }
+
+    async fn get_namespace(&mut self, name: &str) -> Result<Option<Namespace>, InputError> {
+        if let Some(known) = self.namespaces.get(name) {
             return Ok(known.clone());
         }
-        let found: Option<Namespace> = self.kube.get(None, namespace).await?;
-        let annotations = found.and_then(|it| it.metadata.annotations).unwrap_or_default();
-        self.namespace_annotations.insert(namespace.to_owned(), annotations.clone());
-        Ok(annotations)
+        let found: Option<Namespace> = readable(self.kube.get(None, name).await)?;
+        self.namespaces.insert(name.to_owned(), found.clone());
+        Ok(found)
     }
+}
+
+fn parts(key: &ObjectKey) -> (&str, &str) {
+    (key.namespace.as_str(), key.name.as_str())
 }
 
 /// The error of a reference to a template that does not exist.
 pub fn template_not_found(key: &ObjectKey) -> InputError {
     let message = format!("WorkspaceTemplate {key} does not exist; create it, or correct templateRef");
     InputError::Waiting(ConditionReason::new(reasons::WORKSPACE_TEMPLATE_NOT_FOUND, message))
-}
-
-/// Names of the workspaces that depend on this one and still hold resources.
-pub async fn list_dependents(
-    kube: &KubeClient,
-    scope: Option<&str>,
-    object: &WorkspaceTemplateApply,
-) -> Result<Vec<String>, K8sError> {
-    let all = filter_valid::<WorkspaceTemplateApply>(kube.list(scope, "").await?);
-    let others = all.iter().filter(|other| other.uid() != object.uid());
-    let mut names: Vec<String> = others
-        .filter(|other| !other.finalizers().is_empty() && depends_on(other, object))
-        .map(ResourceExt::name_any)
-        .collect();
-    names.sort();
-    Ok(names)
-}
-
-/// Whether `other` reads the outputs of `object` or waits for it.
-fn depends_on(other: &WorkspaceTemplateApply, object: &WorkspaceTemplateApply) -> bool {
-    let home = object.namespace().unwrap_or_default();
-    let status = object.status.as_ref();
-    let secret = status
-        .and_then(|status| status.connection_secret_ref.as_ref())
-        .or(object.spec.write_connection_secret_to_ref.as_ref());
-    let secrets =
-        other.spec.wait_for_secrets.iter().chain(other.spec.inputs_from.iter().map(|it| &it.secret_ref));
-    let by_secret = secret.is_some_and(|ours| secrets.into_iter().any(|it| it == ours));
-    let name = object.name_any();
-    let by_name = other.spec.wait_for_workspaces.iter().any(|it| {
-        let there = it.namespace.clone().filter(|it| !it.is_empty()).or_else(|| other.namespace());
-        there.as_deref() == Some(&home) && names::workspace_name(&it.name) == names::workspace_name(&name)
-    });
-    by_secret || by_name
 }
 
 #[cfg(test)]
@@ -244,31 +213,5 @@ mod tests {
         let key = ObjectKey::parse("team", "credentials").unwrap();
         assert!(matches!(reads.get_credentials_secret(&key).await, Err(InputError::Waiting(_))));
         assert_eq!(reads.targets.len(), 2);
-    }
-
-    fn object(name: &str, spec: &serde_json::Value) -> WorkspaceTemplateApply {
-        serde_json::from_value(json!({
-            "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "WorkspaceTemplateApply",
-            "metadata": {"name": name, "namespace": "team"}, "spec": spec,
-        }))
-        .unwrap()
-    }
-
-    #[test]
-    fn who_reads_the_outputs_or_waits_stands_on_a_workspace() {
-        let vpc = object(
-            "demo-vpc",
-            &json!({"module": "vpc", "writeConnectionSecretToRef": {"name": "vpc-out", "namespace": "team"}}),
-        );
-        let waits = json!({"waitForSecrets": [{"name": "vpc-out", "namespace": "team"}]});
-        let reads = json!({"module": "eks", "inputsFrom": [
-            {"input": "vpc_id", "secretRef": {"name": "vpc-out", "namespace": "team"}, "key": "vpc_id"}]});
-        let follows = json!({"waitForWorkspaces": [{"name": "demo-vpc"}]});
-        for spec in [waits, reads, follows] {
-            assert!(depends_on(&object("other", &spec), &vpc), "{spec}");
-        }
-        let elsewhere = json!({"waitForSecrets": [{"name": "vpc-out", "namespace": "other"}],
-            "waitForWorkspaces": [{"name": "demo-vpc", "namespace": "other"}]});
-        assert!(!depends_on(&object("other", &elsewhere), &vpc));
     }
 }

@@ -6,11 +6,14 @@ use capt_engine::{
     pipeline::Goal,
     runs::{RunResult, RunSnapshot, retry_delay, status_class},
 };
-use capt_kinds::api::{
-    IdentityRef, LastError, PlanApproval, RunOperation, RunPhase, RunRecord, RunStatus,
-    WorkspaceTemplateApply, WorkspaceTemplateApplyStatus,
-    conditions::{reasons, types},
-    names,
+use capt_kinds::{
+    api::{
+        IdentityRef, LastError, PlanApproval, RunOperation, RunPhase, RunRecord, RunStatus,
+        WorkspaceTemplateApply, WorkspaceTemplateApplyStatus,
+        conditions::{reasons, types},
+        names,
+    },
+    grant::Granted,
 };
 use capt_kube::k8s::conditions::{self, ConditionUpdate};
 use capt_model::workspaces::WorkspaceKey;
@@ -193,7 +196,7 @@ pub fn after_act(
 /// Sets the references to the connection Secret and the identity in the status.
 fn set_references(status: &mut Status, observed: &WorkspaceObservation) {
     if let RunInputs::Resolved(inputs) = &observed.inputs {
-        status.connection_secret_ref.clone_from(&inputs.connection_secret);
+        status.connection_secret_ref = inputs.connection_secret.clone().map(Granted::into_inner);
         status.identity_ref = inputs.identity.as_ref().map(|name| IdentityRef { name: name.clone() });
     }
 }

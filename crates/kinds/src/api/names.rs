@@ -52,6 +52,9 @@ pub const DRIFT_ANNOTATION: &str = "capt.x-k8s.io/drift";
 pub const DRIFT_INTERVAL_ANNOTATION: &str = "capt.x-k8s.io/drift-interval";
 /// Annotation of an object or its namespace with the namespaces that may refer to it, separated by commas, or `*`.
 pub const ALLOW_REFERENCES_ANNOTATION: &str = "capt.x-k8s.io/allow-references-from";
+/// Annotation of a Secret with the `WorkspaceTemplateApply` objects of its namespace that may write their outputs to it although they did
+/// not make it: names separated by commas, or `*`.
+pub const ALLOW_WRITE_ANNOTATION: &str = "capt.x-k8s.io/allow-write-from";
 /// Annotation of a workspace that requests a rerun, with the time of the request.
 pub const REQUESTED_ANNOTATION: &str = "capt.x-k8s.io/requested-at";
 /// Finalizer of objects that a destroy needs: states, credentials, identities, templates in use.

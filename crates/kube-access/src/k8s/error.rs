@@ -2,6 +2,7 @@
 
 use std::{fmt, path::PathBuf, time::Duration};
 
+use capt_kinds::api::names::ALLOW_WRITE_ANNOTATION;
 use kube::core::Status;
 use thiserror::Error;
 
@@ -133,6 +134,17 @@ pub enum K8sError {
         /// Its owner.
         owner: String,
     },
+    /// The Secret has no owner, and was not made by its writer.
+    #[error(
+        "{what} was not made by {writer}; choose another Secret name, delete it, or allow the write with the annotation \
+         {ALLOW_WRITE_ANNOTATION}: {writer} on the Secret"
+    )]
+    Unclaimed {
+        /// The Secret.
+        what: String,
+        /// Name of the object that wants to write it.
+        writer: String,
+    },
     /// The Secret is owned by a deleted object of the same name.
     #[error("{what} is still owned by a previous {owner}; garbage collection removes it")]
     Stale {
@@ -172,7 +184,7 @@ impl K8sError {
         match self {
             // The object came from a cache that has not observed the deletion yet.
             Self::NotFound { .. } | Self::Conflict { .. } => ErrorClass::Conflict,
-            Self::Invalid { .. } | Self::Foreign { .. } => ErrorClass::Invalid,
+            Self::Invalid { .. } | Self::Foreign { .. } | Self::Unclaimed { .. } => ErrorClass::Invalid,
             Self::NoKind { .. }
             | Self::Trouble { .. }
             | Self::TimedOut { .. }

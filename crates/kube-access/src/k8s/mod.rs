@@ -14,10 +14,9 @@
 //! | `metadata` | finalizers, annotations, owner references |
 //! | `status`, `conditions` | status updates and conditions |
 //! | `events` | deduplicated events |
-//! | `secrets` | connection Secrets, kubeconfigs |
+//! | `secrets` | connection Secrets |
 //! | `state_store` | Terraform states in Secrets |
 //! | `leader` | leader election by Lease, with fencing tokens |
-//! | `references` | permission of cross-namespace references |
 
 pub mod conditions;
 pub mod connection;
@@ -29,7 +28,6 @@ mod kube_client;
 pub mod leader;
 mod metadata;
 mod objects;
-pub mod references;
 pub mod secrets;
 pub mod state_store;
 pub mod status;

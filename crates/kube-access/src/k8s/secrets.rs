@@ -1,11 +1,14 @@
-//! Secrets that others read: connection details, kubeconfigs, certificates.
+//! Connection Secrets: the outputs of workspaces, which others read.
 //!
 //! A Secret is read first and written only if it differs. Keys of other field managers are kept; obsolete keys of capt are
-//! removed. The type is immutable, so an existing one is kept. A Secret with another owner is rejected.
+//! removed. The type is immutable, so an existing one is kept. A Secret that the writer neither made nor may write is rejected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use capt_kinds::api::names::FIELD_MANAGER;
+use capt_kinds::{
+    api::{SecretRef, names::FIELD_MANAGER},
+    grant::{self, Granted, SecretClaim},
+};
 use k8s_openapi::{ByteString, api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube::{ResourceExt, core::ObjectMeta};
 
@@ -13,30 +16,26 @@ use super::{error::K8sError, kube_client::KubeClient};
 
 /// Type of connection Secrets, as in Crossplane.
 pub const CONNECTION_SECRET_TYPE: &str = "connection.crossplane.io/v1alpha1";
-/// Type of a Cluster's Secrets, as required by Cluster API.
-pub const CLUSTER_SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
 
-/// The desired state of a Secret.
-#[derive(Clone, Default, PartialEq)]
-pub struct SecretSpec {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
+/// The desired state of a connection Secret.
+#[derive(Clone, PartialEq)]
+pub struct ConnectionSecret {
+    /// Its namespace and name, which the writer was granted.
+    pub target: Granted<SecretRef>,
     /// Its data.
     pub data: BTreeMap<String, Vec<u8>>,
     /// Labels to set.
     pub labels: BTreeMap<String, String>,
-    /// Its owner.
-    pub owner: Option<OwnerReference>,
+    /// The writer, in the same namespace. It becomes the owner of a Secret that it makes.
+    pub owner: OwnerReference,
 }
 
 /// Redacts the values.
-impl std::fmt::Debug for SecretSpec {
+impl std::fmt::Debug for ConnectionSecret {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("SecretSpec")
-            .field("namespace", &self.namespace)
-            .field("name", &self.name)
+        out.debug_struct("ConnectionSecret")
+            .field("namespace", &self.target.namespace)
+            .field("name", &self.target.name)
             .field("keys", &self.data.keys())
             .finish_non_exhaustive()
     }
@@ -53,70 +52,71 @@ pub enum SecretApplyOutcome {
 
 impl KubeClient {
     /// Applies a connection Secret with the outputs of a workspace.
-    pub async fn apply_connection_secret(&self, wanted: &SecretSpec) -> Result<SecretApplyOutcome, K8sError> {
-        self.apply_typed_secret(CONNECTION_SECRET_TYPE, wanted).await
-    }
-
-    /// Applies a Secret of this type, such as [`CLUSTER_SECRET_TYPE`]. An existing Secret keeps its type.
-    pub async fn apply_typed_secret(
+    pub async fn apply_connection_secret(
         &self,
-        type_: &str,
-        wanted: &SecretSpec,
+        wanted: &ConnectionSecret,
     ) -> Result<SecretApplyOutcome, K8sError> {
-        let found: Option<Secret> = self.get(Some(&wanted.namespace), &wanted.name).await?;
-        let type_ = match &found {
-            None => type_.to_owned(),
+        let SecretRef { name, namespace } = &*wanted.target;
+        let found: Option<Secret> = self.get(Some(namespace), name).await?;
+        let (claim, type_) = match &found {
+            None => (SecretClaim::Owned, None),
             Some(found) => {
-                refuse_foreign(found, wanted)?;
-                if is_up_to_date(found, wanted) {
+                let claim = claim_existing(found, &wanted.owner)?;
+                if is_up_to_date(found, wanted, claim) {
                     return Ok(SecretApplyOutcome::Unchanged);
                 }
-                found.type_.clone().unwrap_or_else(|| type_.to_owned())
+                (claim, found.type_.clone())
             }
         };
-        self.apply(&build_secret(type_, wanted)).await?;
+        self.apply(&build_secret(type_, wanted, claim)).await?;
         Ok(SecretApplyOutcome::Written)
     }
 }
 
-fn build_secret(type_: String, wanted: &SecretSpec) -> Secret {
+fn build_secret(type_: Option<String>, wanted: &ConnectionSecret, claim: SecretClaim) -> Secret {
     let data = wanted.data.iter().map(|(key, value)| (key.clone(), ByteString(value.clone())));
+    let is_owned = claim == SecretClaim::Owned;
     Secret {
         metadata: ObjectMeta {
-            name: Some(wanted.name.clone()),
-            namespace: Some(wanted.namespace.clone()),
-            labels: (!wanted.labels.is_empty()).then(|| wanted.labels.clone()),
-            owner_references: wanted.owner.clone().map(|owner| vec![owner]),
+            name: Some(wanted.target.name.clone()),
+            namespace: Some(wanted.target.namespace.clone()),
+            labels: (is_owned && !wanted.labels.is_empty()).then(|| wanted.labels.clone()),
+            owner_references: is_owned.then(|| vec![wanted.owner.clone()]),
             ..ObjectMeta::default()
         },
-        type_: Some(type_),
+        type_: Some(type_.unwrap_or_else(|| CONNECTION_SECRET_TYPE.to_owned())),
         data: Some(data.collect()),
         ..Secret::default()
     }
 }
 
-/// Rejects a Secret whose owners do not include the desired one.
-fn refuse_foreign(found: &Secret, wanted: &SecretSpec) -> Result<(), K8sError> {
-    let owners = found.owner_references();
-    let is_ours = |one: &OwnerReference| wanted.owner.as_ref().is_some_and(|ours| ours.uid == one.uid);
-    let Some(other) = owners.first().filter(|_| !owners.iter().any(is_ours)) else { return Ok(()) };
-    let what = format!("Secret {}/{}", wanted.namespace, wanted.name);
-    let owner = format!("{} {}", other.kind, other.name);
-    let is_namesake = |ours: &OwnerReference| {
-        (&ours.kind, &ours.name, &ours.api_version) == (&other.kind, &other.name, &other.api_version)
+/// What an existing Secret allows its writer; an error if it allows nothing.
+pub fn claim_existing(found: &Secret, writer: &OwnerReference) -> Result<SecretClaim, K8sError> {
+    if let Some(claim) = grant::claim_secret(found, (&writer.name, &writer.uid)) {
+        return Ok(claim);
+    }
+    let what = format!("Secret {}/{}", found.namespace().unwrap_or_default(), found.name_any());
+    let writer_name = writer.name.clone();
+    let Some(other) = found.owner_references().first() else {
+        return Err(K8sError::Unclaimed { what, writer: writer_name });
     };
-    if wanted.owner.as_ref().is_some_and(is_namesake) {
+    let owner = format!("{} {}", other.kind, other.name);
+    let is_namesake =
+        (&writer.kind, &writer.name, &writer.api_version) == (&other.kind, &other.name, &other.api_version);
+    if is_namesake {
         return Err(K8sError::Stale { what, owner });
     }
     Err(K8sError::Foreign { what, owner })
 }
 
-fn is_up_to_date(found: &Secret, wanted: &SecretSpec) -> bool {
+fn is_up_to_date(found: &Secret, wanted: &ConnectionSecret, claim: SecretClaim) -> bool {
     let has = |key: &String| found.data.as_ref().and_then(|data| data.get(key)).map(|value| &value.0);
-    let has_owner = |owner: &OwnerReference| found.owner_references().contains(owner);
+    let has_metadata = || {
+        wanted.labels.iter().all(|(key, value)| found.labels().get(key) == Some(value))
+            && found.owner_references().contains(&wanted.owner)
+    };
     wanted.data.iter().all(|(key, value)| has(key) == Some(value))
-        && wanted.labels.iter().all(|(key, value)| found.labels().get(key) == Some(value))
-        && wanted.owner.as_ref().is_none_or(has_owner)
+        && (claim == SecretClaim::Allowed || has_metadata())
         && managed_keys(found).iter().all(|key| wanted.data.contains_key(key))
 }
 

@@ -21,7 +21,6 @@ pub mod network;
 pub mod newtypes;
 pub mod overlap;
 pub mod problem;
-pub mod reference_grant;
 pub mod references;
 pub mod tags;
 pub mod template;

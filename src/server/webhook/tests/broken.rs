@@ -9,6 +9,10 @@ impl Lookup for Broken {
         panic!("a bug")
     }
 
+    fn workspace<'a>(&'a self, _: &'a ObjectKey) -> LookupFuture<'a, Annotations> {
+        futures::future::pending().boxed()
+    }
+
     fn namespace<'a>(&'a self, _: &'a Namespace) -> LookupFuture<'a, Annotations> {
         futures::future::pending().boxed()
     }

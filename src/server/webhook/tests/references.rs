@@ -104,8 +104,8 @@ async fn every_kind_of_reference_is_asked_for() {
         ),
         (with("waitForSecrets", json!([to])), "spec.waitForSecrets[0]: Secret platform/it"),
         (
-            with("writeConnectionSecretToRef", to.clone()),
-            "spec.writeConnectionSecretToRef: Secret platform/it",
+            with("waitForWorkspaces", json!([to])),
+            "spec.waitForWorkspaces[0]: WorkspaceTemplateApply platform/it",
         ),
         (
             with("inputsFrom", json!([{"input": "a", "secretRef": to, "key": "k"}])),
@@ -122,20 +122,41 @@ async fn every_kind_of_reference_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_secret_that_is_not_there_yet_may_be_waited_for_and_not_be_made() {
-    let to = json!({"name": "new", "namespace": "platform"});
-    let cluster =
-        || Cluster { namespaces: [("platform".to_owned(), Annotations::new())].into(), ..Cluster::default() };
-    let module = |field: &str, value: &Value| {
+async fn c3_no_grant_lets_a_secret_of_another_namespace_be_written() {
+    let to = json!({"name": "it", "namespace": "platform"});
+    let spec = json!({"module": "vpc", "region": "eu-central-1", "writeConnectionSecretToRef": to});
+    for annotations in [Annotations::new(), allows("*")] {
+        let cluster = Cluster {
+            namespaces: [("platform".to_owned(), annotations.clone())].into(),
+            secrets: [("platform/it".to_owned(), annotations)].into(),
+            ..Cluster::default()
+        };
+        let refusal = create(cluster, &object("WorkspaceTemplateApply", &spec)).await.refusal.unwrap();
+        let expected =
+            "spec.writeConnectionSecretToRef: namespace team-a is not permitted to write Secret platform/it";
+        assert!(refusal.contains(expected), "{refusal}");
+    }
+}
+
+#[tokio::test]
+async fn l6_what_is_not_there_and_what_is_not_granted_are_refused_alike() {
+    let to = json!([{"name": "it", "namespace": "platform"}]);
+    let there = || [("platform/it".to_owned(), Annotations::new())];
+    for field in ["waitForSecrets", "waitForWorkspaces"] {
         let mut spec = json!({"module": "vpc", "region": "eu-central-1"});
-        spec[field] = value.clone();
-        object("WorkspaceTemplateApply", &spec)
-    };
-    let heard = create(cluster(), &module("waitForSecrets", &json!([to]))).await;
-    assert!(heard.refusal.is_none(), "{heard:?}");
-    assert!(heard.warnings[0].contains("does not exist yet"), "{heard:?}");
-    let heard = create(cluster(), &module("writeConnectionSecretToRef", &to)).await;
-    assert!(heard.refusal.is_some(), "{heard:?}");
-    let heard = create(Cluster::default(), &module("writeConnectionSecretToRef", &to)).await;
-    assert!(heard.refusal.is_none(), "an unknown namespace passes: {heard:?}");
+        spec[field] = to.clone();
+        let refusal = async |cluster| create(cluster, &object("WorkspaceTemplateApply", &spec)).await.refusal;
+        let full = Cluster {
+            namespaces: [("platform".to_owned(), Annotations::new())].into(),
+            secrets: there().into(),
+            workspaces: there().into(),
+            ..Cluster::default()
+        };
+        let refused = refusal(full).await;
+        assert!(refused.is_some(), "{field}");
+        assert_eq!(refused, refusal(Cluster::default()).await);
+        let granted =
+            Cluster { namespaces: [("platform".to_owned(), allows("team-a"))].into(), ..Cluster::default() };
+        assert_eq!(refusal(granted).await, None, "the namespace is granted: what is missing may come later");
+    }
 }

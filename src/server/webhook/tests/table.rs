@@ -10,6 +10,22 @@ const TABLES: [&str; 5] = [
     include_str!("../../../../tests/api_verdicts/others.yaml"),
 ];
 
+/// The namespace that the references of the tables and of the examples name: grants are judged elsewhere.
+const HOME: &str = "default";
+
+/// A cluster whose other namespaces grant everything.
+fn granting() -> Cluster {
+    let namespaces = ["shop", "platform", "team-b", "n"].map(|it| (it.to_owned(), allows("*")));
+    Cluster { namespaces: namespaces.into(), ..Cluster::default() }
+}
+
+fn in_default(mut object: Value) -> Value {
+    if object["metadata"].get("namespace").is_some() {
+        object["metadata"]["namespace"] = json!(HOME);
+    }
+    object
+}
+
 /// Kind and spec, before and after; the verdict as it is written.
 fn cases() -> Vec<(String, Value, Option<Value>, Value)> {
     let all = TABLES.iter().flat_map(|table| serde_saphyr::from_str::<Vec<Value>>(table).unwrap());
@@ -25,8 +41,9 @@ fn cases() -> Vec<(String, Value, Option<Value>, Value)> {
                 spec
             },
         );
-        let old = case.get("old").map(|old| object(kind, old));
-        (case["name"].as_str().unwrap().to_owned(), object(kind, &spec), old, case["verdict"].clone())
+        let old = case.get("old").map(|old| in_default(object(kind, old)));
+        let new = in_default(object(kind, &spec));
+        (case["name"].as_str().unwrap().to_owned(), new, old, case["verdict"].clone())
     })
     .collect()
 }
@@ -36,8 +53,8 @@ async fn what_crds_and_validator_accept_passes_and_what_only_the_validator_refus
     let (mut passed, mut refused) = (0, 0);
     for (name, new, old, verdict) in cases() {
         let heard = match &old {
-            Some(old) => update(Cluster::default(), old, &new).await,
-            None => create(Cluster::default(), &new).await,
+            Some(old) => update(granting(), old, &new).await,
+            None => create(granting(), &new).await,
         };
         let quota = verdict["why"] == "the quota is a setting";
         // Most texts of the table are a single word, which is no HCL; that is looked at elsewhere.
@@ -63,11 +80,11 @@ async fn the_examples_pass() {
     ] {
         let mut objects = serde_saphyr::from_multiple::<Value>(text).unwrap();
         for object in &mut objects {
-            object["metadata"]["namespace"] = json!("team-a");
+            object["metadata"]["namespace"] = json!(HOME);
         }
         let of = |kind: &str| objects.iter().filter(|it| it["kind"] == kind).cloned().collect::<Vec<_>>();
         let templates = || {
-            let named = |it: Value| (format!("team-a/{}", it["metadata"]["name"].as_str().unwrap()), it);
+            let named = |it: Value| (format!("{HOME}/{}", it["metadata"]["name"].as_str().unwrap()), it);
             Cluster {
                 templates: of("WorkspaceTemplate").into_iter().map(named).collect(),
                 ..Cluster::default()

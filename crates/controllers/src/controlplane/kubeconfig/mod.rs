@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use capt_kinds::api::{CaptControlPlane, names as words};
-use capt_kube::k8s::secrets::CLUSTER_SECRET_TYPE;
 use capt_model::model::names;
 use jiff::Timestamp;
 use k8s_openapi::{ByteString, api::core::v1::Secret};
@@ -169,7 +168,7 @@ fn build_secret<const N: usize>(
             owner_references: owner_reference(facts.object).map(|owner| vec![owner]),
             ..ObjectMeta::default()
         },
-        type_: Some(CLUSTER_SECRET_TYPE.to_owned()),
+        type_: Some(words::CLUSTER_SECRET_TYPE.to_owned()),
         data: Some(data.into_iter().map(bytes).collect()),
         ..Secret::default()
     }
