@@ -9,7 +9,7 @@ use capt_engine::{
 };
 use provider_gateway::{
     admin::{GatewayClient, GatewayReport},
-    plugin::become_provider,
+    plugin::{become_named_provider, become_provider},
 };
 use serde::Serialize;
 
@@ -70,6 +70,9 @@ pub(super) struct GatewayServeArgs {
 
 #[derive(Debug, clap::Args)]
 pub(super) struct GatewayExecArgs {
+    /// The program is open as standard input; its path is only a name.
+    #[arg(long)]
+    opened: bool,
     program: OsString,
 }
 
@@ -82,7 +85,8 @@ struct GatewayStatus {
 
 /// Replaces this process; returns only on error.
 pub(super) fn exec(args: &GatewayExecArgs) -> anyhow::Result<ExitStatus> {
-    Err(become_provider(&args.program).into())
+    let become_it = if args.opened { become_provider } else { become_named_provider };
+    Err(become_it(&args.program).into())
 }
 
 pub(super) async fn run(args: Args, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
@@ -161,5 +165,5 @@ pub(super) async fn stop_gateway(data: &Path) -> anyhow::Result<()> {
 
 fn admin_client(args: &GatewayArgs, process_env: &ProcessEnv) -> anyhow::Result<Option<GatewayClient>> {
     let server = GatewayHandle::find_running(&args.data.path(process_env))?;
-    Ok(server.map(|server| GatewayClient::new(server.socket)))
+    Ok(server.map(|server| server.client()))
 }

@@ -6,7 +6,7 @@ use capt_engine::gateway::GatewayHandle;
 use capt_kinds::api::WorkspaceTemplateApply;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::ListParams;
-use provider_gateway::admin::{GatewayClient, GatewayReport};
+use provider_gateway::admin::GatewayReport;
 
 use super::{
     harness::{OperatorHarness, has_condition},
@@ -57,7 +57,7 @@ async fn harness_with_drift_checks(aws: &LocalAws, terraform: &RecordingTerrafor
 /// How the gateway of the stage is; nothing if there is none.
 async fn gateway_report(stage: &OperatorHarness) -> Option<GatewayReport> {
     let server = GatewayHandle::find_running(&stage.data_dir()).unwrap()?;
-    GatewayClient::new(server.socket).report().await.ok()
+    server.client().report().await.ok()
 }
 
 /// Changes the role outside of terraform.

@@ -9,7 +9,7 @@ use provider_gateway::{
     probe::{
         Fingerprint, FingerprintInputs, ProbeRequest, ProbeResult, ReadResult, StateObject, parse_objects,
     },
-    serve::RunActivity,
+    serve::{RunActivity, RunClients},
 };
 use serde_json::Value;
 use tokio::process::Command;
@@ -53,11 +53,13 @@ impl DriftProber {
             tenant: "watcher".to_owned(),
             address: AWS.to_owned(),
             package: self.package.clone(),
+            package_roots: vec![self.package.clone()],
             locked: None,
             env: BTreeMap::new(),
             types: None,
             lease: None,
             is_replicated: false,
+            clients: RunClients::Descendants { of: std::process::id().try_into().unwrap() },
         }
     }
 

@@ -27,12 +27,12 @@ use crate::{
     private_fs,
     probe::{ProbeReader, ProbeRequest, ProbeResult, ProbeTarget},
     response_cache::ResponseCache,
-    serve::{Run, RunActivity, RunSpec, SharedState},
+    serve::{Run, RunActivity, RunClients, RunSpec, SharedState},
     wire::{grpc::GrpcStatus, schema::TypeFilter},
 };
 
 /// A unix socket path is limited to 108 bytes; socket names take at most the rest.
-const MAX_SOCKET_DIR_LEN: usize = 70;
+const MAX_SOCKET_DIR_LEN: usize = 64;
 
 /// Directories of a gateway and limits of its providers.
 #[derive(Debug, Clone)]
@@ -69,6 +69,14 @@ pub enum GatewayError {
     /// The package does not match the lock file: the run must not continue.
     #[error(transparent)]
     Package(#[from] PackageError),
+    /// The package is in no mirror.
+    #[error(
+        "the provider package {} is in none of the configured mirrors, so it is not shared between runs", path.display()
+    )]
+    ForeignPackage {
+        /// Its directory.
+        path: PathBuf,
+    },
     /// The provider cannot be started or shared.
     #[error("{0}")]
     Provider(GrpcStatus),
@@ -105,6 +113,8 @@ pub struct RunRegistration {
     pub address: String,
     /// The directory of the unpacked provider.
     pub package: PathBuf,
+    /// The mirrors: a package elsewhere is not started.
+    pub package_roots: Vec<PathBuf>,
     /// Hashes allowed by the lock file; `None` if there is no entry.
     pub locked: Option<Vec<String>>,
     /// The environment of the provider.
@@ -117,6 +127,8 @@ pub struct RunRegistration {
     /// Whether somebody follows the journal of the workspace, and changes wait until their entries are stored elsewhere.
     #[serde(default)]
     pub is_replicated: bool,
+    /// The processes that may connect to the socket of the run.
+    pub clients: RunClients,
 }
 
 impl fmt::Debug for RunRegistration {
@@ -177,17 +189,19 @@ impl Gateway {
         let counters = Arc::new(Counters::default());
         let journal = Journal::open_counting(&path, Arc::clone(&counters));
         let journal = journal.map_err(fail("open the journal", &path))?;
+        let packages = Arc::new(PackageCache::persisted_in(cache.join("packages.json")));
         let pool = ProviderPool::new(
             sockets.clone(),
             settings.exec_wrapper.clone(),
             settings.limits.clone(),
             Arc::clone(&counters),
+            Arc::clone(&packages),
         );
         let reads = ProbeReader::new(settings.reads_per_second);
         let shared =
             Arc::new(SharedState { cache: ResponseCache::default(), journal, counters, schema_dir: schemas });
         Ok(Arc::new(Self {
-            packages: Arc::new(PackageCache::persisted_in(cache.join("packages.json"))),
+            packages,
             settings,
             sockets,
             _temporary: temporary,
@@ -225,7 +239,8 @@ impl Gateway {
     /// The provider group of a registration, after its package was verified.
     pub async fn provider_group(&self, wanted: &RunRegistration) -> Result<Arc<ProviderGroup>, GatewayError> {
         *self.last_used.lock() = Instant::now();
-        let package = self.read_package(&wanted.package).await?;
+        let dir = find_in_roots(&wanted.package, &wanted.package_roots)?;
+        let package = self.read_package(&dir).await?;
         if let Some(allowed) = &wanted.locked {
             package.verify(allowed, &wanted.package)?;
         }
@@ -249,6 +264,7 @@ impl Gateway {
             group,
             type_filter: wanted.types.map_or(TypeFilter::All, TypeFilter::Types),
             lease: wanted.lease,
+            clients: wanted.clients,
         };
         let opened = Run::open(make, &self.sockets, Arc::clone(&self.shared)).map_err(|source| {
             GatewayError::Io { doing: "open a socket in", path: self.sockets.clone(), source }
@@ -390,6 +406,17 @@ impl Gateway {
             ProbeTarget { shared: &self.shared, group: &group, process: &process, configuration: config.key };
         Ok(Some(self.reads.probe(&provider, ask).await))
     }
+}
+
+/// The directory of a package without symlinks, if it is below one of the roots.
+fn find_in_roots(package: &Path, roots: &[PathBuf]) -> Result<PathBuf, GatewayError> {
+    let fail = |source| PackageError::Read { path: package.to_owned(), source };
+    let dir = package.canonicalize().map_err(fail)?;
+    let is_below = |root: &PathBuf| root.canonicalize().is_ok_and(|root| dir.starts_with(root));
+    if roots.iter().any(is_below) {
+        return Ok(dir);
+    }
+    Err(GatewayError::ForeignPackage { path: dir })
 }
 
 fn socket_dir(settings: &GatewaySettings) -> io::Result<(PathBuf, Option<tempfile::TempDir>)> {

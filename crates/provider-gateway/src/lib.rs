@@ -28,6 +28,7 @@ pub mod plugin;
 pub mod pool;
 pub mod private_fs;
 pub mod probe;
+mod random_token;
 pub mod replay;
 pub mod response_cache;
 pub mod serve;

@@ -17,6 +17,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
+use crate::clock;
+
 /// A package cannot be used.
 #[derive(Debug, Error)]
 pub enum PackageError {
@@ -86,32 +88,67 @@ struct FileIdentity {
     changed: (i64, i64),
 }
 
+/// A change that is younger than this may be followed by one with the same time.
+const TIMESTAMP_GRANULARITY_SECONDS: i64 = 2;
+
 impl FileIdentity {
     fn read(path: &Path) -> io::Result<Self> {
-        let data = fs::metadata(path)?;
-        Ok(Self {
+        Ok(Self::new(path, &fs::metadata(path)?))
+    }
+
+    /// Whether a later change of the file is certain to change its times.
+    fn is_settled(&self, granularity: i64) -> bool {
+        clock::now().as_second() - self.changed.0 > granularity
+    }
+
+    fn new(path: &Path, data: &fs::Metadata) -> Self {
+        Self {
             path: path.to_owned(),
             device: data.dev(),
             inode: data.ino(),
             size: data.size(),
             modified: (data.mtime(), data.mtime_nsec()),
             changed: (data.ctime(), data.ctime_nsec()),
-        })
+        }
+    }
+}
+
+/// An open program with the expected content.
+#[derive(Debug)]
+pub struct VerifiedProgram {
+    /// The open file. Its path may lead to another one by now.
+    pub(crate) file: File,
+    identity: FileIdentity,
+}
+
+impl VerifiedProgram {
+    /// Whether nobody has written into the file since it was verified.
+    pub(crate) fn is_unchanged(&self) -> bool {
+        let now = self.file.metadata();
+        now.is_ok_and(|now| FileIdentity::new(&self.identity.path, &now) == self.identity)
     }
 }
 
 /// Cache of hashed packages: hashing half a gigabyte takes a second.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct PackageCache {
     file: Option<PathBuf>,
+    /// Seconds.
+    granularity: i64,
     entries: Mutex<BTreeMap<PathBuf, (Vec<FileIdentity>, Package)>>,
+}
+
+impl Default for PackageCache {
+    fn default() -> Self {
+        Self { file: None, granularity: TIMESTAMP_GRANULARITY_SECONDS, entries: Mutex::default() }
+    }
 }
 
 impl PackageCache {
     /// A cache persisted in this file. An unreadable file counts as empty.
     pub fn persisted_in(file: PathBuf) -> Self {
         let known = fs::read(&file).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        Self { file: Some(file), entries: Mutex::new(known.unwrap_or_default()) }
+        Self { file: Some(file), entries: Mutex::new(known.unwrap_or_default()), ..Self::default() }
     }
 
     /// Reads a package, unless its files are unchanged since the last time. Blocks while hashing, so it must not run on
@@ -127,6 +164,9 @@ impl PackageCache {
             return Ok(package.clone());
         }
         let package = hash_package(dir, &files)?;
+        if !identities.iter().all(|file| file.is_settled(self.granularity)) {
+            return Ok(package);
+        }
         let mut known = self.entries.lock();
         known.insert(dir.to_owned(), (identities, package.clone()));
         if let Some(file) = &self.file
@@ -136,6 +176,21 @@ impl PackageCache {
             let _next_time = crate::private_fs::write_atomic(file, &text);
         }
         Ok(package)
+    }
+}
+
+impl PackageCache {
+    /// Opens a program and verifies what was opened, so that whoever starts the open file starts what was verified. `None` if
+    /// its content is another one. Blocks while hashing, unless the file is known.
+    pub fn open_program(&self, program: &Path, checksum: &str) -> io::Result<Option<VerifiedProgram>> {
+        let file = File::open(program)?;
+        let identity = FileIdentity::new(program, &file.metadata()?);
+        let is_known = self.entries.lock().values().any(|(files, package)| {
+            package.sha256 == checksum && package.program == program && files.contains(&identity)
+        });
+        let verified = VerifiedProgram { file, identity };
+        let is_expected = is_known || hash_file(&verified.file)? == checksum && verified.is_unchanged();
+        Ok(is_expected.then_some(verified))
     }
 }
 
@@ -178,7 +233,10 @@ fn hash_package(dir: &Path, files: &[(String, PathBuf)]) -> Result<Package, Pack
 }
 
 fn file_hash(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
+    hash_file(&File::open(path)?)
+}
+
+fn hash_file(mut file: &File) -> io::Result<String> {
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
     loop {
@@ -191,6 +249,8 @@ fn file_hash(path: &Path) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Seek;
+
     use super::*;
 
     fn package() -> tempfile::TempDir {
@@ -215,17 +275,42 @@ mod tests {
     fn a_changed_package_is_refused() {
         let dir = package();
         let memory = dir.path().with_extension("json");
-        let packages = PackageCache::persisted_in(memory.clone());
+        let settled = || PackageCache { granularity: -1, ..PackageCache::persisted_in(memory.clone()) };
+        let packages = settled();
         let before = packages.read(dir.path()).unwrap();
         let allowed = [before.h1.clone(), "zh:1".to_owned()];
         before.verify(&allowed, dir.path()).unwrap();
         fs::write(dir.path().join("terraform-provider-x_v1.0.0"), "PROGRAM").unwrap();
-        for packages in [packages, PackageCache::persisted_in(memory.clone())] {
+        for packages in [packages, settled()] {
             let after = packages.read(dir.path()).unwrap();
             let error = after.verify(&allowed, dir.path()).unwrap_err().to_string();
             assert!(error.contains(&before.h1) && error.contains(&after.h1), "{error}");
         }
         fs::remove_file(memory).unwrap();
+    }
+
+    #[test]
+    fn h8_only_the_program_that_was_verified_is_opened() {
+        let dir = package();
+        let packages = PackageCache::default();
+        let read = packages.read(dir.path()).unwrap();
+        let open = || packages.open_program(&read.program, &read.sha256).unwrap();
+        let opened = open().unwrap();
+        assert!(opened.is_unchanged());
+        // Another file with the same name does not change what is open; the next opening finds it.
+        let other = dir.path().join("other");
+        fs::write(&other, "PROGRAM").unwrap();
+        fs::rename(&other, &read.program).unwrap();
+        let mut text = String::new();
+        (&opened.file).seek(io::SeekFrom::Start(0)).unwrap();
+        (&opened.file).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "program");
+        assert!(open().is_none());
+        // The same file with another content is noticed, too.
+        fs::write(&read.program, "program").unwrap();
+        let opened = open().unwrap();
+        fs::write(&read.program, "PROGRAM").unwrap();
+        assert!(!opened.is_unchanged() && open().is_none());
     }
 
     #[test]

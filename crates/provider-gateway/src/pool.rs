@@ -24,6 +24,7 @@ use tokio::{sync::Mutex as AsyncMutex, time::timeout};
 use crate::{
     counters::Counters,
     digest::{self, DigestKey},
+    package::PackageCache,
     plugin::{LaunchSpec, ProviderProcess},
     wire::{
         grpc::{GrpcCode, GrpcResponse, GrpcStatus, frame, unframe},
@@ -79,6 +80,7 @@ pub struct ProviderPool {
     /// Limits of each process.
     pub limits: ProcessLimits,
     counters: Arc<Counters>,
+    packages: Arc<PackageCache>,
     groups: Mutex<HashMap<DigestKey, Arc<ProviderGroup>>>,
 }
 
@@ -122,8 +124,9 @@ impl ProviderPool {
         exec_wrapper: Vec<OsString>,
         limits: ProcessLimits,
         counters: Arc<Counters>,
+        packages: Arc<PackageCache>,
     ) -> Self {
-        Self { socket_dir, exec_wrapper, limits, counters, groups: Mutex::default() }
+        Self { socket_dir, exec_wrapper, limits, counters, packages, groups: Mutex::default() }
     }
 
     /// The group of a spec.
@@ -133,6 +136,8 @@ impl ProviderPool {
         Arc::clone(groups.entry(key).or_insert_with(|| {
             let launch = LaunchSpec {
                 program: origin.program.clone(),
+                checksum: origin.checksum.clone(),
+                packages: Arc::clone(&self.packages),
                 env: origin.env.clone(),
                 socket_dir: self.socket_dir.clone(),
                 exec_wrapper: self.exec_wrapper.clone(),

@@ -9,6 +9,8 @@ use std::{
 
 use capt_util::durable_file;
 
+use crate::random_token;
+
 /// Creates a directory with mode 0700; fails if another user owns it.
 pub fn create_private_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
@@ -29,6 +31,13 @@ pub fn create_private_dir(path: &Path) -> io::Result<()> {
 pub fn create_temporary_dir(prefix: &str, parent: &Path) -> io::Result<tempfile::TempDir> {
     let ours = fs::Permissions::from_mode(0o700);
     tempfile::Builder::new().prefix(prefix).permissions(ours).tempdir_in(parent)
+}
+
+/// Creates a directory with mode 0700 whose name nobody guesses, and that is removed with its handle.
+pub fn create_secret_dir(parent: &Path) -> io::Result<tempfile::TempDir> {
+    let ours = fs::Permissions::from_mode(0o700);
+    let name = random_token::name_token()?;
+    tempfile::Builder::new().prefix(&name).rand_bytes(0).permissions(ours).tempdir_in(parent)
 }
 
 /// Replaces a file atomically, with mode 0600.

@@ -15,10 +15,10 @@ use std::{
 };
 
 use crate::support::{
-    Bench, PATIENCE, calls, finish, gate::Gate, lives, package, provider, provider_env, until,
+    Bench, PATIENCE, calls, finish, gate::Gate, lives, own_processes, package, provider, provider_env, until,
 };
 use provider_gateway::{
-    admin::{GatewayClient, GatewayClientError},
+    admin::{AdminSecret, GatewayClient, GatewayClientError},
     gateway::{Gateway, GatewayError, GatewaySettings, RegisteredRun, RunRegistration},
     package::PackageError,
 };
@@ -138,6 +138,7 @@ async fn a_program_that_is_no_provider_is_told_by_name() {
     ] {
         let mut wanted = Bench::registration(&workspace);
         wanted.package = fake(bench.dir.path(), script);
+        wanted.package_roots = vec![wanted.package.clone()];
         let error = bench.gateway.register(wanted).await.unwrap_err().to_string();
         assert!(error.contains(words), "{script}: {error}");
     }
@@ -222,7 +223,7 @@ async fn on_a_full_disk_nothing_is_made_that_cannot_be_written_down() {
     let workspace = bench.bare_workspace("full", &(0..30).map(queue).fold(block, |all, it| all + &it));
     let dir = bench.dir.path().join("h");
     let _process = gateway_on_a_small_disk(&dir, 16);
-    let client = GatewayClient::new(dir.join("admin.sock"));
+    let client = GatewayClient::new(dir.join("admin.sock"), AdminSecret::file_in(&dir));
     let run = registered(&client, || Bench::registration(&workspace)).await;
     workspace.run(&["init", "-no-color"], Some(&run.reattach)).await.ok();
     let said = workspace.run(&["apply", "-auto-approve", "-no-color"], Some(&run.reattach)).await;
@@ -253,17 +254,19 @@ async fn a_gateway_that_is_killed_takes_its_providers_with_it() {
     let workspace = bench.workspace("one", VPC);
     let dir = bench.dir.path().join("h");
     let mut process = gateway(&dir);
-    let client = GatewayClient::new(dir.join("admin.sock"));
+    let client = GatewayClient::new(dir.join("admin.sock"), AdminSecret::file_in(&dir));
     let register = || RunRegistration {
         workspace: "one".to_owned(),
         tenant: "test".to_owned(),
         address: "registry.terraform.io/hashicorp/aws".to_owned(),
         package: package(),
+        package_roots: vec![package()],
         locked: None,
         env: provider_env(),
         types: Some(workspace.types()),
         lease: None,
         is_replicated: false,
+        clients: own_processes(),
     };
     let registered = registered(&client, register).await;
     workspace.run(&["init", "-no-color"], Some(&registered.reattach)).await.ok();

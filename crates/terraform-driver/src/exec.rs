@@ -142,7 +142,6 @@ pub struct CapturedOutput {
 }
 
 /// Runs a short read-only command (`version`, `show`) and captures its output.
-#[expect(clippy::disallowed_methods, reason = "exec is where processes start")]
 pub async fn capture_output(
     program: &Path,
     args: &[&str],
@@ -150,6 +149,38 @@ pub async fn capture_output(
     cwd: &Path,
     patience: Duration,
 ) -> io::Result<CapturedOutput> {
+    start_captured(program, args, env, cwd)?.finish(patience).await
+}
+
+/// A short command whose output is captured.
+pub(crate) struct CapturedCommand {
+    child: Child,
+}
+
+impl CapturedCommand {
+    /// Its process, the leader of a group of its own.
+    pub(crate) fn process(&self) -> Option<ProcessId> {
+        self.child.id().and_then(ProcessId::from_pid)
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn finish(self, patience: Duration) -> io::Result<CapturedOutput> {
+        let output = tokio::time::timeout(patience, self.child.wait_with_output())
+            .await
+            .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "timed out"))??;
+        let (success, stdout, stderr) = (output.status.success(), output.stdout, output.stderr);
+        Ok(CapturedOutput { success, stdout, stderr })
+    }
+}
+
+/// Starts a short read-only command.
+#[expect(clippy::disallowed_methods, reason = "exec is where processes start")]
+pub(crate) fn start_captured(
+    program: &Path,
+    args: &[&str],
+    env: &BTreeMap<String, String>,
+    cwd: &Path,
+) -> io::Result<CapturedCommand> {
     let child = Command::new(program)
         .args(args)
         .current_dir(cwd)
@@ -158,12 +189,10 @@ pub async fn capture_output(
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
+        .process_group(0)
         .kill_on_drop(true)
         .spawn()?;
-    let output = tokio::time::timeout(patience, child.wait_with_output())
-        .await
-        .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "timed out"))??;
-    Ok(CapturedOutput { success: output.status.success(), stdout: output.stdout, stderr: output.stderr })
+    Ok(CapturedCommand { child })
 }
 
 /// Starts a process that outlives this one, with its output in `log`. It has to create its own session.

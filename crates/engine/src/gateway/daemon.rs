@@ -10,7 +10,7 @@ use std::{
 };
 
 use provider_gateway::{
-    admin,
+    admin::{AdminSecret, AdminServer, GatewayClient},
     gateway::{Gateway, GatewayError, GatewaySettings},
 };
 use serde::{Deserialize, Serialize};
@@ -36,6 +36,24 @@ pub struct GatewayProcess {
     pub socket: PathBuf,
     /// Version of capt; the admin protocol may differ between versions.
     pub version: String,
+    /// File of the admin socket's secret; `None` for a gateway of an earlier version, which has none.
+    #[serde(default)]
+    pub secret_file: Option<PathBuf>,
+}
+
+impl GatewayProcess {
+    /// A client of this daemon.
+    pub fn client(&self) -> GatewayClient {
+        match &self.secret_file {
+            Some(file) => GatewayClient::new(&self.socket, file),
+            None => GatewayClient::without_secret(&self.socket),
+        }
+    }
+
+    /// Whether it answers everybody with this user id, as earlier versions did. It is replaced when no run uses it.
+    pub fn is_outdated(&self) -> bool {
+        self.secret_file.is_none()
+    }
 }
 
 /// Why the daemon cannot serve.
@@ -72,18 +90,21 @@ pub async fn serve(process_env: &ProcessEnv, data: &Path, idle: Duration) -> Res
         GatewaySettings::new(place.dir().to_owned(), process_env.var("TMPDIR").unwrap_or("/tmp").into());
     settings.cache = process_env.cache_dir().join("gateway");
     settings.exec_wrapper =
-        [process_env.exe.as_os_str(), "gateway".as_ref(), "exec".as_ref()].map(OsString::from).to_vec();
+        [process_env.exe.as_os_str(), "gateway".as_ref(), "exec".as_ref(), "--opened".as_ref()]
+            .map(OsString::from)
+            .to_vec();
     let gateway = Gateway::open(settings)?;
     let socket = gateway.sockets().join("admin.sock");
     let system = |what| move |source| GatewayDaemonError::System { what, source };
     let process = ProcessId::from_pid(std::process::id())
         .ok_or_else(|| std::io::ErrorKind::NotFound.into())
         .map_err(system("look up the daemon's own process"))?;
-    let server =
-        GatewayProcess { process, socket: socket.clone(), version: env!("CARGO_PKG_VERSION").to_owned() };
+    let (secret, secret_file) = AdminSecret::create_in(place.dir()).map_err(system("store the secret"))?;
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let server = GatewayProcess { process, socket: socket.clone(), version, secret_file: Some(secret_file) };
     let stop = CancellationToken::new();
     let told = tokio::spawn(cancel_on_signal(stop.clone()));
-    let listening = admin::AdminServer::bind(&socket).map_err(system("listen on the admin socket"))?;
+    let listening = AdminServer::bind(&socket, secret).map_err(system("listen on the admin socket"))?;
     write_json(&place.server_file(), &server)?;
     let outcome = listening.serve(&gateway, Some(idle), &stop).await;
     told.abort();
@@ -100,4 +121,19 @@ async fn cancel_on_signal(stop: CancellationToken) -> Option<()> {
     }
     stop.cancel();
     Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn h8_a_gateway_of_an_earlier_version_is_recognised_by_its_record() {
+        let record = |more: &str| {
+            format!(r#"{{"process":{{"pid":1,"started":2}},"socket":"/s","version":"0.1.0"{more}}}"#)
+        };
+        let parse = |text: &str| serde_json::from_str::<GatewayProcess>(text).unwrap();
+        assert!(parse(&record("")).is_outdated());
+        assert!(!parse(&record(r#","secret_file":"/k""#)).is_outdated());
+    }
 }

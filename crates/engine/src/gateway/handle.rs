@@ -3,12 +3,13 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use provider_gateway::admin::GatewayClient;
 use terraform_driver::{
-    exec::spawn_background,
+    exec::{ProcessId, spawn_background},
     providers::ProviderDiscovery,
     workspace::files::{FileError, create_private_dir, open_append, read_json},
 };
@@ -61,6 +62,8 @@ pub struct GatewayHandle {
     data: PathBuf,
     daemon_dir: DaemonFiles,
     idle_timeout: Duration,
+    /// The outdated daemon that was asked to exit.
+    asked_to_exit: Arc<Mutex<Option<ProcessId>>>,
     /// Provider mirror.
     pub discovery: ProviderDiscovery,
 }
@@ -74,6 +77,7 @@ impl GatewayHandle {
             data: data.to_owned(),
             daemon_dir,
             idle_timeout: DEFAULT_IDLE_TIMEOUT,
+            asked_to_exit: Arc::default(),
             discovery,
         }
     }
@@ -87,7 +91,7 @@ impl GatewayHandle {
     /// Client of the running daemon; `None` if none runs.
     pub fn client(&self) -> Option<GatewayClient> {
         let server = Self::find_running(&self.data).ok().flatten()?;
-        Some(GatewayClient::new(server.socket))
+        Some(server.client())
     }
 
     /// The running daemon of a data directory; `None` if none runs.
@@ -99,7 +103,7 @@ impl GatewayHandle {
     /// Stops the daemon of a data directory; it exits when no run uses it.
     pub async fn stop(data: &Path) -> Result<GatewayStopOutcome, FileError> {
         let Some(server) = Self::find_running(data)? else { return Ok(GatewayStopOutcome::NotRunning) };
-        let client = GatewayClient::new(server.socket);
+        let client = server.client();
         // A daemon that does not answer is exiting, or exits by its idle timeout.
         let _heard = client.shutdown().await;
         let begun = Instant::now();
@@ -119,7 +123,11 @@ impl GatewayHandle {
         let mut ours = None;
         while begun.elapsed() < START_TIMEOUT {
             if let Some(server) = Self::find_running(&self.data)? {
-                return Ok(GatewayClient::new(server.socket));
+                if !self.is_handing_over(&server).await {
+                    return Ok(server.client());
+                }
+                sleep(POLL_INTERVAL).await;
+                continue;
             }
             // A daemon of another process may be starting or exiting.
             let coming = match &mut ours {
@@ -141,6 +149,25 @@ impl GatewayHandle {
             log: self.daemon_dir.log_file(),
             tail: self.daemon_dir.log_tail()?,
         })
+    }
+
+    /// Asks a gateway of an earlier version to exit, once; returns whether it is about to. While runs use it, it serves others too:
+    /// only one gateway can write the journal.
+    async fn is_handing_over(&self, server: &GatewayProcess) -> bool {
+        if !server.is_outdated() {
+            return false;
+        }
+        let client = server.client();
+        let is_first = self
+            .asked_to_exit
+            .lock()
+            .is_ok_and(|mut asked| asked.replace(server.process) != Some(server.process));
+        if is_first {
+            tracing::info!(pid = server.process.pid, "replacing a gateway of an earlier version");
+            // If it does not answer, it is exiting.
+            let _heard = client.shutdown().await;
+        }
+        client.report().await.is_ok_and(|report| report.runs == 0) || !server.process.is_alive()
     }
 
     fn spawn_daemon(&self) -> Result<tokio::process::Child, GatewayStartError> {

@@ -7,7 +7,7 @@ use std::{
 
 use crate::daemon_files::DaemonFiles;
 use provider_gateway::{
-    admin::{GatewayClient, GatewayClientError},
+    admin::GatewayClientError,
     journal::{Journal, JournalEntry, read_entries},
 };
 use terraform_driver::workspace::{LockError, files::FileError};
@@ -53,7 +53,7 @@ pub async fn drop_workspace_entries(data: &Path, workspace: &str) -> Result<usiz
         return Ok(0);
     }
     if let Some(server) = GatewayHandle::find_running(data)? {
-        GatewayClient::new(server.socket).drop_journal_entries(calls).await?;
+        server.client().drop_journal_entries(calls).await?;
         return Ok(count);
     }
     let _no_gateway_starts = DaemonFiles::of_gateway(data).acquire_lock().await?;

@@ -1,8 +1,8 @@
 //! Lets the terraform commands of one run reattach to providers that the gateway runs.
 
 use std::{
-    collections::BTreeMap,
-    path::PathBuf,
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -16,7 +16,7 @@ use provider_gateway::{
     digest,
     gateway::{RegisteredRun, RunRegistration},
     probe::{ProbeRequest, ProbeResult},
-    serve::RunActivity,
+    serve::{RunActivity, RunClients},
 };
 use terraform_driver::{
     environment::Environment,
@@ -113,13 +113,14 @@ impl<'a> GatewayReattachSource<'a> {
     pub async fn probe(&self, job: &StepContext<'_>, ask: ProbeRequest) -> Option<ProbeResult> {
         let chosen = self.choose_package(job.workspace, StepPhase::Planning).ok()?;
         let client = self.gateway.ensure_running().await.ok()?;
-        client.probe(self.registration(job, &chosen, None), ask).await.ok()?
+        client.probe(self.registration(job, &chosen, (None, Path::new(""))), ask).await.ok()?
     }
 
     async fn try_acquire(
         &self,
         job: &StepContext<'_>,
         phase: StepPhase,
+        processes: &Path,
     ) -> Result<ReattachLease, ReattachUnavailable> {
         let types = configuration_scan::referenced_types(job.workspace);
         let needed = types.as_ref().is_none_or(|types| types.iter().any(|word| word.starts_with("aws")));
@@ -131,7 +132,7 @@ impl<'a> GatewayReattachSource<'a> {
             self.install_package(job.workspace, &chosen).await?;
         }
         let types = types.filter(|_| !self.all_schemas.load(Ordering::Relaxed));
-        let registered = self.register(&self.registration(job, &chosen, types)).await?;
+        let registered = self.register(&self.registration(job, &chosen, (types, processes))).await?;
         Ok(ReattachLease { id: registered.run, reattach: registered.reattach.to_string() })
     }
 
@@ -212,22 +213,34 @@ impl<'a> GatewayReattachSource<'a> {
         .map_err(|error| ReattachUnavailable::Bypass(format!("cannot link the provider: {error}")))
     }
 
+    /// Where the gateway may start providers from. A run can write into its workspace, and the gateway is not confined as the run
+    /// is; a package that terraform installed there is accepted only if there is no mirror to take it from.
+    fn package_roots(&self, workspace: &WorkspaceDir) -> Vec<PathBuf> {
+        let mirrored = self.gateway.discovery.unpacked_packages(AWS_PROVIDER_ADDRESS);
+        if mirrored.is_empty() { vec![lock_file::installed_dir(workspace.root())] } else { mirrored }
+    }
+
     fn registration(
         &self,
         job: &StepContext<'_>,
         chosen: &ProviderPackage,
-        types: Option<std::collections::BTreeSet<String>>,
+        (types, processes): (Option<BTreeSet<String>>, &Path),
     ) -> RunRegistration {
         RunRegistration {
             workspace: self.workspace.clone(),
             tenant: self.tenant.clone(),
             address: AWS_PROVIDER_ADDRESS.to_owned(),
             package: chosen.dir.clone(),
+            package_roots: self.package_roots(job.workspace),
             locked: chosen.locked.as_ref().map(|locked| locked.hashes.clone()),
             env: provider_environment(job.environment),
             types,
             lease: job.lease.cloned(),
             is_replicated: self.is_replicated,
+            // The gateway has another working directory.
+            clients: RunClients::Recorded {
+                file: std::path::absolute(processes).unwrap_or_else(|_| processes.to_owned()),
+            },
         }
     }
 }
@@ -237,9 +250,10 @@ impl ReattachSource for GatewayReattachSource<'_> {
         &'b self,
         job: &'b StepContext<'_>,
         phase: StepPhase,
+        processes: &'b Path,
     ) -> ReattachFuture<'b, Result<Option<ReattachLease>, ProviderMismatch>> {
         Box::pin(async move {
-            match self.try_acquire(job, phase).await {
+            match self.try_acquire(job, phase, processes).await {
                 Ok(lease) => Ok(Some(lease)),
                 Err(ReattachUnavailable::NotNeeded) => Ok(None),
                 Err(ReattachUnavailable::Rejected(refused)) => Err(refused),

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use provider_gateway::{
-    admin::GatewayClient,
     journal::{Journal, JournalBatch, JournalEntry},
     replay::{StateDocument, contained_calls, recorded_changes},
 };
@@ -66,7 +65,7 @@ pub fn journal_source(data: &Path) -> Result<String, FileError> {
 /// Adds the entries of a lost journal to the one of this data directory.
 pub async fn import_entries(data: &Path, entries: Vec<JournalEntry>) -> Result<(), JournalError> {
     if let Some(server) = GatewayHandle::find_running(data)? {
-        return Ok(GatewayClient::new(server.socket).import_journal_entries(entries).await?);
+        return Ok(server.client().import_journal_entries(entries).await?);
     }
     let files = DaemonFiles::of_gateway(data);
     create_private_dir(files.dir())?;

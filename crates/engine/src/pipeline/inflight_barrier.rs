@@ -7,10 +7,7 @@ use std::time::Duration;
 
 use capt_model::workspaces::WorkspaceKey;
 use jiff::Timestamp;
-use provider_gateway::{
-    admin::{GatewayClient, GatewayClientError},
-    journal::ChangeInFlight,
-};
+use provider_gateway::{admin::GatewayClientError, journal::ChangeInFlight};
 use terraform_driver::{clock, run::unfinished_changes, workspace::WorkspaceDir};
 use tokio_util::sync::CancellationToken;
 
@@ -29,7 +26,7 @@ pub(super) async fn wait_for_calls(
 ) -> Result<(), PipelineError> {
     let mut waits = false;
     while let Some(server) = GatewayHandle::find_running(data)? {
-        let client = GatewayClient::new(server.socket);
+        let client = server.client();
         match client.changes_in_flight(&key.to_string()).await {
             Ok(changes) if changes.is_empty() => break,
             Ok(changes) => {

@@ -11,7 +11,7 @@ use std::{
 
 use capt_model::workspaces::WorkspaceKey;
 use provider_gateway::{
-    admin::{GatewayClient, JournalFollower},
+    admin::JournalFollower,
     journal::{JournalReceipt, is_replicated},
 };
 use terraform_driver::workspace::WorkspaceDir;
@@ -113,7 +113,7 @@ impl JournalReplication {
     async fn connect(&self) -> Option<JournalFollower> {
         let server = GatewayHandle::find_running(&self.data).ok().flatten()?;
         // It is exiting, or starting.
-        GatewayClient::new(server.socket).follow_journal(&self.key.to_string()).await.ok()
+        server.client().follow_journal(&self.key.to_string()).await.ok()
     }
 
     async fn follow(

@@ -1,6 +1,9 @@
 //! Overhead of a forwarded call: the same call to the same kind of process, directly and through the gateway.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use http::Request;
@@ -65,8 +68,15 @@ pub(crate) async fn measure(bench: &Bench, gateway: &Gateway) {
     let mut through = Client::to(registered.reattach[AWS]["Addr"]["String"].as_str().unwrap()).await;
     let sockets = bench.dir.path().join("direct");
     std::fs::create_dir(&sockets).unwrap();
-    let program = bench.gateway.read_package(&package()).await.unwrap().program;
-    let launch = LaunchSpec { program, env: provider_env(), socket_dir: sockets, exec_wrapper: Vec::new() };
+    let read = bench.gateway.read_package(&package()).await.unwrap();
+    let launch = LaunchSpec {
+        program: read.program,
+        checksum: read.sha256,
+        packages: Arc::default(),
+        env: provider_env(),
+        socket_dir: sockets,
+        exec_wrapper: Vec::new(),
+    };
     let direct = ProviderProcess::start(&launch).await.unwrap();
     let mut times = (Vec::new(), Vec::new());
     // In turns, so that whatever else the machine does happens to both.

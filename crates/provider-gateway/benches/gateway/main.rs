@@ -26,12 +26,12 @@ use std::{
 
 use futures::{StreamExt as _, future::join_all};
 use provider_gateway::{
-    admin::GatewayClient,
+    admin::{AdminSecret, GatewayClient},
     gateway::RunRegistration,
     probe::{Fingerprint, FingerprintInputs, ProbeRequest, parse_objects},
     serve::RunActivity,
 };
-use support::{Bench, Workspace, outer, package, provider_env};
+use support::{Bench, Workspace, outer, own_processes, package, provider_env};
 use tokio::process::{Child, Command};
 use usage::{Cost, Peak, cpu_of, cpu_of_children, cpu_of_the_local_aws};
 
@@ -56,7 +56,7 @@ impl Gateway {
             .kill_on_drop(true)
             .spawn()
             .unwrap();
-        let client = GatewayClient::new(dir.join("admin.sock"));
+        let client = GatewayClient::new(dir.join("admin.sock"), AdminSecret::file_in(dir));
         while client.report().await.is_err() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -69,11 +69,13 @@ impl Gateway {
             tenant: "bench".to_owned(),
             address: AWS.to_owned(),
             package: package(),
+            package_roots: vec![package()],
             locked: None,
             env: provider_env(),
             types: Some(workspace.types()),
             lease: None,
             is_replicated: false,
+            clients: own_processes(),
         }
     }
 

@@ -17,7 +17,10 @@ use tokio::{
     time::timeout,
 };
 
-use super::protocol::{AdminRequest, AdminResponse, GatewayReport, to_line};
+use super::{
+    protocol::{AdminHello, AdminRequest, AdminResponse, GatewayReport, to_line},
+    secret::AdminSecret,
+};
 use crate::gateway::RunRegistration;
 use crate::{
     gateway::RegisteredRun,
@@ -57,12 +60,19 @@ pub enum GatewayClientError {
 #[derive(Debug, Clone)]
 pub struct GatewayClient {
     socket: PathBuf,
+    /// Read for each request: the secret changes with the gateway.
+    secret_file: Option<PathBuf>,
 }
 
 impl GatewayClient {
-    /// A client for the gateway at this socket.
-    pub fn new(socket: impl Into<PathBuf>) -> Self {
-        Self { socket: socket.into() }
+    /// A client for the gateway at this socket, with the file of its secret.
+    pub fn new(socket: impl Into<PathBuf>, secret_file: impl Into<PathBuf>) -> Self {
+        Self { socket: socket.into(), secret_file: Some(secret_file.into()) }
+    }
+
+    /// A client for a gateway of an earlier version, which has no secret.
+    pub fn without_secret(socket: impl Into<PathBuf>) -> Self {
+        Self { socket: socket.into(), secret_file: None }
     }
 
     /// Path of the gateway's socket.
@@ -166,6 +176,10 @@ impl GatewayClient {
         match timeout(REQUEST_TIMEOUT, self.exchange(question)).await.map_err(late)?.map_err(gone)? {
             Some(AdminResponse::No { words, refused: true }) => Err(GatewayClientError::Rejected(words)),
             Some(AdminResponse::No { words, refused: false }) => Err(GatewayClientError::Failed(words)),
+            // The secret is that of a gateway that has exited, or that is about to serve.
+            Some(AdminResponse::Unauthenticated) => {
+                Err(gone(io::Error::new(io::ErrorKind::PermissionDenied, "it does not accept the secret")))
+            }
             Some(answer) => Ok(answer),
             None => Err(GatewayClientError::UnexpectedResponse),
         }
@@ -176,8 +190,13 @@ impl GatewayClient {
         &self,
         question: &AdminRequest,
     ) -> io::Result<(Lines<BufReader<OwnedReadHalf>>, OwnedWriteHalf)> {
+        let mut text = match &self.secret_file {
+            Some(file) => to_line(&AdminHello { secret: AdminSecret::read(file).await? })?,
+            None => Vec::new(),
+        };
+        text.extend(to_line(question)?);
         let (read, mut write) = UnixStream::connect(&self.socket).await?.into_split();
-        write.write_all(&to_line(question)?).await?;
+        write.write_all(&text).await?;
         Ok((BufReader::new(read).lines(), write))
     }
 

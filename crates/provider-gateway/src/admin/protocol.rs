@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, path::PathBuf};
 use capt_util::error_chain::format_error_chain;
 use serde::{Deserialize, Serialize};
 
+use super::secret::AdminSecret;
 use crate::{
     counters::Counts,
     gateway::{GatewayError, RunRegistration},
@@ -21,6 +22,14 @@ pub(super) fn to_line(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     text.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
     text.push(b'\n');
     Ok(text)
+}
+
+/// The first line of a connection. A gateway without it does not answer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct AdminHello {
+    /// What the client read from the file of this gateway.
+    pub(super) secret: AdminSecret,
 }
 
 /// A request to the gateway.
@@ -138,6 +147,8 @@ pub enum AdminResponse {
     Report(GatewayReport),
     /// The gateway is shutting down and accepts no more runs.
     Ending,
+    /// The client did not present the secret of this gateway.
+    Unauthenticated,
     /// The request failed. With `refused`, the run must not fall back to running without the gateway either.
     No {
         /// The error message.

@@ -11,18 +11,24 @@ use std::{
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{UnixListener, UnixStream},
+    time::timeout,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{
     journal_feed,
-    protocol::{AdminRequest, AdminResponse, GatewayReport, ProcessReport, to_line},
+    protocol::{AdminHello, AdminRequest, AdminResponse, GatewayReport, ProcessReport, to_line},
+    secret::AdminSecret,
 };
 use crate::{
     digest,
     gateway::{Gateway, GatewayError, RegisteredRun},
     serve::run::is_same_user,
 };
+
+/// Bounds on the first line of a connection, which may come from anybody.
+const MAX_HELLO_BYTES: u64 = 4096;
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Bound on the size of a request.
 const MAX_REQUEST_BYTES: u64 = 256 << 20;
@@ -36,11 +42,12 @@ pub struct AdminServer {
     socket: PathBuf,
     /// Device and inode of the socket: the path may have been replaced by another file.
     socket_identity: (u64, u64),
+    secret: Arc<AdminSecret>,
 }
 
 impl AdminServer {
-    /// Binds the socket, replacing one that an earlier gateway left behind.
-    pub fn bind(socket: &Path) -> io::Result<Self> {
+    /// Binds the socket, replacing one that an earlier gateway left behind. Only clients with the secret are answered.
+    pub fn bind(socket: &Path, secret: AdminSecret) -> io::Result<Self> {
         match std::fs::remove_file(socket) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -48,7 +55,7 @@ impl AdminServer {
         let listener = UnixListener::bind(socket)?;
         std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o600))?;
         let file = file_identity(socket)?;
-        Ok(Self { listener, socket: socket.to_owned(), socket_identity: file })
+        Ok(Self { listener, socket: socket.to_owned(), socket_identity: file, secret: Arc::new(secret) })
     }
 
     /// Whether the socket's path still leads to this server.
@@ -69,7 +76,8 @@ impl AdminServer {
                 () = stop.cancelled() => break,
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) if is_same_user(&stream) => {
-                        tokio::spawn(serve_connection(stream, Arc::clone(gateway), stop.clone()));
+                        let caller = (stream, Arc::clone(&self.secret));
+                        tokio::spawn(serve_connection(caller, Arc::clone(gateway), stop.clone()));
                     }
                     Ok(_) => gateway.counters().strangers.increment(),
                     Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
@@ -100,9 +108,25 @@ fn file_identity(path: &Path) -> io::Result<(u64, u64)> {
     Ok((data.dev(), data.ino()))
 }
 
-async fn serve_connection(stream: UnixStream, gateway: Arc<Gateway>, stop: CancellationToken) {
+async fn serve_connection(
+    (stream, secret): (UnixStream, Arc<AdminSecret>),
+    gateway: Arc<Gateway>,
+    stop: CancellationToken,
+) {
     let (read, mut write) = stream.into_split();
-    let mut lines = BufReader::new(read.take(MAX_REQUEST_BYTES)).lines();
+    let mut lines = BufReader::new(read.take(MAX_HELLO_BYTES)).lines();
+    let hello = timeout(HELLO_TIMEOUT, lines.next_line()).await.ok().and_then(Result::ok).flatten();
+    let hello: Option<AdminHello> = hello.and_then(|line| serde_json::from_str(&line).ok());
+    if !hello.is_some_and(|hello| secret.matches(&hello.secret)) {
+        gateway.counters().strangers.increment();
+        tracing::warn!("a client without the secret was rejected at the admin socket");
+        if let Ok(text) = to_line(&AdminResponse::Unauthenticated) {
+            // It may be gone already.
+            let _told = write.write_all(&text).await;
+        }
+        return;
+    }
+    lines.get_mut().get_mut().set_limit(MAX_REQUEST_BYTES);
     while let Ok(Some(asked)) = lines.next_line().await {
         let answer = match serde_json::from_str(&asked) {
             Ok(AdminRequest::FollowJournal { workspace }) => {

@@ -4,7 +4,7 @@
 use std::{path::Path, process::ExitCode, time::Duration};
 
 use provider_gateway::{
-    admin::AdminServer,
+    admin::{AdminSecret, AdminServer},
     gateway::{Gateway, GatewaySettings},
     plugin::become_provider,
 };
@@ -33,7 +33,10 @@ fn serve(dir: &Path) -> Result<(), Box<dyn std::error::Error>> {
         settings.reads_per_second = 1000.0;
         let gateway = Gateway::open(settings)?;
         let idle = Some(Duration::from_mins(10));
-        AdminServer::bind(&dir.join("admin.sock"))?.serve(&gateway, idle, &CancellationToken::new()).await?;
+        let (secret, _) = AdminSecret::create_in(dir)?;
+        AdminServer::bind(&dir.join("admin.sock"), secret)?
+            .serve(&gateway, idle, &CancellationToken::new())
+            .await?;
         Ok(())
     })
 }

@@ -5,6 +5,7 @@ use std::{
     ffi::OsString,
     io,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -25,6 +26,7 @@ use super::{
     stderr_tail::StderrTail,
 };
 use crate::{
+    package::{PackageCache, VerifiedProgram},
     private_fs,
     wire::grpc::{BoxError, GrpcBody},
 };
@@ -48,6 +50,12 @@ pub enum StartError {
         /// The cause.
         #[source]
         source: io::Error,
+    },
+    /// The program is not the one that was verified.
+    #[error("the provider {} was replaced after its package was verified, so it is not started", program.display())]
+    Replaced {
+        /// The program.
+        program: PathBuf,
     },
     /// The handshake is not supported.
     #[error("the provider {} cannot be shared: {source}", program.display())]
@@ -90,6 +98,10 @@ pub enum StartError {
 pub struct LaunchSpec {
     /// The provider's program.
     pub program: PathBuf,
+    /// Its SHA-256.
+    pub checksum: String,
+    /// What is known of files.
+    pub packages: Arc<PackageCache>,
     /// Its complete environment. Never logged.
     pub env: BTreeMap<String, String>,
     /// Parent of its socket directory.
@@ -114,10 +126,12 @@ pub(super) struct StartedProvider {
 pub(super) async fn start_provider(launch: &LaunchSpec) -> Result<StartedProvider, StartError> {
     let program = launch.program.clone();
     let spawn = |source| StartError::Spawn { program: program.clone(), source };
-    // Removed with the process; the name is short because socket paths are limited.
-    let sockets = private_fs::create_temporary_dir("p", &launch.socket_dir).map_err(spawn)?;
+    let verified = open_program(launch).await?;
+    // Removed with the process.
+    let sockets = private_fs::create_secret_dir(&launch.socket_dir).map_err(spawn)?;
+    let opened = (program.as_path(), &verified.file);
     let mut child =
-        exec::spawn_provider(&program, &launch.exec_wrapper, &launch.env, sockets.path()).map_err(spawn)?;
+        exec::spawn_provider(opened, &launch.exec_wrapper, &launch.env, sockets.path()).map_err(spawn)?;
     let pid = child.id().unwrap_or_default();
     let words = StderrTail::default();
     if let Some(stderr) = child.stderr.take() {
@@ -130,14 +144,33 @@ pub(super) async fn start_provider(launch: &LaunchSpec) -> Result<StartedProvide
             return Err(StartError::Timeout { program, seconds: HANDSHAKE_TIMEOUT.as_secs() });
         }
     };
+    if !verified.is_unchanged() {
+        // Somebody wrote into the file between its check and its start.
+        exec::kill_process_tree(pid);
+        return Err(StartError::Replaced { program });
+    }
     let dead = CancellationToken::new();
     let client = connect(&handshake.socket, dead.clone()).await.map_err(|source| {
         exec::kill_process_tree(pid);
         StartError::Connect { program: program.clone(), source }
     })?;
+    if handshake.socket.starts_with(sockets.path()) {
+        // The connection is never reopened, and nobody else may open one.
+        let _gone = std::fs::remove_file(&handshake.socket);
+    }
     let unwanted = CancellationToken::new();
     tokio::spawn(reap(child, pid, dead.clone(), unwanted.clone(), sockets));
     Ok(StartedProvider { pid, handshake, client, exited: dead, released: unwanted, stderr_tail: words })
+}
+
+/// Opens the program and verifies what was opened.
+async fn open_program(launch: &LaunchSpec) -> Result<VerifiedProgram, StartError> {
+    let (packages, program, checksum) =
+        (Arc::clone(&launch.packages), launch.program.clone(), launch.checksum.clone());
+    let opened = tokio::task::spawn_blocking(move || packages.open_program(&program, &checksum)).await;
+    let opened = opened.unwrap_or_else(|panic| Err(io::Error::other(panic)));
+    let spawn = |source| StartError::Spawn { program: launch.program.clone(), source };
+    opened.map_err(spawn)?.ok_or_else(|| StartError::Replaced { program: launch.program.clone() })
 }
 
 async fn read_handshake(

@@ -1,11 +1,13 @@
 //! The sockets that Terraform connects to.
 
+mod clients;
 mod connection;
 pub mod run;
 
 use std::{path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
+pub use clients::RunClients;
 pub use run::{DataSourceRead, Run, RunActivity, RunSpec};
 
 use crate::{

@@ -19,10 +19,11 @@ use serde::{Deserialize, Serialize};
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 
-use super::{SharedState, connection};
+use super::{RunClients, SharedState, clients::ClientCheck, connection};
 use crate::{
     digest::{self, DigestKey},
     pool::ProviderGroup,
+    random_token,
     wire::schema::TypeFilter,
 };
 
@@ -71,6 +72,7 @@ pub struct Run {
     /// Types that it may use.
     pub type_filter: TypeFilter,
     lease: Option<RunLease>,
+    clients: ClientCheck,
     pub(super) shared: Arc<SharedState>,
     pub(super) closed: CancellationToken,
     connections: AtomicUsize,
@@ -81,7 +83,7 @@ pub struct Run {
 
 /// Parameters of a new run.
 pub struct RunSpec {
-    /// Run id, also the name of its socket.
+    /// Run id.
     pub id: String,
     /// Workspace name.
     pub workspace: String,
@@ -91,13 +93,15 @@ pub struct RunSpec {
     pub type_filter: TypeFilter,
     /// The leadership without which it may begin no change.
     pub lease: Option<RunLease>,
+    /// The processes that may connect.
+    pub clients: RunClients,
 }
 
 impl Run {
-    /// Opens the run's socket and serves it until the run is closed.
+    /// Opens the run's socket and serves it until the run is closed. Nobody guesses its name.
     pub fn open(make: RunSpec, dir: &Path, shared: Arc<SharedState>) -> io::Result<Arc<Self>> {
-        let RunSpec { id, workspace, group: herd, type_filter: wanted, lease } = make;
-        let socket = dir.join(format!("{id}.sock"));
+        let RunSpec { id, workspace, group: herd, type_filter: wanted, lease, clients } = make;
+        let socket = dir.join(format!("r{}.sock", random_token::name_token()?));
         let listener = UnixListener::bind(&socket)?;
         std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600))?;
         let run = Arc::new(Self {
@@ -107,6 +111,7 @@ impl Run {
             group: herd,
             type_filter: wanted,
             lease,
+            clients: ClientCheck::new(clients),
             shared,
             closed: CancellationToken::new(),
             connections: AtomicUsize::new(0),
@@ -209,12 +214,8 @@ async fn accept_connections(listener: UnixListener, run: Arc<Run>) {
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, _)) if is_same_user(&stream) => {
+            Ok((stream, _)) => {
                 tokio::spawn(serve_connection(stream, Arc::clone(&run)));
-            }
-            Ok(_) => {
-                run.shared.counters.strangers.increment();
-                tracing::warn!(run = run.id, "connection of another user rejected");
             }
             // Out of file descriptors, for example: the next attempt may succeed.
             Err(error) => {
@@ -232,6 +233,12 @@ pub(crate) fn is_same_user(stream: &UnixStream) -> bool {
 }
 
 async fn serve_connection(stream: UnixStream, run: Arc<Run>) {
+    if !run.clients.admits(&stream).await {
+        run.shared.counters.strangers.increment();
+        let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
+        tracing::warn!(run = run.id, workspace = run.workspace, pid, "a process of another run was rejected");
+        return;
+    }
     run.connections.fetch_add(1, Ordering::Relaxed);
     connection::serve(stream, &run).await;
     *run.last_used.lock() = Instant::now();

@@ -23,6 +23,7 @@ use std::{
 use local_aws::{Config, LocalAws, Timing};
 use provider_gateway::{
     gateway::{Gateway, GatewaySettings, RegisteredRun, RunRegistration},
+    serve::RunClients,
     wire::schema::collect_identifiers,
 };
 use serde_json::Value;
@@ -169,11 +170,13 @@ impl Bench {
             tenant: "test".to_owned(),
             address: "registry.terraform.io/hashicorp/aws".to_owned(),
             package: package(),
+            package_roots: vec![package()],
             locked: None,
             env: provider_env(),
             types: Some(workspace.types()),
             lease: None,
             is_replicated: false,
+            clients: own_processes(),
         }
     }
 
@@ -188,6 +191,11 @@ impl Bench {
         self.gateway.release(&registered.run).unwrap();
         said
     }
+}
+
+/// This process and those that it starts.
+pub fn own_processes() -> RunClients {
+    RunClients::Descendants { of: std::process::id().try_into().unwrap() }
 }
 
 pub fn provider_env() -> BTreeMap<String, String> {

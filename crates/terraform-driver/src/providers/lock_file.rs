@@ -41,9 +41,14 @@ pub fn read_lock_entry(root: &Path, address: &str) -> io::Result<Option<LockedPr
     }
 }
 
+/// Directory where `init` installs providers.
+pub fn installed_dir(root: &Path) -> PathBuf {
+    root.join(".terraform/providers")
+}
+
 /// Path where `init` installs a provider, or a link to it.
 pub fn installed_path(root: &Path, address: &str, version: &str) -> PathBuf {
-    root.join(".terraform/providers").join(address).join(version).join(platform())
+    installed_dir(root).join(address).join(version).join(platform())
 }
 
 /// Installs one provider as `init` does from an unpacked mirror, without hashing half a gigabyte: links the package and adds the

@@ -279,6 +279,13 @@ impl ProviderDiscovery {
         package.is_dir().then_some(package)
     }
 
+    /// Unpacked packages of all versions of a provider in the mirror.
+    pub fn unpacked_packages(&self, address: &str) -> Vec<PathBuf> {
+        let same = self.mirrored.iter().filter(|held| held.address() == address);
+        let versions = same.flat_map(|held| &held.versions);
+        versions.filter_map(|version| self.unpacked_package(address, &version.to_string())).collect()
+    }
+
     /// The generated CLI configuration: the mirror for its providers, the registry for all others, and the caller's credentials
     /// for private registries. It may contain tokens: write it with mode 0600.
     pub fn cli_config_text(&self) -> String {

@@ -1,6 +1,6 @@
 //! Runs one terraform command from start to end and collects its output.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use lease_deadline::RunLease;
 use tokio_util::sync::CancellationToken;
@@ -9,7 +9,7 @@ use super::{
     driver::{Driver, StepContext, StepError, StepPhase},
     handle::{RunCompletion, RunHandle},
     reattach::{REATTACH_VARIABLE, ReattachLease, mentions_missing_schema},
-    run_dir::{RunExit, RunSpec, StopReason},
+    run_dir::{RunDir, RunExit, RunSpec, StopReason},
 };
 use crate::{
     clock,
@@ -74,8 +74,10 @@ impl Driver {
             return Err(StepError::Interrupted { phase });
         }
         check_lease(job, phase)?;
-        let lease = acquire_reattach(job, phase, &mut invocation).await?;
-        let outcome = self.run_supervised(job, phase, &invocation).await;
+        let spec = self.run_spec(job, phase, &invocation);
+        let dir = RunHandle::new_dir(job.workspace, &spec);
+        let lease = acquire_reattach((job, phase), &mut invocation, &dir.processes_path()).await?;
+        let outcome = self.run_supervised((job, phase), &invocation, (&spec, &dir)).await;
         if let (Some(source), Some(lease)) = (job.reattach, lease) {
             source.release(lease).await;
         }
@@ -84,13 +86,11 @@ impl Driver {
 
     async fn run_supervised(
         &self,
-        job: &StepContext<'_>,
-        phase: StepPhase,
+        (job, phase): (&StepContext<'_>, StepPhase),
         invocation: &Invocation,
+        (spec, dir): (&RunSpec, &RunDir),
     ) -> Result<(i32, CommandOutput), StepError> {
-        let spec = self.run_spec(job, phase, invocation);
-        let dir = RunHandle::new_dir(job.workspace, &spec);
-        let run = RunHandle::start(job.workspace, &spec, dir.clone(), &invocation.env, &self.shim)?;
+        let run = RunHandle::start(job.workspace, spec, dir.clone(), &invocation.env, &self.shim)?;
         let (ended, mut heard) = follow_run(run, phase, job, job.stop).await?;
         if let Some(bytes) = read_optional(&dir.stderr_path())? {
             String::from_utf8_lossy(&bytes).lines().for_each(|line| heard.record_text(line));
@@ -145,12 +145,12 @@ fn stop_grace(phase: StepPhase, remote: bool, most: Duration) -> Duration {
 
 /// Acquires running providers for a command and sets them in its environment.
 pub(super) async fn acquire_reattach(
-    job: &StepContext<'_>,
-    phase: StepPhase,
+    (job, phase): (&StepContext<'_>, StepPhase),
     invocation: &mut Invocation,
+    processes: &Path,
 ) -> Result<Option<ReattachLease>, StepError> {
     let Some(source) = job.reattach else { return Ok(None) };
-    let lease = source.acquire(job, phase).await?;
+    let lease = source.acquire(job, phase, processes).await?;
     if let Some(lease) = &lease {
         invocation.env.insert(REATTACH_VARIABLE.to_owned(), lease.reattach.clone());
     }

@@ -3,7 +3,7 @@
 //! An implementation of [`ReattachSource`] supplies the value of `TF_REATTACH_PROVIDERS`; the driver only sets it in the command's
 //! environment and does not know who runs the providers.
 
-use std::{future::Future, pin::Pin};
+use std::{future::Future, path::Path, pin::Pin};
 
 use super::driver::{StepContext, StepPhase};
 
@@ -29,11 +29,13 @@ pub type ReattachFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Supplies running providers to terraform commands.
 pub trait ReattachSource: Send + Sync {
-    /// Acquires a lease for one command; `None` if terraform starts its own providers.
+    /// Acquires a lease for one command; `None` if terraform starts its own providers. The file will name the processes of the
+    /// command, see [`super::run_dir::RunProcesses`]; no other process may use the lease.
     fn acquire<'a>(
         &'a self,
         job: &'a StepContext<'_>,
         phase: StepPhase,
+        processes: &'a Path,
     ) -> ReattachFuture<'a, Result<Option<ReattachLease>, ProviderMismatch>>;
 
     /// Releases the lease after the command.

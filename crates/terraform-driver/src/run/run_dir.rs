@@ -155,14 +155,19 @@ impl RunDir {
         write_json(&self.path.join("run.json"), spec)
     }
 
+    /// File with the processes.
+    pub fn processes_path(&self) -> PathBuf {
+        self.path.join("process.json")
+    }
+
     /// Reads the processes.
     pub fn processes(&self) -> Result<Option<RunProcesses>, FileError> {
-        read_json(&self.path.join("process.json"))
+        read_json(&self.processes_path())
     }
 
     /// Writes the processes.
     pub fn write_processes(&self, processes: &RunProcesses) -> Result<(), FileError> {
-        write_json(&self.path.join("process.json"), processes)
+        write_json(&self.processes_path(), processes)
     }
 
     /// Reads the exit; `None` while the run is alive, or if the shim was killed.

@@ -3,7 +3,10 @@
 //! Each step is one terraform command under a shim. The steps make no policy decisions, and never plan on a state older than
 //! the newest known one.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -15,10 +18,11 @@ use super::{
     handle::RunHandle,
     interrupted::last_apply_run,
     reattach::ReattachSource,
+    run_dir::RunProcesses,
 };
 use crate::{
     command::{ArgsError, CommandBuilder, Invocation, LockFileMode, PLAN_FILE, PlanMode},
-    exec::capture_output,
+    exec::start_captured,
     hex::hex,
     plan::{DetailedPlan, ObjectChange},
     planfile::{PlanFile, PlannedObjects},
@@ -91,25 +95,25 @@ impl Driver {
         job: &StepContext<'_>,
         mut invocation: Invocation,
     ) -> Result<Vec<u8>, StepError> {
-        let lease = acquire_reattach(job, StepPhase::Planning, &mut invocation).await?;
-        let outcome = self.capture_stdout(&invocation).await;
+        // It has no run directory.
+        let processes = job.workspace.meta_dir().join("read-only-process.json");
+        remove_optional(&processes)?;
+        let lease = acquire_reattach((job, StepPhase::Planning), &mut invocation, &processes).await?;
+        let outcome = self.capture_stdout(&invocation, &processes).await;
+        remove_optional(&processes)?;
         if let (Some(source_of_providers), Some(lease)) = (job.reattach, lease) {
             source_of_providers.release(lease).await;
         }
         outcome
     }
 
-    async fn capture_stdout(&self, invocation: &Invocation) -> Result<Vec<u8>, StepError> {
+    async fn capture_stdout(&self, invocation: &Invocation, processes: &Path) -> Result<Vec<u8>, StepError> {
         let args: Vec<&str> = invocation.args.iter().map(String::as_str).collect();
-        let stdout = capture_output(
-            &invocation.program,
-            &args,
-            &invocation.env,
-            &invocation.cwd,
-            self.limits.deadline,
-        )
-        .await
-        .map_err(|source| FileError::new("read", &invocation.cwd, source))?;
+        let fail = |source| FileError::new("read", &invocation.cwd, source);
+        let started = start_captured(&invocation.program, &args, &invocation.env, &invocation.cwd);
+        let started = started.map_err(fail)?;
+        write_json(processes, &RunProcesses { shim: None, engine: started.process() })?;
+        let stdout = started.finish(self.limits.deadline).await.map_err(fail)?;
         if stdout.success {
             return Ok(stdout.stdout);
         }

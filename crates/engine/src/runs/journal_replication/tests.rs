@@ -11,7 +11,7 @@ use std::{
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use futures::future::BoxFuture;
 use provider_gateway::{
-    admin::AdminServer,
+    admin::{AdminSecret, AdminServer},
     gateway::{Gateway, GatewaySettings},
     journal::{ChangeCall, ChangeStage, Journal},
 };
@@ -171,9 +171,11 @@ impl Drop for Leader {
 
 fn serve(data: &Path, gateway: &Arc<Gateway>, stop: &CancellationToken) {
     let socket = gateway.sockets().join("admin.sock");
-    let server = AdminServer::bind(&socket).unwrap();
+    let (secret, secret_file) = AdminSecret::create_in(&data.join("gateway")).unwrap();
+    let server = AdminServer::bind(&socket, secret).unwrap();
     let process = ProcessId::from_pid(std::process::id()).unwrap();
-    let record = GatewayProcess { process, socket, version: "test".to_owned() };
+    let record =
+        GatewayProcess { process, socket, version: "test".to_owned(), secret_file: Some(secret_file) };
     write_json(&data.join("gateway/server.json"), &record).unwrap();
     let (gateway, stop) = (Arc::clone(gateway), stop.clone());
     tokio::spawn(async move { server.serve(&gateway, None, &stop).await });
