@@ -2,8 +2,10 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+use capt_controllers::common::template_policy::TemplatePolicy;
 use capt_engine::process_env::ProcessEnv;
 use capt_model::model::Limits;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -82,6 +84,11 @@ pub(super) struct Args {
     /// Domain of preview hosts, as configured in the routers; used for endpoint URLs in the status.
     #[arg(long, value_name = "DOMAIN", env = "CAPT_PREVIEW_DOMAIN")]
     preview_domain: Option<String>,
+    /// Which WorkspaceTemplates a namespace without the label capt.x-k8s.io/templates may use: none, its own and those of namespaces
+    /// that may use templates themselves (trusted), or all that it may refer to. A template is code that the operator executes.
+    #[arg(long, value_name = "POLICY", env = "CAPT_TEMPLATES", default_value_t = TemplatePolicy::None,
+          value_parser = PossibleValuesParser::new(["none", "trusted", "all"]).map(parse_template_policy))]
+    templates: TemplatePolicy,
     /// Log format.
     #[arg(long, value_enum, default_value_t, env = "CAPT_LOG_FORMAT")]
     log_format: LogFormat,
@@ -139,6 +146,11 @@ fn parse_listen_address(text: &str) -> Result<ListenAddress, String> {
     }
 }
 
+/// Of the possible values only.
+fn parse_template_policy(text: impl AsRef<str>) -> TemplatePolicy {
+    text.as_ref().parse().unwrap_or_default()
+}
+
 pub(super) async fn run(args: &Args, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
     args.old.warn();
     logging::init_logging(args.log_format, &args.log, None)?;
@@ -179,6 +191,7 @@ impl Args {
             memory_budget_mb: self.memory_budget,
             drift_interval: self.drift_interval,
             preview_domain: self.preview_domain.clone(),
+            templates: self.templates,
             limits: Limits {
                 selectors_per_profile: self.limit_selectors_per_profile,
                 labels_per_selector: self.limit_labels_per_selector,
@@ -209,6 +222,7 @@ mod tests {
         let settings = parse(&[]).settings();
         assert_eq!(settings.listen, Some(SocketAddr::from(([127, 0, 0, 1], 8081))));
         assert_eq!((settings.webhook_listen, settings.leader_election), (None, None));
+        assert_eq!(settings.templates, TemplatePolicy::None, "a template is code");
         assert_eq!(settings.drift_interval, Duration::from_mins(10));
         assert_eq!(settings.standalone, StandaloneMode::Auto);
     }
@@ -220,6 +234,7 @@ mod tests {
         assert_eq!(settings.listen, Some(SocketAddr::from(([0, 0, 0, 0], 9000))));
         assert_eq!(parse(&["--leader-elect=false"]).settings().leader_election, None);
         assert_eq!(parse(&["--listen", "off"]).settings().listen, None);
+        assert_eq!(parse(&["--templates", "trusted"]).settings().templates, TemplatePolicy::Trusted);
     }
 
     #[test]

@@ -89,6 +89,7 @@ impl Controllers {
             namespace: self.settings.namespace.clone(),
             preview_domain: self.settings.preview_domain.clone(),
             sandboxes: self.settings.sandboxes,
+            templates: self.settings.templates,
             ..common::Settings::default()
         }
     }

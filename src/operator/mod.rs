@@ -88,6 +88,10 @@ async fn run_controllers(
     settings: &OperatorSettings,
     (metrics, health, stop): (Metrics, Health, CancellationToken),
 ) -> anyhow::Result<()> {
+    tracing::info!(
+        templates = %settings.templates,
+        "namespaces without the label capt.x-k8s.io/templates may use these WorkspaceTemplates"
+    );
     tokio::select! {
         there = wait_for_crds(kube) => there?,
         () = stop.cancelled() => return Ok(()),

@@ -2,6 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
+use capt_controllers::common::template_policy::TemplatePolicy;
 use capt_engine::{aws::Cloud, gateway::GatewayHandle, process_env::ProcessEnv};
 use capt_model::model::Limits;
 use terraform_driver::engine::Engine;
@@ -33,6 +34,8 @@ pub struct OperatorSettings {
     pub drift_interval: Duration,
     /// Domain of preview hosts, if the routers have one.
     pub preview_domain: Option<String>,
+    /// Which templates a namespace without the label may use.
+    pub templates: TemplatePolicy,
     /// Quotas of the AWS account.
     pub limits: Limits,
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use capt::operator::{self, Dependencies, OperatorSettings, StandaloneMode};
+use capt_controllers::common::template_policy::TemplatePolicy;
 use capt_engine::{aws::Cloud, gateway::GatewayHandle, pipeline::find_engine, process_env::ProcessEnv};
 use capt_model::model::Limits;
 use kube::Client;
@@ -128,6 +129,7 @@ pub(crate) fn settings() -> OperatorSettings {
         memory_budget_mb: 100_000,
         drift_interval: Duration::from_mins(10),
         preview_domain: None,
+        templates: TemplatePolicy::All,
         limits: Limits::default(),
     }
 }

@@ -10,3 +10,4 @@
 
 mod permissions;
 mod sources;
+mod templates;

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use anyhow::anyhow;
+use capt_controllers::common::template_policy::TemplatePolicy;
 use capt_engine::process_env::ProcessEnv;
 use capt_model::model::Limits;
 use embedded_kube::cluster::EmbeddedKube;
@@ -206,6 +207,8 @@ impl UpServer<'_> {
             memory_budget_mb: memory::budget(),
             drift_interval: std::time::Duration::from_mins(10),
             preview_domain: None,
+            // The objects are those of the user who started it.
+            templates: TemplatePolicy::All,
             limits: Limits::default(),
         }
     }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use capt_kube::k8s::{KubeClient, events::EventPublisher};
 use jiff::Timestamp;
 
-use super::{ControllerMetricsSink, error_policy::ErrorBackoff};
+use super::{ControllerMetricsSink, error_policy::ErrorBackoff, template_policy::TemplatePolicy};
 
 /// Settings from the command line.
 #[derive(Debug, Clone)]
@@ -22,6 +22,8 @@ pub struct Settings {
     pub sandboxes: bool,
     /// Concurrent reconciles per kind.
     pub concurrency: u16,
+    /// Which templates a namespace without the label may use.
+    pub templates: TemplatePolicy,
 }
 
 impl Default for Settings {
@@ -33,6 +35,7 @@ impl Default for Settings {
             preview_domain: None,
             sandboxes: true,
             concurrency: 16,
+            templates: TemplatePolicy::default(),
         }
     }
 }

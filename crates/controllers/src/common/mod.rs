@@ -13,6 +13,7 @@ pub mod metrics;
 pub mod owning_cluster;
 pub mod reconcile_error;
 pub mod runner;
+pub mod template_policy;
 pub mod workspace_summary;
 
 pub use context::{Context, Settings};

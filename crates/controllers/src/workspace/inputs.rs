@@ -35,6 +35,7 @@ use super::{
     run_identity,
     validate::{allowed_operations, invalid_spec, invalid_template, validate, validate_template},
 };
+use crate::common::template_policy::{LabelledNamespace, check_template_use};
 
 /// Resolves all inputs, or returns what is missing or invalid.
 pub async fn resolve_inputs(
@@ -44,7 +45,7 @@ pub async fn resolve_inputs(
 ) -> Result<ResolvedInputs, InputError> {
     let (key, valid) = validate(object)?;
     check_prerequisites(&valid, reader).await?;
-    let template = get_template(&valid, reader).await?;
+    let template = get_template(&key, &valid, (ctx, reader)).await?;
     let mut blueprint = desired_workspace(&key, &valid, template.as_ref())?;
     if let Some(cluster) = object.annotations().get(api_names::EKS_CLUSTER_ANNOTATION) {
         blueprint.eks_cluster = Some(cluster.clone());
@@ -103,13 +104,32 @@ async fn check_prerequisites(
 
 /// The template that the spec names.
 async fn get_template(
+    key: &ObjectKey,
     valid: &ValidatedApply,
-    reader: &mut ReferenceReader<'_>,
+    (ctx, reader): (&WorkspaceContext, &mut ReferenceReader<'_>),
 ) -> Result<Option<Granted<WorkspaceTemplate>>, InputError> {
     let TerraformSource::Template { template: wanted, .. } = &valid.source else { return Ok(None) };
+    check_template_policy(key.namespace.as_str(), wanted, (ctx, reader)).await?;
     let found = reader.get_template(wanted).await?;
     validate_template(wanted, &found)?;
     Ok(Some(found))
+}
+
+/// Checks that the object's namespace may use a template. Before the template is read, and whatever is in it.
+async fn check_template_policy(
+    namespace: &str,
+    wanted: &ObjectKey,
+    (ctx, reader): (&WorkspaceContext, &mut ReferenceReader<'_>),
+) -> Result<(), InputError> {
+    let home = wanted.namespace.as_str();
+    let labels = reader.get_namespace_labels(namespace).await?;
+    let home_labels =
+        if home == namespace { labels.clone() } else { reader.get_namespace_labels(home).await? };
+    let user = LabelledNamespace { name: namespace, labels: &labels };
+    let home = LabelledNamespace { name: home, labels: &home_labels };
+    check_template_use(user, home, ctx.common.settings.templates).map_err(|refused| {
+        InputError::Invalid(ConditionReason::new(reasons::TEMPLATE_NOT_ALLOWED, refused.to_string()))
+    })
 }
 
 /// The workspace of the object.

@@ -13,7 +13,7 @@ use capt_model::workspaces::WorkspaceKey;
 pub struct ReferenceTarget {
     /// Its kind.
     pub kind: ReferenceKind,
-    /// Its namespace; empty for an identity.
+    /// Its namespace; empty for an identity and for a namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
@@ -32,6 +32,8 @@ pub enum ReferenceKind {
     Identity,
     /// Another `WorkspaceTemplateApply`.
     Workspace,
+    /// A Namespace, whose labels permit something.
+    Namespace,
 }
 
 impl ReferenceTarget {

@@ -80,6 +80,13 @@ impl<'a> ReferenceReader<'a> {
         Ok((self.namespace.to_owned(), found.and_then(|it| it.metadata.labels).unwrap_or_default()))
     }
 
+    /// Labels of a namespace; a change of them reconciles the object.
+    pub async fn get_namespace_labels(&mut self, name: &str) -> Result<BTreeMap<String, String>, InputError> {
+        self.record_target(ReferenceTarget::new(ReferenceKind::Namespace, "", name));
+        let found: Option<Namespace> = self.kube.get(None, name).await?;
+        Ok(found.and_then(|it| it.metadata.labels).unwrap_or_default())
+    }
+
     /// Gets the Secret with an identity's credentials. Permission to use the identity covers its Secret in any namespace.
     pub async fn get_credentials_secret(&mut self, key: &ObjectKey) -> Result<Secret, InputError> {
         self.record_target(ReferenceTarget::new(

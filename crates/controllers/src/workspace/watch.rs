@@ -5,7 +5,7 @@ use std::sync::Arc;
 use capt_kinds::api::{CaptIdentity, WorkspaceTemplate, WorkspaceTemplateApply, names};
 use capt_model::workspaces::WorkspaceKey;
 use futures::{Stream, StreamExt, stream::poll_fn};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::{
     Api, Resource, ResourceExt,
     api::{DynamicObject, PartialObjectMeta},
@@ -57,6 +57,11 @@ pub async fn run(
             watcher::Config::default(),
             runner::counted_mapper(KIND, &common, map_to_readers(&ctx, ReferenceKind::Identity)),
         )
+        .watches(
+            Api::<PartialObjectMeta<Namespace>>::all(common.kube.client().clone()),
+            namespace_watch_config(&common),
+            runner::counted_mapper(KIND, &common, map_to_readers(&ctx, ReferenceKind::Namespace)),
+        )
         .watches_stream(
             metadata_changes::<Secret>(&common),
             runner::counted_mapper(KIND, &common, map_to_readers(&ctx, ReferenceKind::Secret)),
@@ -82,6 +87,14 @@ pub async fn run(
         Box::pin(reconcile(&object, &ctx)).await
     };
     runner::run(KIND, controller, ctx, stop.cancelled_owned(), reconcile).await;
+}
+
+/// An operator of one namespace may have permission to read that one only.
+fn namespace_watch_config(ctx: &common::Context) -> watcher::Config {
+    match &ctx.settings.namespace {
+        Some(namespace) => watcher::Config::default().fields(&format!("metadata.name={namespace}")),
+        None => watcher::Config::default(),
+    }
 }
 
 fn object_ref(key: &WorkspaceKey) -> ApplyRef {

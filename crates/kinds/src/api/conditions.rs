@@ -217,6 +217,8 @@ pub mod reasons {
     pub const REFERENCE_NOT_FOUND: &str = "ReferenceNotFound";
     /// The target of a cross-namespace reference does not grant it.
     pub const REFERENCE_NOT_GRANTED: &str = "ReferenceNotGranted";
+    /// The namespace may not use the template.
+    pub const TEMPLATE_NOT_ALLOWED: &str = "TemplateNotAllowed";
     /// A value from a Secret is missing or invalid.
     pub const INVALID_INPUT: &str = "InvalidInput";
     /// Another workspace depends on this one.

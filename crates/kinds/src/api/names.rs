@@ -55,6 +55,8 @@ pub const ALLOW_REFERENCES_ANNOTATION: &str = "capt.x-k8s.io/allow-references-fr
 /// Annotation of a Secret with the `WorkspaceTemplateApply` objects of its namespace that may write their outputs to it although they did
 /// not make it: names separated by commas, or `*`.
 pub const ALLOW_WRITE_ANNOTATION: &str = "capt.x-k8s.io/allow-write-from";
+/// Label of a Namespace with the templates that its objects may use: `none`, `trusted` or `all`. Set by administrators.
+pub const TEMPLATES_LABEL: &str = "capt.x-k8s.io/templates";
 /// Annotation of a workspace that requests a rerun, with the time of the request.
 pub const REQUESTED_ANNOTATION: &str = "capt.x-k8s.io/requested-at";
 /// Finalizer of objects that a destroy needs: states, credentials, identities, templates in use.
