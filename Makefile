@@ -96,7 +96,7 @@ run-chaos: build deps
 	scripts/chaos
 
 .PHONY: lint
-lint: ## rustfmt, clippy, terraform fmt, and dependency licences if cargo-deny is installed
+lint: ## rustfmt, clippy, terraform fmt, and dependencies: sources and hashes; licences and advisories with cargo-deny
 	@scripts/tier lint $(MAKE) --no-print-directory run-lint
 
 .PHONY: run-lint
@@ -107,8 +107,7 @@ run-lint: check-tools
 	  && cargo clippy --locked --workspace --lib --no-default-features -- -D warnings)
 	$(TF) fmt -check -recursive terraform
 	scripts/unify-features --check
-	@if command -v cargo-deny >/dev/null; then cargo deny check bans licenses sources; \
-	  else echo "notice: cargo-deny is not installed; SKIPPED: dependency licences (cargo install cargo-deny)"; fi
+	scripts/dependency-check
 
 .PHONY: fmt
 fmt: ## Format everything

@@ -124,7 +124,8 @@ async fn install_packages(
     env: &BTreeMap<String, String>,
 ) -> Result<(), VenvError> {
     let wanted = wanted.display().to_string();
-    let args = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", &wanted];
+    let args =
+        ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r", &wanted];
     let said = capture_output(python, &args, env, dir, STEP_TIMEOUT)
         .await
         .map_err(|source| VenvError::NoPython { python: python.display().to_string(), source })?;

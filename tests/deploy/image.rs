@@ -156,6 +156,22 @@ fn the_provider_in_the_image_is_one_that_every_module_takes() {
     }
 }
 
+#[test]
+fn the_lock_file_has_the_provider_of_the_image() {
+    let lock = read_file("deploy/providers/.terraform.lock.hcl");
+    assert!(lock.contains(r#"provider "registry.terraform.io/hashicorp/aws""#));
+    let version = provider_constraint(&read_file("deploy/providers/main.tf"));
+    assert!(lock.contains(&format!("version     = \"{version}\"")), "{lock}");
+    // Of the unpacked package that tests use, and of the packages for all architectures.
+    assert!(lock.contains("\"h1:") && lock.matches("\"zh:").count() > 10);
+    let all = dockerfile_instructions();
+    let mirror = all.iter().find(|(word, rest)| word == "RUN" && rest.contains("providers mirror")).unwrap();
+    let (fetched, unpacked) = (mirror.1.find("providers mirror"), mirror.1.find("unzip"));
+    let verified = mirror.1.find("-lockfile=readonly");
+    assert!(fetched < verified && verified < unpacked, "packages are verified as they come");
+    assert!(allowed_context_paths().iter().any(|it| it == "deploy/providers/.terraform.lock.hcl"));
+}
+
 /// The version constraint of the one provider that a file requires.
 fn provider_constraint(text: &str) -> String {
     let mut lines = text.lines().map(str::trim);
