@@ -33,6 +33,9 @@ pub(super) struct Args {
     /// Namespace whose Services it routes: the pod's own.
     #[arg(short, long, value_name = "NAME", env = "POD_NAMESPACE")]
     namespace: String,
+    /// Read nothing of other namespaces: groups with members in several have no routes here.
+    #[arg(long, env = "CAPT_ROUTER_OWN_NAMESPACE_ONLY")]
+    own_namespace_only: bool,
     /// Name of the router pod.
     #[arg(long, value_name = "NAME", env = "POD_NAME")]
     name: String,
@@ -129,6 +132,7 @@ fn router_settings(args: &Args) -> router::RouterSettings {
     };
     router::RouterSettings {
         namespace: args.namespace.clone(),
+        own_namespace_only: args.own_namespace_only,
         name: args.name.clone(),
         uid: args.uid.clone(),
         address: args.pod_address,

@@ -14,7 +14,7 @@ pub(crate) const OVERLAYS: [&str; 5] =
     ["base", "webhook", "standalone", "clusterctl/infrastructure", "clusterctl/control-plane"];
 
 /// And what is applied in each namespace: one with sandboxes, one with an operator of its own.
-const OF_NAMESPACE: [&str; 2] = ["router", "namespaced"];
+const OF_NAMESPACE: [&str; 3] = ["router", "router-own", "namespaced"];
 
 pub(crate) fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

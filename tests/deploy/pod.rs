@@ -140,6 +140,29 @@ fn m8_replicas_spread_and_a_drain_evicts_one_at_a_time() {
 }
 
 #[test]
+fn m9_the_admin_port_of_routers_is_closed_to_other_namespaces_and_the_rest_is_open() {
+    let objects = rendered_overlay("router");
+    let policy = &of_kind(&objects, "NetworkPolicy")[0]["spec"];
+    let rules = policy["ingress"].as_array().unwrap();
+    let (open, restricted): (Vec<_>, Vec<_>) = rules.iter().partition(|it| it.get("from").is_none());
+    let is_open = |port: u64| {
+        let ranges = open.iter().flat_map(|it| it["ports"].as_array().unwrap());
+        let within = |it: &Value| {
+            let first = it["port"].as_u64().unwrap();
+            (first..=it["endPort"].as_u64().unwrap_or(first)).contains(&port)
+        };
+        ranges.into_iter().any(within)
+    };
+    assert_eq!([80, 8080, 8081, 8446, 65535].map(is_open), [true, true, false, true, true]);
+    assert_eq!(restricted.len(), 1);
+    assert_eq!(restricted[0]["ports"], serde_json::json!([{"port": "admin"}]));
+    let pod = &of_kind(&objects, "Deployment")[0]["spec"]["template"]["spec"];
+    assert_eq!(pod["automountServiceAccountToken"], false);
+    assert_eq!(pod["containers"][0]["volumeMounts"][0]["name"], "token");
+    assert_eq!(of_kind(&objects, "PodDisruptionBudget")[0]["spec"]["maxUnavailable"], 1);
+}
+
+#[test]
 fn m8_runs_reach_neither_the_metadata_service_nor_other_ports() {
     for overlay in OVERLAYS_WITH_OPERATOR {
         let objects = rendered_overlay(overlay);

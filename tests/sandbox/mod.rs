@@ -38,7 +38,7 @@ mod takeover;
 mod takeover_restore;
 mod test_clock;
 mod test_namespace;
-mod traffic;
+pub(crate) mod traffic;
 mod ttl;
 mod uninstall;
 

@@ -168,6 +168,7 @@ pub(crate) fn start_router_with_linger(
     let any = |port: u16| Some(SocketAddr::new(address, port));
     let settings = router::RouterSettings {
         namespace: "shop".to_owned(),
+        own_namespace_only: false,
         name: name(pod).to_owned(),
         uid: pod["metadata"]["uid"].as_str().map(str::to_owned),
         address: Some(address),

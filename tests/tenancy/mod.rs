@@ -11,3 +11,15 @@
 mod permissions;
 mod sources;
 mod templates;
+mod routers;
+
+use std::fmt::Debug;
+
+/// The API server refused it for lack of permission.
+#[track_caller]
+fn assert_forbidden<T: Debug>(answer: Result<T, kube::Error>) {
+    match answer {
+        Err(kube::Error::Api(status)) => assert_eq!(status.code, 403, "{status:?}"),
+        other => panic!("not refused: {other:?}"),
+    }
+}

@@ -1,6 +1,6 @@
 //! H9: an operator with the permissions of `deploy/namespaced` does its work, and reaches nothing of other namespaces.
 
-use std::{collections::BTreeSet, fmt::Debug};
+use std::collections::BTreeSet;
 
 use capt_engine::aws::Cloud;
 use embedded_kube::request::User;
@@ -11,6 +11,7 @@ use kube::{
 };
 use serde_json::json;
 
+use super::assert_forbidden;
 use crate::{
     deploy::overlays::rendered_overlay,
     operator::{
@@ -30,14 +31,6 @@ fn user() -> User {
         name: "system:serviceaccount:capt-team-a:capt".to_owned(),
         groups: groups.map(str::to_owned).into(),
         ..User::default()
-    }
-}
-
-#[track_caller]
-fn assert_forbidden<T: Debug>(answer: Result<T, kube::Error>) {
-    match answer {
-        Err(kube::Error::Api(status)) => assert_eq!(status.code, 403, "{status:?}"),
-        other => panic!("not refused: {other:?}"),
     }
 }
 

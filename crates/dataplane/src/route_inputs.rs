@@ -100,7 +100,7 @@ pub struct TableScope<'a> {
 }
 
 impl RouteInputs {
-    /// Starts the watches: Sandboxes of one namespace or of all, Services likewise.
+    /// Starts the watches: Sandboxes and the namespace itself of one namespace or of all, Services likewise.
     pub fn new(
         watches: &mut WatchSet,
         client: &Client,
@@ -108,13 +108,15 @@ impl RouteInputs {
         services: Option<&str>,
     ) -> Self {
         let all = watcher::Config::default;
+        // A rule with resource names allows a list and a watch that select this name.
+        let namespaces = sandboxes.map_or_else(all, |name| all().fields(&format!("metadata.name={name}")));
         Self {
             sandboxes: watches.watch_store(api(client, sandboxes), all()),
             groups: watches.watch_store(api(client, sandboxes), all()),
             locals: watches.watch_store(api(client, sandboxes), all()),
             services: watches.watch_store(api(client, services), all()),
             slices: watches.watch_store(api(client, services), all()),
-            namespaces: watches.watch_store(Api::all(client.clone()), all()),
+            namespaces: watches.watch_store(Api::all(client.clone()), namespaces),
         }
     }
 

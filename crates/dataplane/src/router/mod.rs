@@ -4,6 +4,7 @@
 //! and publishes its revision and the listener ports in a Lease. Keeps the last table while the API server is unavailable.
 //! Not ready before all watches are synced.
 
+mod admin_access;
 mod lease;
 pub mod nofile_limit;
 
@@ -30,7 +31,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use self::lease::{AppliedTable, LeasePublisher};
+use self::{
+    admin_access::RouteReaders,
+    lease::{AppliedTable, LeasePublisher},
+};
 use super::route_inputs::{RouteInputs, TableScope, WatchSet};
 use super::tunnel::{ApiServerAuthority, LateCertificate, RouterIdentity, expected_session, report_sessions};
 
@@ -42,6 +46,8 @@ const TABLE_DEBOUNCE: Duration = Duration::from_millis(20);
 pub struct RouterSettings {
     /// The namespace whose Services it serves.
     pub namespace: String,
+    /// Whether it reads nothing of other namespaces. Groups with members in several namespaces have no routes here then.
+    pub own_namespace_only: bool,
     /// Name of its pod and its Lease.
     pub name: String,
     /// Uid of its pod, which owns the Lease.
@@ -61,7 +67,11 @@ pub struct RouterSettings {
 /// Runs until `stop`, then until its requests have finished.
 pub async fn run(kube: KubeClient, settings: RouterSettings, stop: CancellationToken) -> anyhow::Result<()> {
     let gateway = Gateway::new(Arc::new(ApiServerAuthority::new(kube.clone())), TunnelTimeouts::default());
-    let proxy = ProxySettings { name: settings.name.clone(), ..settings.proxy.clone() };
+    let proxy = ProxySettings {
+        name: settings.name.clone(),
+        admin_authorizer: Some(Arc::new(RouteReaders::new(kube.clone(), &settings.namespace))),
+        ..settings.proxy.clone()
+    };
     let proxy = Proxy::start(proxy, Arc::new(Arc::clone(&gateway)))?;
     let ended = CancellationToken::new();
     let mut tasks = serve_tunnel(&kube, &settings, &gateway, &ended).await?;
@@ -124,7 +134,8 @@ async fn apply_tables(
     let (mut watches, mut changes) =
         WatchSet::new(|error| tracing::warn!(%error, "watch error, keeping the last route table"));
     let here = Some(settings.namespace.as_str());
-    let seen = RouteInputs::new(&mut watches, kube.client(), None, here);
+    let readable = here.filter(|_| settings.own_namespace_only);
+    let seen = RouteInputs::new(&mut watches, kube.client(), readable, here);
     seen.wait_ready().await.context("a watch ended before its first list")?;
     // Before the first request: after a container restart, the agents of this router are reconnecting.
     for expected in seen.locals().iter().filter_map(|it| expected_session(it, &settings.name)) {

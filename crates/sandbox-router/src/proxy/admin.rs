@@ -2,6 +2,7 @@
 
 use std::{
     convert::Infallible,
+    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicU8, Ordering},
@@ -17,7 +18,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{explain, metrics, pod_pool::PodPool, worker::ProxyShared};
+use super::{admin_access, explain, metrics, pod_pool::PodPool, worker::ProxyShared};
 
 const STARTING: u8 = 0;
 const READY: u8 = 1;
@@ -68,15 +69,15 @@ pub(super) async fn serve(listener: TcpListener, health: Arc<AdminState>) {
             accepted = listener.accept() => accepted,
             () = health.stop.cancelled() => return,
         };
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, peer)) = accepted else {
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
         let health = Arc::clone(&health);
         tokio::spawn(async move {
             let answers = service_fn(|request: Request<Incoming>| {
-                let response = handle_request(&health, &request);
-                async { Ok::<_, Infallible>(response) }
+                let health = Arc::clone(&health);
+                async move { Ok::<_, Infallible>(authorize_and_handle(&health, peer.ip(), &request).await) }
             });
             let mut builder = http1::Builder::new();
             builder.timer(TokioTimer::new()).header_read_timeout(Duration::from_secs(30));
@@ -89,6 +90,19 @@ pub(super) async fn serve(listener: TcpListener, health: Arc<AdminState>) {
                 () = health.stop.cancelled() => {}
             }
         });
+    }
+}
+
+async fn authorize_and_handle(
+    health: &AdminState,
+    peer: IpAddr,
+    request: &Request<Incoming>,
+) -> Response<Full<Bytes>> {
+    let authorizer = health.shared.settings.admin_authorizer.as_deref();
+    let asked = (request.uri().path(), request.headers());
+    match admin_access::check(authorizer, peer, asked).await {
+        Ok(()) => handle_request(health, request),
+        Err(error) => text_response(error.status(), format!("{error}\n")),
     }
 }
 

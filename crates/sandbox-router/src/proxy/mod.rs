@@ -5,6 +5,7 @@
 //! requests up to a time limit.
 
 mod admin;
+mod admin_access;
 mod caller_io;
 mod connection;
 mod connection_budget;
@@ -47,12 +48,15 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 
-pub use self::settings::{ProxyLimits, ProxySettings};
 use self::{
     admin::AdminState,
     fast_path::BufferPool,
     pod_pool::PodPool,
     worker::{ProxyShared, Worker, WorkerCommand},
+};
+pub use self::{
+    admin_access::{AdminAccessError, AdminAccessFuture, AdminAuthorizer},
+    settings::{ProxyLimits, ProxySettings},
 };
 use crate::{
     local_transport::LocalTransport,

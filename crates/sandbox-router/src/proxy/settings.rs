@@ -2,8 +2,11 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::Arc,
     time::Duration,
 };
+
+use super::admin_access::AdminAuthorizer;
 
 /// Proxy settings.
 #[derive(Debug, Clone)]
@@ -16,6 +19,8 @@ pub struct ProxySettings {
     pub host_listener: Option<SocketAddr>,
     /// Listen address of the admin port.
     pub admin: Option<SocketAddr>,
+    /// Decides who may read routes on the admin port from another machine; everybody if `None`.
+    pub admin_authorizer: Option<Arc<dyn AdminAuthorizer>>,
     /// Number of threads. Each has its own listeners, connections and pool.
     pub workers: usize,
     /// Whether responses name their responder in `x-sandbox-route`.
@@ -39,6 +44,7 @@ impl Default for ProxySettings {
             address: Ipv4Addr::UNSPECIFIED.into(),
             host_listener: None,
             admin: None,
+            admin_authorizer: None,
             workers: 1,
             show_route: true,
             loopback_pods: false,
