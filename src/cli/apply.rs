@@ -26,7 +26,7 @@ use super::{
 Examples:
   capt apply examples/quickstart.yaml
   capt apply examples/quickstart.yaml --aws real          asks for confirmation before each change
-  capt apply examples/quickstart.yaml --approve 0a1b2c3d4e5f
+  capt apply examples/quickstart.yaml --approve HASH   HASH: all 64 digits, as the refusal shows them
 
 Ctrl-C stops gracefully: resources being created are recorded in the state. Run the same command again to continue.")]
 pub(super) struct Args {
@@ -37,7 +37,7 @@ pub(super) struct Args {
     /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
-    /// Approve the plan with this hash although it replaces or destroys protected resources.
+    /// Approve the plan with this full hash although it replaces or destroys protected resources.
     #[arg(long, value_name = "HASH")]
     approve: Option<String>,
     /// Output format.
