@@ -84,11 +84,15 @@ pub(super) struct Args {
     /// Domain of preview hosts, as configured in the routers; used for endpoint URLs in the status.
     #[arg(long, value_name = "DOMAIN", env = "CAPT_PREVIEW_DOMAIN")]
     preview_domain: Option<String>,
-    /// Which WorkspaceTemplates a namespace without the label capt.x-k8s.io/templates may use: none, its own and those of namespaces
+    /// Which `WorkspaceTemplates` a namespace without the label capt.x-k8s.io/templates may use: none, its own and those of namespaces
     /// that may use templates themselves (trusted), or all that it may refer to. A template is code that the operator executes.
     #[arg(long, value_name = "POLICY", env = "CAPT_TEMPLATES", default_value_t = TemplatePolicy::None,
           value_parser = PossibleValuesParser::new(["none", "trusted", "all"]).map(parse_template_policy))]
     templates: TemplatePolicy,
+    /// Whether EKS clusters made by templates need the tag capt.x-k8s.io/owner. Disable it only where all users trust each other.
+    #[arg(long, value_name = "BOOL", env = "CAPT_REQUIRE_OWNER_TAG", num_args = 0..=1, require_equals = true,
+          action = clap::ArgAction::Set, default_missing_value = "true", default_value = "true", hide_default_value = true)]
+    require_owner_tag: bool,
     /// Log format.
     #[arg(long, value_enum, default_value_t, env = "CAPT_LOG_FORMAT")]
     log_format: LogFormat,
@@ -192,6 +196,7 @@ impl Args {
             drift_interval: self.drift_interval,
             preview_domain: self.preview_domain.clone(),
             templates: self.templates,
+            require_owner_tag: self.require_owner_tag,
             limits: Limits {
                 selectors_per_profile: self.limit_selectors_per_profile,
                 labels_per_selector: self.limit_labels_per_selector,

@@ -11,14 +11,14 @@
 mod bad_input;
 mod capi_core;
 mod cluster_lock;
-mod clusters;
+pub(crate) mod clusters;
 mod crash_recovery;
 mod examples;
 mod gateway;
 pub(crate) mod harness;
 pub(crate) mod in_process_operator;
 mod leaks;
-mod local_aws;
+pub(crate) mod local_aws;
 pub(crate) mod log_capture;
 mod pauses;
 pub(crate) mod ports;

@@ -8,10 +8,11 @@
     reason = "a test that cannot go on stops, and says where"
 )]
 
+mod identity;
 mod permissions;
+mod routers;
 mod sources;
 mod templates;
-mod routers;
 
 use std::fmt::Debug;
 

@@ -209,6 +209,8 @@ impl UpServer<'_> {
             preview_domain: None,
             // The objects are those of the user who started it.
             templates: TemplatePolicy::All,
+            // All objects are of the user of this machine.
+            require_owner_tag: false,
             limits: Limits::default(),
         }
     }

@@ -99,7 +99,8 @@ resource "aws_eks_cluster" "this" {
     support_type = var.upgrade_support_type
   }
 
-  tags = var.tags
+  # By this tag capt tells its own cluster from others of the same name. It comes last, so that no tag of a user replaces it.
+  tags = merge(var.tags, var.owner == null ? {} : { "capt.x-k8s.io/owner" = var.owner })
 
   timeouts {
     create = "45m"

@@ -274,6 +274,17 @@ variable "pod_execution_role_arn" {
   }
 }
 
+variable "owner" {
+  description = "The uid of the CAPTControlPlane, for a tag of the cluster that proves whose it is. Null: no tag."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.owner == null || can(regex("^[0-9A-Za-z-]{1,64}$", var.owner))
+    error_message = "owner must be the uid of an object: 1 to 64 letters, digits and '-'."
+  }
+}
+
 variable "system_profile" {
   description = "Make the Fargate profile 'system' for CoreDNS and run the coredns addon on it."
   type        = bool

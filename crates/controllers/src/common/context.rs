@@ -24,6 +24,9 @@ pub struct Settings {
     pub concurrency: u16,
     /// Which templates a namespace without the label may use.
     pub templates: TemplatePolicy,
+    /// Whether an EKS cluster made by a template needs the owner tag. Where all users trust each other, the state of the
+    /// workspace is enough.
+    pub require_owner_tag: bool,
 }
 
 impl Default for Settings {
@@ -36,6 +39,7 @@ impl Default for Settings {
             sandboxes: true,
             concurrency: 16,
             templates: TemplatePolicy::default(),
+            require_owner_tag: true,
         }
     }
 }

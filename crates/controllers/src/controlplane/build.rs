@@ -18,6 +18,9 @@ use super::{dereference::ClusterNetwork, validate::ValidatedEksCluster};
 /// Annotations that workspaces inherit from their control plane.
 const INHERITED_ANNOTATIONS: [&str; 2] = [words::DRIFT_ANNOTATION, words::DRIFT_INTERVAL_ANNOTATION];
 
+/// Variable of EKS templates with the value of the owner tag.
+const OWNER_VARIABLE: &str = "capt_owner";
+
 /// Name of the `WorkspaceTemplateApply`: the recorded one, which may be upstream's, else one derived from the control plane's
 /// name.
 pub(crate) fn apply_name(object: &CaptControlPlane) -> String {
@@ -98,13 +101,17 @@ pub(crate) fn build_eks_workspace(
     let spec = match &control_plane.template {
         Some(template) => WorkspaceTemplateApplySpec {
             template_ref: Some(template_ref(template)),
-            variables: workspaces::eks_template_variables(&control_plane, &valid.eks_name, &valid.region),
+            variables: template_variables(object, valid, &control_plane),
             wait_for_workspaces: network.map(ClusterNetwork::workspace_ref).into_iter().collect(),
             ..common
         },
         None => WorkspaceTemplateApplySpec {
             module: Some(BuiltInModule::Eks),
-            inputs: Some(workspaces::eks_inputs(&control_plane, &valid.eks_name).into_iter().collect()),
+            inputs: Some(
+                workspaces::eks_inputs(&control_plane, &valid.eks_name, object.metadata.uid.as_deref())
+                    .into_iter()
+                    .collect(),
+            ),
             inputs_from: secrets
                 .iter()
                 .flat_map(|secret| {
@@ -120,6 +127,17 @@ pub(crate) fn build_eks_workspace(
         spec,
         status: None,
     }
+}
+
+/// Upstream's variables, and the uid for the owner tag.
+fn template_variables(
+    object: &CaptControlPlane,
+    valid: &ValidatedEksCluster,
+    control_plane: &ValidatedControlPlane,
+) -> BTreeMap<String, String> {
+    let mut all = workspaces::eks_template_variables(control_plane, &valid.eks_name, &valid.region);
+    all.extend(object.uid().map(|uid| (OWNER_VARIABLE.to_owned(), uid)));
+    all
 }
 
 /// The Kubernetes version that a workspace requests.
@@ -216,7 +234,7 @@ mod tests {
         let spec = &made["spec"];
         assert_eq!(spec["templateRef"], json!({"name": "eks", "namespace": "team"}));
         let variables = json!({"cluster_name": "demo", "kubernetes_version": "1.33", "region": "eu-central-1",
-            "endpoint_public_access": "true", "endpoint_private_access": "false", "tags_a": "b"});
+            "endpoint_public_access": "true", "endpoint_private_access": "false", "tags_a": "b", "capt_owner": "c1"});
         assert_eq!(spec["variables"], variables);
         assert_eq!(spec["waitForWorkspaces"], json!([{"name": "net-vpc", "namespace": "team"}]));
         assert_eq!(spec["writeConnectionSecretToRef"]["name"], "cp-eks-connection");

@@ -1,16 +1,22 @@
 //! Dependencies of the control plane controller: the common ones, the EKS backend and the poller.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
 use capt_kinds::api::CaptControlPlane;
 use capt_model::model::Limits;
 use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
-use kube::{core::DeserializeGuard, runtime::reflector::ObjectRef};
+use kube::{
+    core::DeserializeGuard,
+    runtime::reflector::{ObjectRef, Store},
+};
 
-use super::eks_poll::{EksBackend, EksPoller};
+use super::{
+    eks_poll::{EksBackend, EksPoller},
+    ownership::OtherControlPlane,
+};
 use crate::common;
 
 /// Default EKS poll interval.
@@ -31,6 +37,7 @@ pub struct Context {
     pub poll_interval: Duration,
     /// Background poller with the last EKS observations.
     pub eks_poller: Arc<EksPoller>,
+    control_planes: OnceLock<Store<DeserializeGuard<CaptControlPlane>>>,
     trigger_sender: UnboundedSender<ReconcileTrigger>,
     trigger_receiver: Mutex<Option<UnboundedReceiver<ReconcileTrigger>>>,
 }
@@ -60,6 +67,7 @@ impl Context {
             limits: Limits::default(),
             poll_interval: POLL_INTERVAL,
             eks_poller: Arc::default(),
+            control_planes: OnceLock::new(),
             trigger_sender,
             trigger_receiver: Mutex::new(Some(woken)),
         }
@@ -77,6 +85,19 @@ impl Context {
     pub const fn with_poll_interval(mut self, poll: Duration) -> Self {
         self.poll_interval = poll;
         self
+    }
+
+    /// Sets the cache of all control planes. Once: the controller runs once.
+    pub(super) fn set_control_planes(&self, all: Store<DeserializeGuard<CaptControlPlane>>) {
+        // A second controller with this context has the same objects in its cache.
+        let _ = self.control_planes.set(all);
+    }
+
+    /// All control planes but this one.
+    pub(super) fn other_control_planes(&self, object: &CaptControlPlane) -> Vec<OtherControlPlane> {
+        let all = self.control_planes.get().map(Store::state).unwrap_or_default();
+        let others = all.iter().filter_map(|it| it.0.as_ref().ok());
+        others.filter(|it| it.metadata.uid != object.metadata.uid).map(OtherControlPlane::new).collect()
     }
 
     /// A callback that triggers a reconcile of an object.

@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 
 use super::{
     build,
-    eks_poll::{ApiServerAccess, EksLookup, EksQuery, NextPoll, PollInputs, next_poll},
+    eks_poll::{EksLookup, EksQuery, NextPoll, PollInputs, next_poll},
     endpoint,
     fargate::{self, ProfileState, RerunSchedule},
     kubeconfig::{self, TokenLifetime},
+    ownership::ClusterOwnership,
     snapshot::{ControlPlaneSnapshot, KubeconfigState},
     validate::ValidatedEksCluster,
 };
@@ -81,7 +82,9 @@ pub(crate) enum CreationBlocker {
     /// The network is not ready.
     NetworkNotReady(String),
     /// Another owner has a workspace of the same name.
-    NameTaken(String),
+    WorkspaceTaken(String),
+    /// Another control plane has the EKS cluster of this name.
+    ClusterTaken(String),
 }
 
 /// What blocks creation, if anything. An existing workspace does not wait for the network again.
@@ -89,9 +92,12 @@ pub(crate) fn creation_blocker(snapshot: &ControlPlaneSnapshot<'_>) -> Option<Cr
     let seen = snapshot.references;
     let name = build::apply_name(snapshot.object);
     if let Some(owner) = seen.name_conflicts.get(&name) {
-        return Some(CreationBlocker::NameTaken(format!(
+        return Some(CreationBlocker::WorkspaceTaken(format!(
             "WorkspaceTemplateApply {name} is owned by {owner}"
         )));
+    }
+    if let ClusterOwnership::NameTaken(why) = &snapshot.ownership {
+        return Some(CreationBlocker::ClusterTaken(why.clone()));
     }
     if seen.eks_workspace.is_some() {
         return None;
@@ -296,11 +302,12 @@ pub(crate) fn plan_poll(snapshot: &ControlPlaneSnapshot<'_>, interval: Duration)
     let principal = snapshot.references.principal.as_ref().ok()?;
     snapshot.references.eks_workspace.as_ref()?.status.as_ref()?;
     let is_up = snapshot.workspace_summary.as_ref().is_some_and(|finding| finding.available);
-    let is_first = is_up && matches!(snapshot.kubeconfig, KubeconfigState::AccessUnknown);
-    let wants_token = (needs_kubeconfig_write(snapshot) || is_first) && usable_token(snapshot).is_none();
-    let calls = is_up && !snapshot.is_initialized();
+    let proven = snapshot.ownership.proven_arn();
+    let wants_token =
+        proven.is_some() && needs_kubeconfig_write(snapshot) && usable_token(snapshot).is_none();
+    let calls = proven.is_some() && is_up && !snapshot.is_initialized();
     let token_at = match &snapshot.kubeconfig {
-        KubeconfigState::Current(until) => Some(*until),
+        KubeconfigState::Current(until) if proven.is_some() => Some(*until),
         _ if wants_token => Some(snapshot.now),
         _ => None,
     };
@@ -310,7 +317,6 @@ pub(crate) fn plan_poll(snapshot: &ControlPlaneSnapshot<'_>, interval: Duration)
         in_transition: has_transition(snapshot, calls),
         token_due: token_at,
     };
-    let nowhere = || ApiServerAccess { endpoint: String::new(), ca_data: String::new() };
     let profiles = snapshot.managed_profiles();
     let names =
         profiles.iter().map(|it| fargate::eks_name(it, snapshot.previous_profile_status(&it.apply_name)));
@@ -322,8 +328,9 @@ pub(crate) fn plan_poll(snapshot: &ControlPlaneSnapshot<'_>, interval: Duration)
             principal: principal.clone(),
             profiles: names.collect(),
             run_fingerprint: snapshot.run_fingerprint.clone(),
+            proven_arn: proven.map(str::to_owned),
             needs_token: wants_token,
-            api_probe: calls.then(|| snapshot.access.clone().unwrap_or_else(nowhere)),
+            probes_api: calls,
         },
     })
 }

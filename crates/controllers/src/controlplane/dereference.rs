@@ -9,7 +9,7 @@ use capt_kinds::api::{
 use capt_kinds::{grant::Granted, sandbox::Sandbox};
 use capt_kube::k8s::K8sError;
 use capt_model::model::names;
-use k8s_openapi::api::core::v1::{Secret, Service};
+use k8s_openapi::api::core::v1::{Namespace, Secret, Service};
 use kube::{
     Resource, ResourceExt as _,
     api::DynamicObject,
@@ -17,7 +17,12 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 
-use super::{build, eks_poll::ApiServerAccess, fargate};
+use super::{
+    build,
+    context::Context as ControllerContext,
+    fargate,
+    ownership::{OtherControlPlane, parse_adopted_arns},
+};
 use crate::common::{
     Context,
     cluster::{self, CapiClusterView},
@@ -71,8 +76,12 @@ pub(crate) struct ControlPlaneReferences {
     pub profile_workspaces: Vec<WorkspaceTemplateApply>,
     /// Desired workspace names that another owner uses: name and owner.
     pub name_conflicts: BTreeMap<String, String>,
-    /// Access to the API server, from the connection Secret of the EKS workspace.
-    pub connection: Option<ApiServerAccess>,
+    /// All other control planes.
+    pub others: Vec<OtherControlPlane>,
+    /// ARNs of EKS clusters without owner tag that an administrator has assigned to the namespace.
+    pub adopted_arns: BTreeSet<String>,
+    /// Whether a cluster needs the owner tag.
+    pub requires_owner_tag: bool,
     /// The kubeconfig and CA Secrets.
     pub secrets: AccessSecrets,
     /// The AWS principal to use.
@@ -94,31 +103,44 @@ pub(crate) async fn owner_cluster(
 pub(crate) async fn dereference(
     object: &CaptControlPlane,
     owner: &DynamicObject,
-    ctx: &Context,
+    controller: &ControllerContext,
 ) -> Result<ControlPlaneReferences, K8sError> {
+    let ctx = &*controller.common;
     let view = CapiClusterView::from_object(owner);
     let apply_name = build::apply_name(object);
-    let (network, (eks, taken_eks), (profiles, mut taken), secrets) = tokio::try_join!(
+    let (network, (eks, taken_eks), (profiles, mut taken), secrets, adopted) = tokio::try_join!(
         find_network(owner, ctx),
         find_own_workspace(object, &apply_name, ctx),
         list_profile_workspaces(object, &view.name, ctx),
         get_access_secrets(object, &view.name, ctx),
+        read_adopted_arns(object, ctx),
     )?;
     taken.extend(taken_eks.map(|owner| (apply_name, owner)));
-    let (connection, principal) = tokio::try_join!(
-        read_connection(object, eks.as_ref(), ctx),
-        resolve_acting_principal(object, network.as_ref(), ctx)
-    )?;
+    let principal = resolve_acting_principal(object, network.as_ref(), ctx).await?;
     Ok(ControlPlaneReferences {
         cluster: view,
         network,
         eks_workspace: eks,
         profile_workspaces: profiles,
         name_conflicts: taken,
-        connection,
+        others: controller.other_control_planes(object),
+        adopted_arns: adopted,
+        requires_owner_tag: ctx.settings.require_owner_tag,
         secrets,
         principal,
     })
+}
+
+/// The clusters that an administrator has assigned to the namespace. A built-in module tags its clusters, so that only
+/// templates need it.
+async fn read_adopted_arns(object: &CaptControlPlane, ctx: &Context) -> Result<BTreeSet<String>, K8sError> {
+    if object.spec.workspace_template_ref.is_none() {
+        return Ok(BTreeSet::new());
+    }
+    let home: Option<Namespace> = ctx.kube.get(None, &object.namespace().unwrap_or_default()).await?;
+    let annotations = home.and_then(|home| home.metadata.annotations).unwrap_or_default();
+    let text = annotations.get(words::ADOPT_EKS_CLUSTERS_ANNOTATION);
+    Ok(text.map(|text| parse_adopted_arns(text)).unwrap_or_default())
 }
 
 /// The objects that a deletion still has to remove.
@@ -276,26 +298,6 @@ async fn get_access_secrets(
         get(upstreams),
     )?;
     Ok(AccessSecrets { kubeconfig: programs, user_kubeconfig: people, ca: authority, legacy_ca: upstreams })
-}
-
-/// Access to the API server, from the connection Secret of the workspace.
-async fn read_connection(
-    object: &CaptControlPlane,
-    eks: Option<&WorkspaceTemplateApply>,
-    ctx: &Context,
-) -> Result<Option<ApiServerAccess>, K8sError> {
-    let Some(status) = eks.and_then(|apply| apply.status.as_ref()) else { return Ok(None) };
-    let at = status.connection_secret_ref.clone().unwrap_or_else(|| build::eks_connection_secret_ref(object));
-    // A Secret in another namespace may belong to another tenant.
-    if Some(&at.namespace) != object.namespace().as_ref() {
-        return Ok(None);
-    }
-    let found: Option<Secret> = ctx.kube.get(Some(&at.namespace), &at.name).await?;
-    let data = found.and_then(|secret| secret.data).unwrap_or_default();
-    let text = |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok().filter(|it| !it.is_empty());
-    Ok(text("cluster_endpoint")
-        .zip(text("cluster_certificate_authority_data"))
-        .map(|(endpoint, authority)| ApiServerAccess { endpoint, ca_data: authority }))
 }
 
 /// The principal: from the identity of the control plane, its network or its template; else the operator's own.

@@ -71,7 +71,9 @@ pub(super) fn references() -> ControlPlaneReferences {
         eks_workspace: None,
         profile_workspaces: Vec::new(),
         name_conflicts: std::collections::BTreeMap::default(),
-        connection: None,
+        others: Vec::new(),
+        adopted_arns: std::collections::BTreeSet::new(),
+        requires_owner_tag: true,
         secrets: AccessSecrets::default(),
         principal: Ok(Principal::from_default_chain()),
     }

@@ -18,6 +18,7 @@ mod fargate;
 mod fixtures;
 mod kubeconfig;
 mod load_balancers;
+mod ownership;
 mod phase;
 mod snapshot;
 mod status;
@@ -103,7 +104,7 @@ async fn reconcile_live(
     let held = ctx.common.kube.add_finalizer(object, names::CONTROL_PLANE_FINALIZER).await;
     let object = held.map_err(ReconcileStep::Hold.wrap_error())?;
     // dereference (client required, read only)
-    let seen = Box::pin(dereference::dereference(&object, owner, &ctx.common)).await;
+    let seen = Box::pin(dereference::dereference(&object, owner, ctx)).await;
     let seen = seen.map_err(ReconcileStep::Dereference.wrap_error())?;
     // validate, decide (no client required)
     let look = ctx.eks_poller.observation(&object.uid().unwrap_or_default());

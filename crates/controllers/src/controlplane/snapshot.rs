@@ -19,6 +19,7 @@ use super::{
     eks_poll::{ApiServerAccess, EksLookup, EksObservation},
     fargate::{self, ManagedProfile, ProfileAssessment},
     kubeconfig::{self, KubeconfigInputs, SecretFreshness},
+    ownership::{ClusterOwnership, OwnershipFacts, assess_ownership},
     validate::{InvalidControlPlane, ValidatedEksCluster, recorded_eks_name},
     version::{self, UpgradeStep},
 };
@@ -72,7 +73,9 @@ pub(crate) struct ControlPlaneSnapshot<'a> {
     pub upgrade_step: Option<UpgradeStep>,
     /// Its profiles, including those being removed.
     pub profiles: Vec<ProfileAssessment>,
-    /// Access to its API server.
+    /// Whether the cluster in EKS is its own.
+    pub ownership: ClusterOwnership,
+    /// Access to its API server, as EKS reports it; only if the cluster is proven to be its own.
     pub access: Option<ApiServerAccess>,
     /// State of the kubeconfig Secret.
     pub kubeconfig: KubeconfigState,
@@ -91,6 +94,8 @@ impl<'a> ControlPlaneSnapshot<'a> {
         valid: Result<ValidatedEksCluster, InvalidControlPlane>,
         now: Timestamp,
     ) -> Self {
+        let location = eks_location(valid.as_ref().ok(), seen.eks_workspace.as_ref());
+        let ownership = cluster_ownership(object, seen, look, location.as_ref());
         let running = find_running_version(seen.eks_workspace.as_ref(), look);
         let step = valid
             .as_ref()
@@ -102,12 +107,13 @@ impl<'a> ControlPlaneSnapshot<'a> {
             references: seen,
             observation: look,
             now,
-            location: eks_location(valid.as_ref().ok(), seen.eks_workspace.as_ref()),
+            location,
             workspace_summary: seen.eks_workspace.as_ref().map(workspace_summary::summarize),
             running_version: running,
             upgrade_step: step,
             profiles: Vec::new(),
-            access: api_server_access(seen, look),
+            access: ownership.proven_arn().and_then(|_| api_server_access(look)),
+            ownership,
             kubeconfig: KubeconfigState::AccessUnknown,
             run_fingerprint: run_fingerprint(seen, principal.as_deref()),
             principal_digest: principal,
@@ -283,15 +289,28 @@ fn eks_location(
     Some(EksLocation { eks_name: recorded_eks_name(eks)?.to_owned(), region })
 }
 
-/// From EKS first, because it may have changed since the last run; else from the connection Secret.
-fn api_server_access(seen: &ControlPlaneReferences, look: &EksObservation) -> Option<ApiServerAccess> {
-    let told = look.facts.cluster.as_ref().and_then(EksLookup::present).and_then(|view| {
-        Some(ApiServerAccess {
-            endpoint: view.endpoint.clone()?,
-            ca_data: view.certificate_authority.clone()?,
-        })
-    });
-    told.or_else(|| seen.connection.clone())
+/// From EKS only: an output of the workspace may name any server, which would get a token.
+fn api_server_access(look: &EksObservation) -> Option<ApiServerAccess> {
+    look.facts.cluster.as_ref().and_then(EksLookup::present).and_then(ApiServerAccess::of_cluster)
+}
+
+/// Ownership of the cluster, by the last observation.
+fn cluster_ownership(
+    object: &CaptControlPlane,
+    seen: &ControlPlaneReferences,
+    look: &EksObservation,
+    location: Option<&EksLocation>,
+) -> ClusterOwnership {
+    let status = seen.eks_workspace.as_ref().and_then(|apply| apply.status.as_ref());
+    assess_ownership(OwnershipFacts {
+        object,
+        eks_name: location.map(|it| it.eks_name.as_str()).unwrap_or_default(),
+        cluster: look.facts.cluster.as_ref().and_then(EksLookup::present),
+        state_arns: status.map(|status| status.eks_cluster_arns.as_slice()).unwrap_or_default(),
+        adopted_arns: &seen.adopted_arns,
+        others: &seen.others,
+        requires_tag: seen.requires_owner_tag,
+    })
 }
 
 /// The version that EKS runs: as reported by EKS, else by the workspace outputs, else the last requested one.

@@ -36,6 +36,7 @@ pub fn run(
         runner::scoped_api::<ControlPlaneGuard>(&common),
         runner::own_watch_config(&common),
     );
+    ctx.set_control_planes(controller.store());
     let (of_cluster, of_network) = (controller.store(), controller.store());
     let others = watcher::Config::default;
     let clusters = cluster::cluster_resource(&common.cluster_version);

@@ -75,6 +75,8 @@ pub struct WorkspaceOutcome {
     pub object: WorkspaceTemplateApply,
     /// Outputs that were published.
     pub outputs: Option<Outputs>,
+    /// EKS clusters in the state, if it was read.
+    pub eks_cluster_arns: Option<Vec<String>>,
     /// When to reconcile again, or why the decision could not be carried out.
     pub next: Result<Action, ReconcileError>,
 }
@@ -95,8 +97,27 @@ pub async fn act(
         }
         _ => object.clone(),
     };
+    let clusters = if observed.other_owner.is_none() { eks_cluster_arns(&object, key, ctx) } else { None };
     let next = carry_out(&object, key, observed, (decision, status), ctx).await;
-    Ok(WorkspaceOutcome { object, outputs, next })
+    Ok(WorkspaceOutcome { object, outputs, eks_cluster_arns: clusters, next })
+}
+
+/// The EKS clusters in the state, for the control plane that the workspace belongs to.
+fn eks_cluster_arns(
+    object: &WorkspaceTemplateApply,
+    key: &WorkspaceKey,
+    ctx: &WorkspaceContext,
+) -> Option<Vec<String>> {
+    if !object.annotations().contains_key(names::EKS_CLUSTER_ANNOTATION) {
+        return None;
+    }
+    match ctx.runs.eks_cluster_arns(key) {
+        Ok(found) => found,
+        Err(error) => {
+            tracing::warn!(%key, %error, "cannot read the EKS clusters in the state");
+            None
+        }
+    }
 }
 
 async fn carry_out(

@@ -181,6 +181,9 @@ pub fn after_act(
     if let Some(outputs) = &outcome.outputs {
         set_outputs(&mut status, outputs);
     }
+    if let Some(arns) = &outcome.eks_cluster_arns {
+        status.eks_cluster_arns.clone_from(arns);
+    }
     status.workspace_name = Some(key.name.clone());
     set_references(&mut status, observed);
     if let Decision::StartRun { goal: Goal::Apply { approved: Some(hash) }, .. } = decision {

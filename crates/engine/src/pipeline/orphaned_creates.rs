@@ -9,6 +9,7 @@
 //! A replacement Fargate profile is created before the old one is deleted, at the same address. In that case the old profile
 //! is moved to an address that is not in the configuration: the next apply imports the new profile and destroys the old one.
 
+use capt_kinds::api::names::OWNER_TAG;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -25,7 +26,7 @@ use terraform_driver::{
 use tokio_util::sync::CancellationToken;
 
 use super::{data_directory::DataDirectory, error::PipelineError, untaint::InterruptedResourceError};
-use crate::aws::{EksClient, EksHealth, Principal};
+use crate::aws::{EksApi as _, EksClient, EksError, EksHealth, Principal};
 
 /// The creates that an apply is about to make; stored in `.capt/creating.json`.
 #[derive(Debug, Serialize, Deserialize)]
@@ -41,6 +42,9 @@ struct EksObject {
     address: String,
     kind: String,
     id: String,
+    /// Value of the owner tag that the cluster gets. Another cluster of this name is not ours, whenever it was created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    owner: Option<String>,
 }
 
 /// A resource that exists and is not in the state.
@@ -103,9 +107,11 @@ pub(super) async fn find_orphans(
         return Ok(found);
     }
     let eks = EksClient::new(&data_dir.sdk_config(region, principal).await);
-    for (EksObject { address, kind, id }, aside) in missing {
+    for (EksObject { address, kind, id, owner }, aside) in missing {
         let made = eks.created_at(&kind, &id).await?;
-        if made.is_none_or(|at| at < creating.since.as_second() - CLOCK_SKEW_SECONDS) {
+        if made.is_none_or(|at| at < creating.since.as_second() - CLOCK_SKEW_SECONDS)
+            || !is_owned(&eks, &id, owner.as_deref()).await?
+        {
             continue;
         }
         let is_well = match eks.wait_until_settled(&kind, &id, stop).await? {
@@ -115,6 +121,13 @@ pub(super) async fn find_orphans(
         found.push(OrphanedResource { address, id, is_healthy: is_well, displaced_to: aside });
     }
     Ok(found)
+}
+
+/// Whether a cluster has the owner tag that it was to get, if it was to get one.
+async fn is_owned(eks: &EksClient, cluster: &str, owner: Option<&str>) -> Result<bool, EksError> {
+    let Some(owner) = owner else { return Ok(true) };
+    let found = eks.describe_cluster(cluster).await?;
+    Ok(found.is_some_and(|it| it.tags.get(OWNER_TAG).map(String::as_str) == Some(owner)))
 }
 
 /// Recorded resources that are not in the state, each with the new address of the resource that occupies its address.
@@ -190,7 +203,8 @@ fn identify_eks_object(address: &str, request: &RenderRequest) -> Option<EksObje
             ("aws_eks_addon", format!("{cluster}:{name}"))
         }
     };
-    Some(EksObject { address: address.to_owned(), kind: kind.to_owned(), id })
+    let owner = string_variable(&request.variables, "owner").filter(|_| kind == "aws_eks_cluster");
+    Some(EksObject { address: address.to_owned(), kind: kind.to_owned(), id, owner })
 }
 
 fn string_variable(variables: &Map<String, Value>, name: &str) -> Option<String> {
@@ -217,6 +231,7 @@ mod tests {
             address: format!("{FARGATE_PROFILE_TYPE}.this"),
             kind: FARGATE_PROFILE_TYPE.to_owned(),
             id: id.to_owned(),
+            owner: None,
         }
     }
 

@@ -19,6 +19,9 @@ use terraform_driver::{
     },
 };
 
+/// Permissions of everybody but the owner.
+const OTHERS: u32 = 0o077;
+
 /// Longest `TMPDIR`: a unix socket path has at most 107 bytes, of which go-plugin's name takes about 20.
 const MAX_TMP_LEN: usize = 80;
 
@@ -51,8 +54,9 @@ impl ScratchDirs {
         // In a directory that others can write to, somebody may have created it first.
         let found =
             fs::symlink_metadata(&self.tmp).map_err(|source| FileError::new("read", &self.tmp, source))?;
-        let ours =
-            found.is_dir() && found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o077 == 0;
+        let ours = found.is_dir()
+            && found.uid() == rustix::process::geteuid().as_raw()
+            && found.mode() & OTHERS == 0;
         if ours {
             return Ok(());
         }

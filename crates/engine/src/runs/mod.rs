@@ -7,6 +7,7 @@
 //! This module does not access the Kubernetes API; state backups go through [`BackupStore`].
 
 mod cluster_lock;
+mod eks_clusters;
 mod journal_replication;
 mod journal_store;
 mod metrics;
@@ -41,6 +42,7 @@ pub use state_backup::{BackupStore, BackupStoreError};
 use terraform_driver::{
     output::Outputs,
     run::RunLease,
+    state::State,
     workspace::{WorkspaceError, files::FileError},
 };
 use tokio::sync::mpsc;
@@ -181,6 +183,16 @@ impl RunManager {
         let Some(record) = WorkspaceRecord::read(&workspace)? else { return Ok(None) };
         let bytes = record.workspace_dir(&self.inner.data_dir.path, key).state_bytes()?;
         Ok(bytes.and_then(|bytes| Outputs::from_state(&bytes).ok()))
+    }
+
+    /// ARNs of the EKS clusters in the state file of the workspace's directory; `None` if there is no readable one.
+    pub fn eks_cluster_arns(&self, key: &WorkspaceKey) -> Result<Option<Vec<String>>, WorkspaceError> {
+        let workspace = self.inner.data_dir.workspace_dir(key);
+        let Some(record) = WorkspaceRecord::read(&workspace)? else { return Ok(None) };
+        let bytes = record.workspace_dir(&self.inner.data_dir.path, key).state_bytes()?;
+        // A run may be writing it; the next reconcile reads it again.
+        let state = bytes.and_then(|bytes| State::parse(&bytes).ok());
+        Ok(state.as_ref().map(eks_clusters::cluster_arns))
     }
 
     /// Finds runs that survived the previous process and holds their cluster locks until they finish. Returns their number.

@@ -133,6 +133,10 @@ pub mod reasons {
     pub const ENDPOINT_NOT_READY: &str = "EndpointNotReady";
     /// The endpoint could not be written.
     pub const ENDPOINT_UPDATE_FAILED: &str = "EndpointUpdateFailed";
+    /// Another control plane has the EKS cluster of this account, region and name.
+    pub const NAME_TAKEN: &str = "NameTaken";
+    /// The EKS cluster is not proven to belong to this control plane.
+    pub const EKS_CLUSTER_NOT_OWNED: &str = "EKSClusterNotOwned";
     /// The kubeconfig could not be generated.
     pub const KUBECONFIG_GENERATION_FAILED: &str = "KubeconfigGenerationFailed";
     /// A Secret could not be written.

@@ -36,6 +36,9 @@ pub struct CaptControlPlaneStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
     pub versions: Vec<StatusVersion>,
+    /// ARN of the EKS cluster, once it is proven to belong to this object: by the state of its workspace and by the owner tag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eks_cluster_arn: Option<String>,
     /// Status of the cluster's `WorkspaceTemplateApply`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_template_status: Option<WorkspaceTemplateStatus>,

@@ -60,6 +60,11 @@ pub struct WorkspaceTemplateApplyStatus {
     /// The last approval of a plan that was accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<PlanApproval>,
+    /// ARNs of the EKS clusters in the state.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    #[x_kube(merge_strategy = ListMerge::Atomic)]
+    pub eks_cluster_arns: Vec<String>,
     /// The AWS identity of the last run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity_ref: Option<IdentityRef>,

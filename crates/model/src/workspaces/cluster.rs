@@ -103,7 +103,7 @@ fn eks_workspace(
             (template_source(&key, template, variables, manifests)?, Vec::new())
         }
         None => {
-            let inputs = module_inputs::eks_inputs(&control_plane.valid, &unit.eks_name);
+            let inputs = module_inputs::eks_inputs(&control_plane.valid, &unit.eks_name, None);
             let take = |name| vpc.map(|vpc| OutputRef { from: vpc.clone(), name });
             (
                 WorkspaceSource::Module { module: EmbeddedModule::Eks, inputs },

@@ -111,6 +111,7 @@ struct EksInputs<'a> {
     service_ipv4_cidr: Option<Cidr>,
     pod_execution_role_arn: Option<&'a PodRoleArn>,
     system_profile: bool,
+    owner: Option<&'a str>,
     tags: &'a Tags,
 }
 
@@ -142,8 +143,12 @@ struct Addon<'a> {
 }
 
 /// Variables of the EKS module. Spec fields that Terraform does not need are listed in the pattern as well, so that a new
-/// field cannot be forgotten.
-pub fn eks_inputs(control_plane: &ValidatedControlPlane, cluster: &ClusterName) -> ModuleInputs {
+/// field cannot be forgotten. `owner` is the uid of the control plane, which only exists in an API server.
+pub fn eks_inputs(
+    control_plane: &ValidatedControlPlane,
+    cluster: &ClusterName,
+    owner: Option<&str>,
+) -> ModuleInputs {
     let ValidatedControlPlane {
         version,
         template: _,
@@ -188,6 +193,7 @@ pub fn eks_inputs(control_plane: &ValidatedControlPlane, cluster: &ClusterName) 
         service_ipv4_cidr: *service_cidr,
         pod_execution_role_arn: pod_execution_role.as_ref(),
         system_profile: *system_profile,
+        owner,
         tags,
     })
 }

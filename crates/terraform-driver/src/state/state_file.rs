@@ -42,6 +42,9 @@ pub struct StateResource {
     pub kind: String,
     /// The name in the configuration.
     pub name: String,
+    /// The provider's address, as `provider["registry.terraform.io/hashicorp/aws"]`.
+    #[serde(default)]
+    pub provider: String,
     /// Its instances.
     #[serde(default)]
     pub instances: Vec<StateInstance>,

@@ -35,10 +35,12 @@ pub struct EksQuery {
     pub profiles: BTreeSet<String>,
     /// Fingerprint of the finished runs; a change makes earlier observations obsolete.
     pub run_fingerprint: String,
+    /// ARN of the cluster that is proven to belong to the control plane. Nothing is issued for another one, or sent to it.
+    pub proven_arn: Option<String>,
     /// Whether to issue a new token.
     pub needs_token: bool,
-    /// Whether to probe the API server, with the access to use if EKS does not report it.
-    pub api_probe: Option<ApiServerAccess>,
+    /// Whether to probe the API server.
+    pub probes_api: bool,
 }
 
 /// The last observation of each control plane, by UID; runs the queries.

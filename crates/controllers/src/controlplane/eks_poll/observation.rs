@@ -38,6 +38,13 @@ pub struct ApiServerAccess {
     pub ca_data: String,
 }
 
+impl ApiServerAccess {
+    /// Of a cluster, if EKS reports both.
+    pub fn of_cluster(view: &EksCluster) -> Option<Self> {
+        Some(Self { endpoint: view.endpoint.clone()?, ca_data: view.certificate_authority.clone()? })
+    }
+}
+
 /// A token and when it was issued.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IssuedToken {

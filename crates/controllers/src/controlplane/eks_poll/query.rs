@@ -24,9 +24,21 @@ pub(super) async fn run_query(
     let work = async {
         let eks = cloud.eks_client(&question.principal, &question.region).await;
         let (known, trouble) = query_eks(&*eks, question).await;
-        let token = if question.needs_token { Some(issue_token(cloud, question, now).await) } else { None };
+        // The name may belong to another cluster since the proof.
+        let proven = known
+            .cluster
+            .as_ref()
+            .and_then(EksLookup::present)
+            .filter(|view| question.proven_arn.as_ref() == Some(&view.arn));
+        let token = match proven {
+            Some(_) if question.needs_token => Some(issue_token(cloud, question, now).await),
+            _ => None,
+        };
         let usable = token.as_ref().map_or(held, |made| made.clone().ok());
-        let api = probe_api_server(cloud, question, &known, usable).await;
+        let api = match proven.filter(|_| question.probes_api).and_then(ApiServerAccess::of_cluster) {
+            Some(access) => probe_api_server(cloud, question, &access, usable).await,
+            None => None,
+        };
         EksResponse { facts: known, error: trouble, token, api_probe: api }
     };
     match tokio::time::timeout(QUERY_TIMEOUT, work).await {
@@ -88,24 +100,13 @@ async fn issue_token(
     }
 }
 
-/// Probes the API server, if requested and if endpoint and token are known.
+/// Probes the API server, if there is a token.
 async fn probe_api_server(
     cloud: &dyn EksBackend,
     question: &EksQuery,
-    known: &EksFacts,
+    access: &ApiServerAccess,
     made: Option<IssuedToken>,
 ) -> Option<Result<(), String>> {
-    let wanted = question.api_probe.as_ref()?;
-    let told = known.cluster.as_ref().and_then(EksLookup::present).and_then(|view| {
-        Some(ApiServerAccess {
-            endpoint: view.endpoint.clone()?,
-            ca_data: view.certificate_authority.clone()?,
-        })
-    });
-    let access = told.unwrap_or_else(|| wanted.clone());
-    if access.endpoint.is_empty() {
-        return None;
-    }
-    let kubeconfig = render::render_with_token(&question.cluster, &access, made?.token.bearer.reveal());
+    let kubeconfig = render::render_with_token(&question.cluster, access, made?.token.bearer.reveal());
     Some(cloud.probe_api_server(&kubeconfig).await)
 }

@@ -19,10 +19,13 @@ use crate::controlplane::{
     validate::validate,
 };
 
+const ARN: &str = "arn:aws:eks:eu-central-1:123456789012:cluster/demo";
 const INTERVAL: Duration = Duration::from_mins(3);
 
 fn response(now: Timestamp, wants_token: bool, life: SignedDuration, trouble: bool) -> EksResponse {
     let cluster = EksCluster {
+        arn: ARN.to_owned(),
+        tags: [(names::OWNER_TAG.to_owned(), "c1".to_owned())].into(),
         status: "ACTIVE".to_owned(),
         version: Some("1.33".to_owned()),
         endpoint: Some("https://eks.example".to_owned()),
@@ -65,7 +68,8 @@ struct RotationStats {
 /// Simulates 24 hours; one of `trouble_every` token requests fails.
 fn simulate_day(life: SignedDuration, trouble_every: usize) -> RotationStats {
     let (object, mut seen) = (control_plane(&json!({"version": "v1.33.0"})), references());
-    let eks = completed_status(&json!({"cluster_version": "1.33"}));
+    let mut eks = completed_status(&json!({"cluster_version": "1.33"}));
+    eks["eksClusterArns"] = json!([ARN]);
     seen.eks_workspace =
         Some(workspace("cp-eks-controlplane-apply", &json!({"region": "eu-central-1"}), &eks));
     let begun: Timestamp = "2026-11-01T10:00:00Z".parse().unwrap();

@@ -13,6 +13,7 @@ use crate::{
     common::workspace_summary::WorkspaceSummary,
     controlplane::{
         kubeconfig::is_legacy_ca,
+        ownership::ClusterOwnership,
         snapshot::{ControlPlaneSnapshot, KubeconfigState},
         version::reported_version,
     },
@@ -30,13 +31,24 @@ pub(super) fn fill_fields(new: &mut CaptControlPlaneStatus, snapshot: &ControlPl
     }
     let secrets = &snapshot.references.secrets;
     let upstreams = secrets.legacy_ca.as_ref().filter(|it| is_legacy_ca(it));
-    new.secrets_ready = matches!(snapshot.kubeconfig, KubeconfigState::Current(_))
+    record_ownership(new, &snapshot.ownership);
+    new.secrets_ready = snapshot.ownership.is_trusted()
+        && matches!(snapshot.kubeconfig, KubeconfigState::Current(_))
         && (secrets.ca.is_some() || upstreams.is_some());
     new.fargate_profile_statuses = snapshot.profiles.iter().map(|it| it.status.clone()).collect();
     if let (Some(eks), Some(finding)) = (&snapshot.references.eks_workspace, &snapshot.workspace_summary) {
         new.workspace_template_status =
             Some(template_status(new.workspace_template_status.as_ref(), eks, finding));
         new.workspace_status = Some(workspace_status(eks, finding));
+    }
+}
+
+/// Records the proven cluster. What EKS has not reported stays as it is.
+fn record_ownership(new: &mut CaptControlPlaneStatus, ownership: &ClusterOwnership) {
+    match ownership {
+        ClusterOwnership::Proven { arn, awaits_tag: false } => new.eks_cluster_arn = Some(arn.clone()),
+        ClusterOwnership::Proven { awaits_tag: true, .. } | ClusterOwnership::Unknown { .. } => {}
+        ClusterOwnership::Unproven(_) | ClusterOwnership::NameTaken(_) => new.eks_cluster_arn = None,
     }
 }
 

@@ -179,6 +179,9 @@ fn kubeconfig_condition(
 ) -> ConditionUpdate {
     let type_ = types::KUBECONFIG_READY;
     let trouble = snapshot.observation.token_error.as_ref();
+    if let Some((reason, why)) = readiness::ownership_problem(snapshot) {
+        return ConditionUpdate::status_false(type_, reason, why);
+    }
     match &snapshot.kubeconfig {
         KubeconfigState::OwnedByOthers => {
             let name = capt_model::model::names::kubeconfig_secret(&snapshot.references.cluster.name);

@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::controlplane::{
     decide::{CreationBlocker, creation_blocker},
     eks_poll::EksLookup,
+    ownership::ClusterOwnership,
     snapshot::ControlPlaneSnapshot,
     version::UpgradeStep,
 };
@@ -65,7 +66,8 @@ pub(super) fn assess_readiness(snapshot: &ControlPlaneSnapshot<'_>) -> ControlPl
         };
     }
     match creation_blocker(snapshot) {
-        Some(CreationBlocker::NameTaken(why)) => return fail(reasons::WORKSPACE_ERROR, &why),
+        Some(CreationBlocker::WorkspaceTaken(why)) => return fail(reasons::WORKSPACE_ERROR, &why),
+        Some(CreationBlocker::ClusterTaken(why)) => return fail(reasons::NAME_TAKEN, &why),
         Some(CreationBlocker::NetworkNotReady(why)) => return network_readiness(snapshot, why),
         None => {}
     }
@@ -79,7 +81,25 @@ pub(super) fn assess_readiness(snapshot: &ControlPlaneSnapshot<'_>) -> ControlPl
     if snapshot.eks_cluster().and_then(EksLookup::present).is_some_and(|view| view.status == "FAILED") {
         return fail(reasons::EKS_UNHEALTHY, "EKS reports FAILED: the cluster is unusable; delete it");
     }
-    workspace_readiness(snapshot)
+    match ownership_problem(snapshot) {
+        Some((reason, why)) => fail(reason, why),
+        None => workspace_readiness(snapshot),
+    }
+}
+
+/// Reason and message of a cluster that is not the control plane's own. While its workspace is applied, or EKS has not been
+/// queried since, the proof may still be on its way.
+pub(super) fn ownership_problem<'a>(
+    snapshot: &'a ControlPlaneSnapshot<'_>,
+) -> Option<(&'static str, &'a str)> {
+    let is_settled = snapshot.is_applied() && snapshot.observation.is_fresh_for(&snapshot.run_fingerprint);
+    match &snapshot.ownership {
+        ClusterOwnership::NameTaken(why) => Some((reasons::NAME_TAKEN, why)),
+        ClusterOwnership::Unproven(why) if is_settled => Some((reasons::EKS_CLUSTER_NOT_OWNED, why)),
+        ClusterOwnership::Unproven(_)
+        | ClusterOwnership::Unknown { .. }
+        | ClusterOwnership::Proven { .. } => None,
+    }
 }
 
 /// Readiness while the network is not ready.

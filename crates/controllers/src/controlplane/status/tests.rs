@@ -16,6 +16,7 @@ use crate::controlplane::{
     validate::validate,
 };
 
+const ARN: &str = "arn:aws:eks:eu-central-1:123456789012:cluster/demo";
 const EKS: &str = "cp-eks-controlplane-apply";
 
 fn at(text: &str) -> Timestamp {
@@ -28,6 +29,8 @@ fn now() -> Timestamp {
 
 fn view(status: &str) -> EksCluster {
     EksCluster {
+        arn: ARN.to_owned(),
+        tags: [("capt.x-k8s.io/owner".to_owned(), "c1".to_owned())].into(),
         status: status.to_owned(),
         version: Some("1.33".to_owned()),
         endpoint: Some("https://eks.example".to_owned()),
@@ -61,7 +64,9 @@ fn eks_workspace(status: &Value) -> WorkspaceTemplateApply {
 }
 
 fn applied() -> Value {
-    completed_status(&json!({"cluster_version": "1.33"}))
+    let mut status = completed_status(&json!({"cluster_version": "1.33"}));
+    status["eksClusterArns"] = json!([ARN]);
+    status
 }
 
 /// The kubeconfig Secret for this snapshot.
@@ -246,10 +251,6 @@ fn an_operator_that_just_started_repeats_what_was_said_before() {
     seen.eks_workspace = Some(eks_workspace(&applied()));
     let look = observation(facts(EksLookup::Present(view("ACTIVE"))));
     seen.secrets.kubeconfig = secret(&object, &seen, &look);
-    seen.connection = Some(crate::controlplane::eks_poll::ApiServerAccess {
-        endpoint: "https://eks.example".to_owned(),
-        ca_data: "UEVN".to_owned(),
-    });
     let before = status_at(&object, &seen, &look, now());
     object.status = Some(before.clone());
     let after = status_at(&object, &seen, &EksObservation::default(), now());

@@ -182,6 +182,17 @@ impl Harness {
     }
 }
 
+/// ARN of a cluster of the fake EKS.
+pub(super) fn cluster_arn(name: &str) -> String {
+    format!("arn:aws:eks:eu-central-1:123456789012:cluster/{name}")
+}
+
+/// The clusters in the state of a workspace.
+fn eks_cluster_arns(apply: &Value) -> Vec<String> {
+    let name = apply["spec"]["inputs"]["cluster_name"].as_str().unwrap_or_default();
+    if apply["spec"]["module"] == "eks" { vec![cluster_arn(name)] } else { Vec::new() }
+}
+
 struct FakeWorkspaces {
     api: kube::Api<kube::api::DynamicObject>,
     eks: Arc<FakeEks>,
@@ -234,7 +245,7 @@ impl FakeWorkspaces {
             }),
             None => json!({
                 "observedGeneration": meta["generation"], "applied": true, "lastAppliedTime": "2026-11-01T10:00:00Z",
-                "outputs": self.apply(name, apply), "workspaceName": name.trim_end_matches("-apply"),
+                "outputs": self.apply(name, apply), "eksClusterArns": eks_cluster_arns(apply), "workspaceName": name.trim_end_matches("-apply"),
                 "conditions": [condition("Synced", "True", "ReconcileSuccess"), condition("Ready", "True", "Available")],
                 "run": {"id": id, "operation": "Apply", "phase": "Succeeded"},
             }),
@@ -263,8 +274,13 @@ impl FakeWorkspaces {
                 if orders.applied_versions.last() != Some(&version) {
                     orders.applied_versions.push(version.clone());
                 }
+                let owner = inputs["owner"]
+                    .as_str()
+                    .map(|owner| ("capt.x-k8s.io/owner".to_owned(), owner.to_owned()));
                 let view = EksCluster {
                     name: cluster.clone(),
+                    arn: cluster_arn(&cluster),
+                    tags: BTreeMap::from_iter(owner),
                     status: "ACTIVE".to_owned(),
                     version: Some(version),
                     endpoint: Some("https://127.0.0.1:40123".to_owned()),

@@ -88,7 +88,8 @@ fn observation(run: Option<RunSnapshot>) -> WorkspaceObservation {
 fn written(before: Option<Status>, run: Option<RunSnapshot>, decision: &Decision) -> Status {
     let object = object(before);
     let recorded = with_run(&object, run.as_ref());
-    let outcome = WorkspaceOutcome { object, outputs: None, next: Ok(Action::await_change()) };
+    let outcome =
+        WorkspaceOutcome { object, outputs: None, eks_cluster_arns: None, next: Ok(Action::await_change()) };
     let key = WorkspaceKey::new("team", "net");
     after_act(recorded, (&observation(run), decision), &outcome, (&key, now()))
 }
@@ -253,7 +254,12 @@ fn awaiting_approval(hash: &str) -> Status {
 /// The status that a reconcile writes when the annotations approve `plan`.
 fn written_with_approval(before: Status, plan: &str, decision: &Decision) -> Status {
     let object = object(Some(before.clone()));
-    let outcome = WorkspaceOutcome { object, outputs: None, next: Ok(Action::await_change()) };
+    let outcome = WorkspaceOutcome {
+        object,
+        outputs: None,
+        eks_cluster_arns: None,
+        next: Ok(Action::await_change()),
+    };
     let observed = WorkspaceObservation {
         approved_plan: Some(plan.to_owned()),
         approved_by: Some("alice".to_owned()),
@@ -317,8 +323,12 @@ fn sensitive_outputs_are_not_in_the_status() {
     }});
     let outputs = Outputs::from_state(state.to_string().as_bytes()).unwrap();
     let object = object(None);
-    let outcome =
-        WorkspaceOutcome { object: object.clone(), outputs: Some(outputs), next: Ok(Action::await_change()) };
+    let outcome = WorkspaceOutcome {
+        object: object.clone(),
+        outputs: Some(outputs),
+        eks_cluster_arns: None,
+        next: Ok(Action::await_change()),
+    };
     let key = WorkspaceKey::new("team", "net");
     let status = after_act(
         with_run(&object, None),
