@@ -96,7 +96,7 @@ run-chaos: build deps
 	scripts/chaos
 
 .PHONY: lint
-lint: ## rustfmt, clippy, terraform fmt, and dependencies: sources and hashes; licences and advisories with cargo-deny
+lint: ## rustfmt, clippy, terraform fmt, and dependencies: sources, hashes, licences; advisories with cargo-deny
 	@scripts/tier lint $(MAKE) --no-print-directory run-lint
 
 .PHONY: run-lint
