@@ -89,6 +89,11 @@ pub(super) struct Args {
     #[arg(long, value_name = "POLICY", env = "CAPT_TEMPLATES", default_value_t = TemplatePolicy::None,
           value_parser = PossibleValuesParser::new(["none", "trusted", "all"]).map(parse_template_policy))]
     templates: TemplatePolicy,
+    /// Refuse workspaces without a CAPTIdentity, which would use the operator's own credentials. One that names none uses the
+    /// CAPTIdentity `default`.
+    #[arg(long, value_name = "BOOL", env = "CAPT_REQUIRE_IDENTITY", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", default_value = "false", hide_default_value = true)]
+    require_identity: bool,
     /// Whether EKS clusters made by templates need the tag capt.x-k8s.io/owner. Disable it only where all users trust each other.
     #[arg(long, value_name = "BOOL", env = "CAPT_REQUIRE_OWNER_TAG", num_args = 0..=1, require_equals = true,
           action = clap::ArgAction::Set, default_missing_value = "true", default_value = "true", hide_default_value = true)]
@@ -196,6 +201,7 @@ impl Args {
             drift_interval: self.drift_interval,
             preview_domain: self.preview_domain.clone(),
             templates: self.templates,
+            require_identity: self.require_identity,
             require_owner_tag: self.require_owner_tag,
             limits: Limits {
                 selectors_per_profile: self.limit_selectors_per_profile,

@@ -90,6 +90,7 @@ impl Controllers {
             preview_domain: self.settings.preview_domain.clone(),
             sandboxes: self.settings.sandboxes,
             templates: self.settings.templates,
+            require_identity: self.settings.require_identity,
             require_owner_tag: self.settings.require_owner_tag,
             ..common::Settings::default()
         }

@@ -36,6 +36,8 @@ pub struct OperatorSettings {
     pub preview_domain: Option<String>,
     /// Which templates a namespace without the label may use.
     pub templates: TemplatePolicy,
+    /// Whether every workspace needs a `CAPTIdentity`, so that none uses the operator's own credentials.
+    pub require_identity: bool,
     /// Whether an EKS cluster made by a template needs the owner tag, and not only its ARN in the state.
     pub require_owner_tag: bool,
     /// Quotas of the AWS account.

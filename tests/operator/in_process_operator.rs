@@ -130,6 +130,7 @@ pub(crate) fn settings() -> OperatorSettings {
         drift_interval: Duration::from_mins(10),
         preview_domain: None,
         templates: TemplatePolicy::All,
+        require_identity: false,
         require_owner_tag: false,
         limits: Limits::default(),
     }

@@ -210,6 +210,7 @@ impl UpServer<'_> {
             // The objects are those of the user who started it.
             templates: TemplatePolicy::All,
             // All objects are of the user of this machine.
+            require_identity: false,
             require_owner_tag: false,
             limits: Limits::default(),
         }

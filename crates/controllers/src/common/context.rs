@@ -24,6 +24,8 @@ pub struct Settings {
     pub concurrency: u16,
     /// Which templates a namespace without the label may use.
     pub templates: TemplatePolicy,
+    /// Whether every workspace needs a `CAPTIdentity`; otherwise one without uses the operator's own credentials.
+    pub require_identity: bool,
     /// Whether an EKS cluster made by a template needs the owner tag. Where all users trust each other, the state of the
     /// workspace is enough.
     pub require_owner_tag: bool,
@@ -39,6 +41,7 @@ impl Default for Settings {
             sandboxes: true,
             concurrency: 16,
             templates: TemplatePolicy::default(),
+            require_identity: false,
             require_owner_tag: true,
         }
     }

@@ -30,6 +30,9 @@ const SECRET_ACCESS_KEY: &str = "secretAccessKey";
 const SESSION_TOKEN: &str = "sessionToken";
 const CREDENTIALS_FILE: &str = "credentials";
 
+/// The identity of objects that name none. Also the CRD default of `providerConfigRef.name`, as in Crossplane.
+pub const DEFAULT_IDENTITY: &str = "default";
+
 /// Why an identity cannot be used.
 #[derive(Debug, Error)]
 pub enum IdentityError {
@@ -37,6 +40,15 @@ pub enum IdentityError {
     #[error("CAPTIdentity {identity} does not exist; create it or correct the reference")]
     NotFound {
         /// Its name.
+        identity: String,
+    },
+    /// None is named, there is no default one, and the operator's own identity must not be used.
+    #[error(
+        "no AWS identity: set identityRef, or create the CAPTIdentity {identity} with the namespace in its allowedNamespaces; \
+         this operator requires one (--require-identity)"
+    )]
+    Required {
+        /// The name of the default one.
         identity: String,
     },
     /// It does not allow this namespace.
@@ -89,7 +101,9 @@ impl IdentityError {
     /// Error class for the error policy.
     pub fn class(&self) -> ErrorClass {
         match self {
-            Self::NotFound { .. } | Self::SecretNotFound { .. } => ErrorClass::Waiting,
+            Self::NotFound { .. } | Self::Required { .. } | Self::SecretNotFound { .. } => {
+                ErrorClass::Waiting
+            }
             Self::NotAllowed { .. } | Self::Invalid { .. } | Self::InvalidCredentials { .. } => {
                 ErrorClass::Invalid
             }
@@ -186,14 +200,35 @@ fn parse_credentials(
     })
 }
 
-/// Reads an identity, its namespace rules and its Secret, and returns the principal for objects in a namespace. Without an
-/// identity this is the operator's own principal.
+/// The principal for objects in a namespace that name this identity. Without one, or if the default one does not exist, this is
+/// the operator's own principal, unless an identity is required.
 pub async fn resolve_principal(
     kube: &KubeClient,
     identity: Option<&str>,
     namespace: &str,
+    required: bool,
 ) -> Result<Principal, IdentityError> {
-    let Some(identity) = identity else { return Ok(Principal::from_default_chain()) };
+    let Some(name) = identity.or_else(|| required.then_some(DEFAULT_IDENTITY)) else {
+        return Ok(Principal::from_default_chain());
+    };
+    match resolve_named_principal(kube, name, namespace).await {
+        Err(IdentityError::NotFound { identity }) if identity == DEFAULT_IDENTITY => {
+            if required {
+                Err(IdentityError::Required { identity })
+            } else {
+                Ok(Principal::from_default_chain())
+            }
+        }
+        found => found,
+    }
+}
+
+/// Reads an identity, its namespace rules and its Secret.
+async fn resolve_named_principal(
+    kube: &KubeClient,
+    identity: &str,
+    namespace: &str,
+) -> Result<Principal, IdentityError> {
     let unread = |source| IdentityError::ReadFailed { identity: identity.to_owned(), source };
     let found: Option<CaptIdentity> = kube.get(None, identity).await.map_err(unread)?;
     let spec = found.ok_or_else(|| IdentityError::NotFound { identity: identity.to_owned() })?.spec;

@@ -309,19 +309,12 @@ async fn resolve_acting_principal(
     let home = object.namespace().unwrap_or_default();
     let own = object.spec.identity_ref.as_ref().map(|it| it.name.clone());
     let said = own.or_else(|| network.and_then(ClusterNetwork::identity_name));
-    let found = match said {
-        Some(name) => identity::resolve_principal(&ctx.kube, Some(&name), &home).await,
-        None => match template_identity(object, ctx).await? {
-            Some(name) => match identity::resolve_principal(&ctx.kube, Some(&name), &home).await {
-                // `default` is the CRD default of `providerConfigRef.name`.
-                Err(IdentityError::NotFound { .. }) if name == "default" => {
-                    Ok(Principal::from_default_chain())
-                }
-                found => found,
-            },
-            None => Ok(Principal::from_default_chain()),
-        },
+    let named = match said {
+        Some(name) => Some(name),
+        None => template_identity(object, ctx).await?,
     };
+    let required = ctx.settings.require_identity;
+    let found = identity::resolve_principal(&ctx.kube, named.as_deref(), &home, required).await;
     match found {
         Err(IdentityError::ReadFailed { source, .. }) => Err(source),
         Err(error) => Ok(Err(IdentityUnavailable {

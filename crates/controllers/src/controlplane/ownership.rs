@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use capt_engine::aws::EksCluster;
+use capt_engine::aws::{EksCluster, OWNER_TAG};
 use capt_kinds::api::{CaptControlPlane, names as words};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
@@ -99,7 +99,7 @@ pub(crate) fn assess_ownership(facts: OwnershipFacts<'_>) -> ClusterOwnership {
     let Some(EksCluster { arn, tags, .. }) = cluster.filter(|it| !it.arn.is_empty()) else {
         return ClusterOwnership::Unknown { was_proven: was_proven(facts) };
     };
-    let tag = tags.get(words::OWNER_TAG);
+    let tag = tags.get(OWNER_TAG);
     let is_mine = tag.is_some() && tag == object.metadata.uid.as_ref();
     let has_older =
         others.iter().any(|it| it.eks_cluster_arn.as_ref() == Some(arn) && it.is_older_than(object));
@@ -130,7 +130,7 @@ pub(crate) fn assess_ownership(facts: OwnershipFacts<'_>) -> ClusterOwnership {
         Some(_) | None => ClusterOwnership::Unproven(format!(
             "EKS cluster {eks_name} does not have the tag {} with the uid of this object; a template sets it from its \
              variable capt_owner; else {remedy}",
-            words::OWNER_TAG
+            OWNER_TAG
         )),
     }
 }

@@ -3,7 +3,10 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use capt_engine::runs::{BackupStore, RunKind, RunPriority, RunRequest, RunResult, RunSnapshot};
+use capt_engine::{
+    aws::Principal,
+    runs::{BackupStore, RunKind, RunPriority, RunRequest, RunResult, RunSnapshot},
+};
 use capt_kinds::api::{WorkspaceTemplateApply, WorkspaceTemplateApplyStatus, names};
 use capt_kube::k8s::{
     secrets::ConnectionSecret,
@@ -16,9 +19,7 @@ use terraform_driver::output::Outputs;
 use super::{
     WorkspaceContext,
     decide::Decision,
-    observation::{RunInputs, WorkspaceObservation},
-    reference_reader::ReferenceReader,
-    run_identity,
+    observation::{DestroyIdentity, RunInputs, WorkspaceObservation},
     secret_backup_store::SecretBackupStore,
 };
 use crate::common::{
@@ -145,7 +146,7 @@ async fn carry_out(
             Ok(Action::requeue(RESYNC))
         }
         Decision::StartDestroy => {
-            let what = destroy_kind(object, status, ctx).await?;
+            let what = destroy_kind(observed, status);
             start_run(object, key, (what, RunPriority::Delete, "destroy".to_owned()), ctx);
             Ok(Action::requeue(RESYNC))
         }
@@ -208,34 +209,14 @@ fn state_owner(object: &WorkspaceTemplateApply, key: &WorkspaceKey) -> StateOwne
     }
 }
 
-/// A destroy run with the credentials of the identity that the last run used.
-async fn destroy_kind(
-    object: &WorkspaceTemplateApply,
-    status: &WorkspaceTemplateApplyStatus,
-    ctx: &WorkspaceContext,
-) -> Result<RunKind, ReconcileError> {
-    let named = object.spec.identity_ref.as_ref().or(status.identity_ref.as_ref());
-    let namespace = object.namespace().unwrap_or_default();
-    let mut reader = ReferenceReader::new(&ctx.common.kube, &namespace);
-    let principal = match run_identity::resolve_identity(named.map(|it| it.name.as_str()), ctx, &mut reader)
-        .await
-    {
-        Ok(acting) => acting.principal,
-        Err(super::input_error::InputError::Api(error)) => {
-            return Err(ReconcileStep::Dereference.wrap_error()(error));
-        }
-        // The sealed provider block still names its roles. If permissions are missing, AWS rejects the run and it is retried.
-        Err(
-            super::input_error::InputError::Waiting(reason) | super::input_error::InputError::Invalid(reason),
-        ) => {
-            tracing::warn!(
-                reason = reason.message,
-                "identity unavailable, destroying with the operator's own credentials"
-            );
-            None
-        }
+/// A destroy run. Without an identity nothing was ever applied: should a state turn up all the same, the run must not reach AWS
+/// with the operator's own credentials.
+fn destroy_kind(observed: &WorkspaceObservation, status: &WorkspaceTemplateApplyStatus) -> RunKind {
+    let principal = match &observed.destroy_identity {
+        DestroyIdentity::Available(principal) => principal.clone(),
+        DestroyIdentity::NotRead | DestroyIdentity::Unavailable(_) => Some(Principal::without_permissions()),
     };
-    Ok(RunKind::Destroy { principal, expects_state: status.applied == Some(true) })
+    RunKind::Destroy { principal, expects_state: status.applied == Some(true) }
 }
 
 /// Releases the state Secrets of a workspace that its owner gives up.

@@ -9,7 +9,12 @@ use capt_engine::{
 use capt_kinds::api::{RunOperation, RunPhase, WorkspaceTemplateApplyStatus, conditions::reasons};
 use jiff::Timestamp;
 
-use super::observation::{ConditionReason, DriftMode, ResolvedInputs, RunInputs, WorkspaceObservation};
+use super::observation::{
+    ConditionReason, DestroyIdentity, DriftMode, ResolvedInputs, RunInputs, WorkspaceObservation,
+};
+
+/// Requeue delay of a destroy without identity. The namespace's labels, which may allow it, are not watched.
+const IDENTITY_RETRY: Duration = Duration::from_secs(30);
 
 /// The next action.
 #[derive(Debug)]
@@ -104,6 +109,11 @@ fn decide_deletion(
         let message = format!("waiting for dependents to be deleted: {}", observed.dependents.join(", "));
         return Decision::Wait(ConditionReason::new(reasons::WAITING_FOR_DEPENDENTS, message), None);
     }
+    if let DestroyIdentity::Unavailable(why) = &observed.destroy_identity
+        && may_have_resources(observed, status)
+    {
+        return Decision::Wait(why.clone(), Some(IDENTITY_RETRY));
+    }
     let failed = last_phase_of(status, RunOperation::Destroy).is_some_and(|phase| phase == RunPhase::Failed);
     match time_until_retry(status, now).filter(|_| failed) {
         Some(pause) => {
@@ -111,6 +121,11 @@ fn decide_deletion(
         }
         None => Decision::StartDestroy,
     }
+}
+
+/// Whether a run may have created something. Where none ever started, a deletion needs no identity.
+fn may_have_resources(observed: &WorkspaceObservation, status: &WorkspaceTemplateApplyStatus) -> bool {
+    observed.has_directory || status.run.is_some() || status.applied == Some(true)
 }
 
 fn is_destroyed(run: &RunSnapshot) -> bool {

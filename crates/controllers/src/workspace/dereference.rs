@@ -11,8 +11,9 @@ use super::{
     dependents::list_dependents,
     input_error::InputError,
     inputs::resolve_inputs,
-    observation::{ConditionReason, DriftSettings, RunInputs, WorkspaceObservation},
+    observation::{ConditionReason, DestroyIdentity, DriftSettings, RunInputs, WorkspaceObservation},
     reference_reader::ReferenceReader,
+    run_identity::resolve_destroy_identity,
     status,
     validate::template_retains_resources,
 };
@@ -56,6 +57,11 @@ pub async fn dereference(
     } else {
         Vec::new()
     };
+    let destroy_identity = if deleting && !busy && !paused {
+        resolve_destroy_identity(object, ctx).await.map_err(ReconcileStep::Dereference.wrap_error())?
+    } else {
+        DestroyIdentity::NotRead
+    };
     let annotation = |name: &str| object.annotations().get(name).cloned();
     Ok(Some(WorkspaceObservation {
         paused,
@@ -65,6 +71,7 @@ pub async fn dereference(
         run,
         inputs,
         dependents,
+        destroy_identity,
         other_owner,
         retains_resources: deleting && are_resources_retained(object, key, ctx).await?,
         has_directory: ctx.runs.owner(key).map_err(ReconcileStep::Dereference.wrap_error())?.is_some(),

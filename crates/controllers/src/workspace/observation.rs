@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use capt_engine::{pipeline::WorkspaceJob, runs::RunSnapshot};
+use capt_engine::{aws::Principal, pipeline::WorkspaceJob, runs::RunSnapshot};
 use capt_kinds::{api::SecretRef, grant::Granted};
 use jiff::Timestamp;
 
@@ -23,6 +23,8 @@ pub struct WorkspaceObservation {
     pub inputs: RunInputs,
     /// Workspaces that depend on this one; read only during deletion.
     pub dependents: Vec<String>,
+    /// The identity of a destroy; read only during deletion.
+    pub destroy_identity: DestroyIdentity,
     /// Another object that owns the workspace. `demo` and `demo-apply` have the same one; the first that applies owns it.
     pub other_owner: Option<String>,
     /// The resources are retained when the object is deleted.
@@ -37,6 +39,17 @@ pub struct WorkspaceObservation {
     pub approved_by: Option<String>,
     /// When a rerun was requested by annotation.
     pub run_requested_at: Option<Timestamp>,
+}
+
+/// The AWS identity of a destroy.
+#[derive(Debug)]
+pub enum DestroyIdentity {
+    /// Not read, because no destroy can start now.
+    NotRead,
+    /// Its principal; none for the operator's own credentials, with which the resources were created.
+    Available(Option<Principal>),
+    /// It is missing or not allowed.
+    Unavailable(ConditionReason),
 }
 
 /// Inputs of a run, as far as they could be resolved.

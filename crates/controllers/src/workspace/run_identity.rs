@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use capt_engine::aws::Principal;
-use capt_kinds::api::{CaptIdentity, CaptIdentitySpec, WorkspaceTemplateApply, conditions::reasons};
+use capt_kinds::api::{CaptIdentity, CaptIdentitySpec, WorkspaceTemplateApply, conditions::reasons, names};
+use capt_kube::k8s::K8sError;
 use capt_model::{
     model::{
         Problem,
@@ -12,6 +13,7 @@ use capt_model::{
     workspaces::WorkspaceSource,
 };
 use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt as _;
 use terraform_driver::{
     environment::TerraformCredentials,
     render::{AssumeRole, FileContents, RenderRequest},
@@ -20,14 +22,11 @@ use terraform_driver::{
 use super::{
     WorkspaceContext,
     input_error::InputError,
-    observation::ConditionReason,
+    observation::{ConditionReason, DestroyIdentity},
     reference_index::{ReferenceKind, ReferenceTarget},
     reference_reader::ReferenceReader,
 };
-use crate::common::identity::{IdentityError, build_principal, is_namespace_allowed};
-
-/// Crossplane's name of the provider configuration that is used when none is named.
-const DEFAULT_PROVIDER_CONFIG: &str = "default";
+use crate::common::identity::{DEFAULT_IDENTITY, IdentityError, build_principal, is_namespace_allowed};
 
 /// Identity of a run: principal, roles and files for the configuration.
 #[derive(Default)]
@@ -69,10 +68,17 @@ pub async fn resolve_identity(
     ctx: &WorkspaceContext,
     reader: &mut ReferenceReader<'_>,
 ) -> Result<RunIdentity, InputError> {
-    let Some(name) = name else { return Ok(RunIdentity::default()) };
+    let required = ctx.common.settings.require_identity;
+    let Some(name) = name.or_else(|| required.then_some(DEFAULT_IDENTITY)) else {
+        return Ok(RunIdentity::default());
+    };
     reader.record_target(ReferenceTarget::new(ReferenceKind::Identity, "", name));
     let Some(found) = ctx.common.kube.get::<CaptIdentity>(None, name).await? else {
-        if name == DEFAULT_PROVIDER_CONFIG {
+        if name == DEFAULT_IDENTITY && required {
+            let message = IdentityError::Required { identity: name.to_owned() }.to_string();
+            return Err(InputError::Waiting(ConditionReason::new(reasons::IDENTITY_REQUIRED, message)));
+        }
+        if name == DEFAULT_IDENTITY {
             return Ok(RunIdentity::default());
         }
         let message = format!("CAPTIdentity {name} does not exist; create it, or correct the reference");
@@ -87,6 +93,39 @@ pub async fn resolve_identity(
         return Err(InputError::Invalid(ConditionReason::new(reasons::IDENTITY_NOT_ALLOWED, message)));
     }
     build_identity((name, &home), &found.spec, &valid, (ctx, reader)).await
+}
+
+/// The identity of a destroy: the assigned one, else that of the object, else that of the last run. The operator's own identity
+/// never takes the place of one that is missing or not allowed: what is destroyed is the configuration of a tenant.
+pub async fn resolve_destroy_identity(
+    object: &WorkspaceTemplateApply,
+    ctx: &WorkspaceContext,
+) -> Result<DestroyIdentity, K8sError> {
+    let assigned = object.annotations().get(names::DESTROY_IDENTITY_ANNOTATION).cloned();
+    let last = object.status.as_ref().and_then(|status| status.identity_ref.as_ref());
+    let named = object.spec.identity_ref.as_ref().or(last).map(|reference| reference.name.clone());
+    // The last run used one, so that a default one that is missing now is not the operator's own.
+    let had_one = assigned.is_some() || last.is_some();
+    let name = assigned.or(named);
+    let namespace = object.namespace().unwrap_or_default();
+    let mut reader = ReferenceReader::new(&ctx.common.kube, &namespace);
+    match resolve_identity(name.as_deref(), ctx, &mut reader).await {
+        Ok(RunIdentity { name: None, .. }) if had_one => Ok(waiting_destroy(&format!(
+            "CAPTIdentity {} does not exist; create it",
+            name.unwrap_or_default()
+        ))),
+        Ok(acting) => Ok(DestroyIdentity::Available(acting.principal)),
+        Err(InputError::Api(error)) => Err(error),
+        Err(InputError::Waiting(why) | InputError::Invalid(why)) => Ok(waiting_destroy(&why.message)),
+    }
+}
+
+fn waiting_destroy(why: &str) -> DestroyIdentity {
+    let message = format!(
+        "cannot destroy without the AWS identity: {why}; or assign another one with the annotation {}",
+        names::DESTROY_IDENTITY_ANNOTATION
+    );
+    DestroyIdentity::Unavailable(ConditionReason::new(reasons::WAITING_FOR_IDENTITY, message))
 }
 
 async fn build_identity(

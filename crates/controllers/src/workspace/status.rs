@@ -278,7 +278,8 @@ fn ready_condition(status: &Status, decision: &Decision) -> ConditionUpdate {
             no(reasons::DELETING, "resources are being destroyed")
         }
         Decision::Wait(ConditionReason { reason, message }, _)
-            if *reason == reasons::WAITING_FOR_DEPENDENTS || *reason == reasons::DELETING =>
+            if [reasons::WAITING_FOR_DEPENDENTS, reasons::WAITING_FOR_IDENTITY, reasons::DELETING]
+                .contains(reason) =>
         {
             no(reasons::DELETING, message)
         }

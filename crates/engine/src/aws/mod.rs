@@ -22,7 +22,7 @@ use aws_config::{BehaviorVersion, ConfigLoader, Region, timeout::TimeoutConfig};
 use aws_sdk_sts::config::{Credentials, SharedCredentialsProvider};
 pub use eks::{
     EksAccessEntry, EksAddon, EksApi, EksClient, EksCluster, EksError, EksFargateProfile, EksFuture,
-    EksHealth, EksIssue,
+    EksHealth, EksIssue, OWNER_TAG,
 };
 pub use identity::{CallerIdentity, IdentityError, get_caller_identity};
 pub use principal::{Principal, PrincipalSource, RoleHop, session_name};

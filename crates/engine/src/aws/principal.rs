@@ -89,6 +89,19 @@ impl Principal {
         Self { source: PrincipalSource::Default, role_chain: Vec::new(), session_name: "capt".to_owned() }
     }
 
+    /// An identity that AWS knows nothing of.
+    pub fn without_permissions() -> Self {
+        let nothing = "none".to_owned();
+        Self {
+            source: PrincipalSource::Static {
+                access_key_id: nothing.clone(),
+                secret_access_key: nothing,
+                session_token: None,
+            },
+            ..Self::from_default_chain()
+        }
+    }
+
     /// Session duration of the hop at an index; capped for role chaining.
     pub(super) fn session_duration(&self, at: usize) -> Option<Duration> {
         let wanted = self.role_chain.get(at)?.duration?;

@@ -9,7 +9,6 @@
 //! A replacement Fargate profile is created before the old one is deleted, at the same address. In that case the old profile
 //! is moved to an address that is not in the configuration: the next apply imports the new profile and destroys the old one.
 
-use capt_kinds::api::names::OWNER_TAG;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -26,7 +25,7 @@ use terraform_driver::{
 use tokio_util::sync::CancellationToken;
 
 use super::{data_directory::DataDirectory, error::PipelineError, untaint::InterruptedResourceError};
-use crate::aws::{EksApi as _, EksClient, EksError, EksHealth, Principal};
+use crate::aws::{EksApi as _, EksClient, EksError, EksHealth, OWNER_TAG, Principal};
 
 /// The creates that an apply is about to make; stored in `.capt/creating.json`.
 #[derive(Debug, Serialize, Deserialize)]

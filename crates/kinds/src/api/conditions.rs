@@ -84,6 +84,10 @@ pub mod reasons {
     pub const INVALID_SPEC: &str = "InvalidSpec";
     /// The identity is missing or not allowed in this namespace.
     pub const IDENTITY_NOT_ALLOWED: &str = "IdentityNotAllowed";
+    /// No identity is named, and the operator's own must not be used.
+    pub const IDENTITY_REQUIRED: &str = "IdentityRequired";
+    /// A destroy waits for its identity.
+    pub const WAITING_FOR_IDENTITY: &str = "WaitingForIdentity";
 
     /// An existing VPC is used.
     pub const EXISTING_VPC_USED: &str = "ExistingVPCUsed";

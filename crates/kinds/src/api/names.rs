@@ -44,11 +44,11 @@ pub const DELETE_FOR_MOVE_ANNOTATION: &str = "clusterctl.cluster.x-k8s.io/delete
 pub const STANDALONE_LABEL: &str = "capt.x-k8s.io/standalone";
 /// Annotation of a workspace with the EKS cluster that it changes; EKS allows one change at a time.
 pub const EKS_CLUSTER_ANNOTATION: &str = "capt.x-k8s.io/eks-cluster";
-/// Tag of an EKS cluster with the uid of the `CAPTControlPlane` that it belongs to.
-pub const OWNER_TAG: &str = "capt.x-k8s.io/owner";
 /// Annotation of a namespace with the ARNs of EKS clusters that its control planes may use although the cluster has no owner
 /// tag, separated by commas. On the namespace, because only administrators may change that.
 pub const ADOPT_EKS_CLUSTERS_ANNOTATION: &str = "capt.x-k8s.io/adopt-eks-clusters";
+/// Annotation of a workspace with the `CAPTIdentity` that destroys it, in place of the one that created its resources.
+pub const DESTROY_IDENTITY_ANNOTATION: &str = "capt.x-k8s.io/destroy-identity";
 /// Label of a workspace with its Fargate profile.
 pub const FARGATE_PROFILE_LABEL: &str = "capt.x-k8s.io/fargate-profile";
 /// Annotation of a workspace or its owner with the drift mode: `off`, `detect` or `correct`.

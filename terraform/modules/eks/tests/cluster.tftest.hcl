@@ -312,3 +312,26 @@ run "another_vpc_than_that_of_the_subnets_is_refused" {
 
   expect_failures = [output.cluster_arn]
 }
+
+run "c2_the_owner_is_a_tag_of_the_cluster_that_no_tag_of_a_user_replaces" {
+  variables {
+    owner = "6d1c0f2e-0000-4000-8000-00000000000a"
+    tags  = { "capt.x-k8s.io/owner" = "somebody", team = "a" }
+  }
+
+  assert {
+    condition     = aws_eks_cluster.this.tags == tomap({ "capt.x-k8s.io/owner" = "6d1c0f2e-0000-4000-8000-00000000000a", team = "a" })
+    error_message = "the tags are ${jsonencode(aws_eks_cluster.this.tags)}"
+  }
+}
+
+run "without_an_owner_there_is_no_tag" {
+  variables {
+    tags = { team = "a" }
+  }
+
+  assert {
+    condition     = aws_eks_cluster.this.tags == tomap({ team = "a" })
+    error_message = "the tags are ${jsonencode(aws_eks_cluster.this.tags)}"
+  }
+}

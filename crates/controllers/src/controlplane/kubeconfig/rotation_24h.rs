@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use capt_engine::aws::{EksCluster, EksToken};
+use capt_engine::aws::{EksCluster, EksToken, OWNER_TAG};
 use capt_kinds::api::names;
 use capt_model::model::Limits;
 use jiff::{SignedDuration, Timestamp};
@@ -25,7 +25,7 @@ const INTERVAL: Duration = Duration::from_mins(3);
 fn response(now: Timestamp, wants_token: bool, life: SignedDuration, trouble: bool) -> EksResponse {
     let cluster = EksCluster {
         arn: ARN.to_owned(),
-        tags: [(names::OWNER_TAG.to_owned(), "c1".to_owned())].into(),
+        tags: [(OWNER_TAG.to_owned(), "c1".to_owned())].into(),
         status: "ACTIVE".to_owned(),
         version: Some("1.33".to_owned()),
         endpoint: Some("https://eks.example".to_owned()),

@@ -50,7 +50,7 @@ impl Case {
     }
 
     fn assess(&self, is_reported: bool) -> ClusterOwnership {
-        let tags = self.tag.map(|tag| (words::OWNER_TAG.to_owned(), tag.to_owned()));
+        let tags = self.tag.map(|tag| (OWNER_TAG.to_owned(), tag.to_owned()));
         let cluster =
             EksCluster { arn: ARN.to_owned(), tags: BTreeMap::from_iter(tags), ..EksCluster::default() };
         assess_ownership(OwnershipFacts {

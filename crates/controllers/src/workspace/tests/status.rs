@@ -23,7 +23,9 @@ use terraform_driver::{
 use crate::workspace::{
     act::WorkspaceOutcome,
     decide::Decision,
-    observation::{ConditionReason, DriftMode, DriftSettings, RunInputs, WorkspaceObservation},
+    observation::{
+        ConditionReason, DestroyIdentity, DriftMode, DriftSettings, RunInputs, WorkspaceObservation,
+    },
     status::{after_act, is_recorded, with_run},
 };
 
@@ -74,6 +76,7 @@ fn observation(run: Option<RunSnapshot>) -> WorkspaceObservation {
         is_run_recorded: true,
         inputs: RunInputs::NotRead,
         dependents: Vec::new(),
+        destroy_identity: DestroyIdentity::NotRead,
         other_owner: None,
         retains_resources: false,
         has_directory: true,

@@ -14,7 +14,7 @@ use aws_sdk_eks::{
     config::http::HttpResponse,
     error::{ProvideErrorMetadata, SdkError},
 };
-pub use objects::{EksAccessEntry, EksAddon, EksCluster, EksFargateProfile, EksIssue};
+pub use objects::{EksAccessEntry, EksAddon, EksCluster, EksFargateProfile, EksIssue, OWNER_TAG};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 

@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use aws_sdk_eks::types;
 
+/// Tag of a cluster with the uid of the `CAPTControlPlane` that it belongs to.
+pub const OWNER_TAG: &str = "capt.x-k8s.io/owner";
+
 /// A health issue that EKS reports.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EksIssue {

@@ -150,3 +150,19 @@ fn an_object_that_does_not_own_the_workspace_never_destroys_it() {
         (name, scene.with(|facts| facts.other_owner = owner).deleting(), Decision::RemoveFinalizer)
     }));
 }
+
+#[test]
+fn c5_a_destroy_without_its_identity_waits_and_one_of_nothing_does_not() {
+    let why = || ConditionReason::new(reasons::WAITING_FOR_IDENTITY, "CAPTIdentity team does not exist");
+    let lost = |scene: Scene| {
+        scene.deleting().with(|facts| facts.destroy_identity = DestroyIdentity::Unavailable(why()))
+    };
+    let waits = || Decision::Wait(why(), Some(IDENTITY_RETRY));
+    check([
+        ("applied".to_owned(), lost(settled()), waits()),
+        ("failed before".to_owned(), lost(failed_apply(-10)), waits()),
+        ("a directory is there".to_owned(), lost(fresh()).with(|facts| facts.has_directory = true), waits()),
+        ("nothing ever ran".to_owned(), lost(fresh()), Decision::StartDestroy),
+        ("retained".to_owned(), lost(settled()).retained(), Decision::RemoveFinalizer),
+    ]);
+}

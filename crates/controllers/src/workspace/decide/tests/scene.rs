@@ -21,8 +21,8 @@ use terraform_driver::{
 use crate::workspace::{
     decide::{Decision, decide},
     observation::{
-        AllowedOperations, ConditionReason, DriftMode, DriftSettings, ResolvedInputs, RunInputs,
-        WorkspaceObservation,
+        AllowedOperations, ConditionReason, DestroyIdentity, DriftMode, DriftSettings, ResolvedInputs,
+        RunInputs, WorkspaceObservation,
     },
 };
 
@@ -181,6 +181,7 @@ pub(super) fn fresh() -> Scene {
         is_run_recorded: true,
         inputs: resolved(HASH, true),
         dependents: Vec::new(),
+        destroy_identity: DestroyIdentity::Available(None),
         other_owner: None,
         retains_resources: false,
         has_directory: false,
