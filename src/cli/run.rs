@@ -84,20 +84,6 @@ pub(super) struct Args {
     /// Domain of preview hosts, as configured in the routers; used for endpoint URLs in the status.
     #[arg(long, value_name = "DOMAIN", env = "CAPT_PREVIEW_DOMAIN")]
     preview_domain: Option<String>,
-    /// Which `WorkspaceTemplates` a namespace without the label capt.x-k8s.io/templates may use: none, its own and those of namespaces
-    /// that may use templates themselves (trusted), or all that it may refer to. A template is code that the operator executes.
-    #[arg(long, value_name = "POLICY", env = "CAPT_TEMPLATES", default_value_t = TemplatePolicy::None,
-          value_parser = PossibleValuesParser::new(["none", "trusted", "all"]).map(parse_template_policy))]
-    templates: TemplatePolicy,
-    /// Refuse workspaces without a CAPTIdentity, which would use the operator's own credentials. One that names none uses the
-    /// CAPTIdentity `default`.
-    #[arg(long, value_name = "BOOL", env = "CAPT_REQUIRE_IDENTITY", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", default_value = "false", hide_default_value = true)]
-    require_identity: bool,
-    /// Whether EKS clusters made by templates need the tag capt.x-k8s.io/owner. Disable it only where all users trust each other.
-    #[arg(long, value_name = "BOOL", env = "CAPT_REQUIRE_OWNER_TAG", num_args = 0..=1, require_equals = true,
-          action = clap::ArgAction::Set, default_missing_value = "true", default_value = "true", hide_default_value = true)]
-    require_owner_tag: bool,
     /// Log format.
     #[arg(long, value_enum, default_value_t, env = "CAPT_LOG_FORMAT")]
     log_format: LogFormat,
@@ -114,7 +100,28 @@ pub(super) struct Args {
     #[arg(long, value_name = "N", default_value_t = Limits::default().profiles_per_cluster, hide_short_help = true)]
     limit_profiles_per_cluster: usize,
     #[command(flatten)]
+    tenancy: TenancyArgs,
+    #[command(flatten)]
     old: IgnoredFlags,
+}
+
+/// What users of a namespace may do.
+#[derive(Debug, clap::Args)]
+struct TenancyArgs {
+    /// Which `WorkspaceTemplates` a namespace without the label capt.x-k8s.io/templates may use: none, its own and those of namespaces
+    /// that may use templates themselves (trusted), or all that it may refer to. A template is code that the operator executes.
+    #[arg(long, value_name = "POLICY", env = "CAPT_TEMPLATES", default_value_t = TemplatePolicy::None,
+          value_parser = PossibleValuesParser::new(["none", "trusted", "all"]).map(parse_template_policy))]
+    templates: TemplatePolicy,
+    /// Refuse workspaces without a `CAPTIdentity`, which would use the operator's own credentials. One that names none uses the
+    /// `CAPTIdentity` named default.
+    #[arg(long, value_name = "BOOL", env = "CAPT_REQUIRE_IDENTITY", num_args = 0..=1, require_equals = true,
+          action = clap::ArgAction::Set, default_missing_value = "true", default_value = "false", hide_default_value = true)]
+    require_identity: bool,
+    /// Whether EKS clusters made by templates need the tag capt.x-k8s.io/owner. Disable it only where all users trust each other.
+    #[arg(long, value_name = "BOOL", env = "CAPT_REQUIRE_OWNER_TAG", num_args = 0..=1, require_equals = true,
+          action = clap::ArgAction::Set, default_missing_value = "true", default_value = "true", hide_default_value = true)]
+    require_owner_tag: bool,
 }
 
 /// Flags of the upstream operator that are accepted and ignored.
@@ -200,9 +207,9 @@ impl Args {
             memory_budget_mb: self.memory_budget,
             drift_interval: self.drift_interval,
             preview_domain: self.preview_domain.clone(),
-            templates: self.templates,
-            require_identity: self.require_identity,
-            require_owner_tag: self.require_owner_tag,
+            templates: self.tenancy.templates,
+            require_identity: self.tenancy.require_identity,
+            require_owner_tag: self.tenancy.require_owner_tag,
             limits: Limits {
                 selectors_per_profile: self.limit_selectors_per_profile,
                 labels_per_selector: self.limit_labels_per_selector,

@@ -128,9 +128,8 @@ pub(crate) fn assess_ownership(facts: OwnershipFacts<'_>) -> ClusterOwnership {
             ClusterOwnership::Proven { arn: arn.clone(), awaits_tag: true }
         }
         Some(_) | None => ClusterOwnership::Unproven(format!(
-            "EKS cluster {eks_name} does not have the tag {} with the uid of this object; a template sets it from its \
-             variable capt_owner; else {remedy}",
-            OWNER_TAG
+            "EKS cluster {eks_name} does not have the tag {OWNER_TAG} with the uid of this object; a template sets it from its \
+             variable capt_owner; else {remedy}"
         )),
     }
 }

@@ -257,12 +257,8 @@ fn awaiting_approval(hash: &str) -> Status {
 /// The status that a reconcile writes when the annotations approve `plan`.
 fn written_with_approval(before: Status, plan: &str, decision: &Decision) -> Status {
     let object = object(Some(before.clone()));
-    let outcome = WorkspaceOutcome {
-        object,
-        outputs: None,
-        eks_cluster_arns: None,
-        next: Ok(Action::await_change()),
-    };
+    let outcome =
+        WorkspaceOutcome { object, outputs: None, eks_cluster_arns: None, next: Ok(Action::await_change()) };
     let observed = WorkspaceObservation {
         approved_plan: Some(plan.to_owned()),
         approved_by: Some("alice".to_owned()),
