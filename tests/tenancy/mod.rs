@@ -8,6 +8,8 @@
     reason = "a test that cannot go on stops, and says where"
 )]
 
+mod admission_policies;
+mod grants;
 mod identity;
 mod permissions;
 mod routers;

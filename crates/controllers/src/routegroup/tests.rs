@@ -287,8 +287,12 @@ async fn make_member(rig: &TestEnv) {
         .await;
     }
     let spec = json!({"forks": [{"forkOf": {"name": "cart"}}]});
-    rig.create("Sandbox", json!({"metadata": {"name": "a", "labels": {"feature": "cart-v2"}}, "spec": spec}))
-        .await;
+    rig.create(
+        "Sandbox",
+        json!({"metadata": {"name": "a", "labels": {"feature": "cart-v2"},
+        "annotations": {"capt.x-k8s.io/allow-references-from": "elsewhere"}}, "spec": spec}),
+    )
+    .await;
     let services = json!([{"from": "cart", "to": "cart-fork", "ports": [{"port": 80, "targetPort": 8080}]}]);
     rig.set_status(
         "Sandbox",
@@ -309,7 +313,7 @@ async fn make_router(rig: &TestEnv, revision: &str) {
     assert_eq!(NAMESPACE, "team");
 }
 
-/// A group of another namespace may have members here, and a router here has its routes.
+/// A group of another namespace has members here if they grant it, and a router here has its routes.
 #[tokio::test]
 async fn an_operator_of_one_namespace_has_the_revisions_of_its_routers() {
     let rig =

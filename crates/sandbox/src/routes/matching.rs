@@ -1,28 +1,41 @@
 //! Matches Sandboxes with a `RouteGroup`.
 
-use capt_kinds::sandbox::{Clause, LabelMatch, Match, NamespaceScope, RouteGroup, Sandbox};
+use capt_kinds::{
+    grant::{self, Granted},
+    sandbox::{Clause, LabelMatch, Match, NamespaceScope, RouteGroup, Sandbox},
+};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::ResourceExt as _;
 
 use crate::labels::{Labels, glob_matches, selects};
 
-/// The Sandboxes that match a group, sorted by name, without those being deleted.
+/// The Sandboxes that match a group, sorted by name, without those being deleted. A group changes the routes and headers of its
+/// members' namespaces, so a Sandbox of another namespace is a member only if it, or its namespace, grants that to the group's.
 pub fn group_members<'a>(
     group: &RouteGroup,
     sandboxes: &[&'a Sandbox],
     namespaces: &[&Namespace],
-) -> Vec<&'a Sandbox> {
-    let belongs = |sandbox: &&&Sandbox| {
+) -> Vec<Granted<&'a Sandbox>> {
+    let from = group.metadata.namespace.as_deref().unwrap_or_default();
+    let belongs = |sandbox: &&Sandbox| {
         sandbox.metadata.deletion_timestamp.is_none()
             && label_match(&group.spec.matches, sandbox.labels())
             && is_namespace_selected(group, sandbox.metadata.namespace.as_deref(), namespaces)
     };
-    let mut members: Vec<_> = sandboxes.iter().filter(belongs).copied().collect();
+    let granted = |sandbox: &'a Sandbox| {
+        let home = find_namespace(sandbox.metadata.namespace.as_deref(), namespaces);
+        grant::borrowed_reference(from, sandbox, home)
+    };
+    let mut members: Vec<_> = sandboxes.iter().copied().filter(belongs).filter_map(granted).collect();
     members.sort_by(|one, other| {
         let (one, other) = (&one.metadata, &other.metadata);
         (&one.namespace, &one.name).cmp(&(&other.namespace, &other.name))
     });
     members
+}
+
+fn find_namespace<'a>(name: Option<&str>, namespaces: &[&'a Namespace]) -> Option<&'a Namespace> {
+    namespaces.iter().copied().find(|it| it.metadata.name.as_deref() == name)
 }
 
 fn is_namespace_selected(group: &RouteGroup, namespace: Option<&str>, namespaces: &[&Namespace]) -> bool {
@@ -31,8 +44,7 @@ fn is_namespace_selected(group: &RouteGroup, namespace: Option<&str>, namespaces
         NamespaceScope::All => true,
         NamespaceScope::Selector => {
             let Some(selector) = &group.spec.namespaces.selector else { return false };
-            let found = namespaces.iter().find(|it| it.metadata.name.as_deref() == namespace);
-            found.is_some_and(|it| selects(selector, it.labels()))
+            find_namespace(namespace, namespaces).is_some_and(|it| selects(selector, it.labels()))
         }
     }
 }

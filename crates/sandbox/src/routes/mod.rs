@@ -22,7 +22,10 @@ use std::{
     sync::Arc,
 };
 
-use capt_kinds::sandbox::{Conflict, LocalWorkload, RouteGroup, Sandbox, UnreadyPolicy};
+use capt_kinds::{
+    grant::Granted,
+    sandbox::{Conflict, LocalWorkload, RouteGroup, Sandbox, UnreadyPolicy},
+};
 use k8s_openapi::api::{
     core::v1::{Namespace, Service},
     discovery::v1::EndpointSlice,
@@ -60,7 +63,7 @@ pub struct RouteObjects<'a> {
     pub services: Vec<&'a Service>,
     /// Their endpoints.
     pub slices: Vec<&'a EndpointSlice>,
-    /// All namespaces, for groups with a namespace selector.
+    /// All namespaces: groups select them by label, and they grant membership of their Sandboxes.
     pub namespaces: Vec<&'a Namespace>,
     /// The domain of preview hosts, if there is one.
     pub domain: Option<&'a str>,
@@ -215,9 +218,10 @@ impl<'a> RouteBuilder<'a> {
         let mut own = OwnerRoutes {
             key: claim.key.clone(),
             key_holder: claim.key_holder.clone(),
-            members: members.iter().map(|it| claims::full_name(*it)).collect(),
+            members: members.iter().map(|it| claims::full_name(**it)).collect(),
             ..OwnerRoutes::default()
         };
+        let members = members.into_iter().map(Granted::into_inner).collect();
         let sandboxes = claim.sandbox.map_or(members, |it| vec![it]);
         let wanted = self.resolve(&sandboxes, claim, overrides, &mut own);
         let Some(key) =

@@ -2,7 +2,10 @@
 
 use std::collections::HashSet;
 
-use capt_kinds::sandbox::{RoutingMode, conditions::reasons, names};
+use capt_kinds::{
+    grant::Granted,
+    sandbox::{RoutingMode, conditions::reasons, names},
+};
 use kube::ResourceExt as _;
 use sandbox_router::table::ServicePort;
 
@@ -105,7 +108,7 @@ pub(super) fn explicitly_routed<'a>(objects: &RouteObjects<'a>) -> HashSet<(&'a 
             it.metadata.name.as_deref().unwrap_or_default(),
         )
     };
-    sandboxes.map(name).collect()
+    sandboxes.map(Granted::into_inner).map(name).collect()
 }
 
 /// Whether requests with a key reach the router without a takeover: callers address it explicitly, or use a preview host.

@@ -104,14 +104,51 @@ fn namespaces_are_the_groups_own_all_or_those_with_labels(#[case] namespaces: Va
         shop.sandbox(name, &["cart"], true);
         shop.sandboxes.last_mut().unwrap().metadata.namespace = Some(namespace.into());
     }
-    // The third namespace is not known: nobody can say what its labels are.
-    shop.namespaces.push(
-        serde_json::from_value(json!({"metadata": {"name": "other", "labels": {"env": "dev"}}})).unwrap(),
-    );
+    // The third namespace is not known: nobody can say what its labels are. Its Sandbox grants the membership itself.
+    let allows = json!({"capt.x-k8s.io/allow-references-from": "shop"});
+    let other = json!({"metadata": {"name": "other", "labels": {"env": "dev"}, "annotations": allows}});
+    shop.namespaces.push(serde_json::from_value(other).unwrap());
+    shop.sandboxes[2].metadata.annotations = serde_json::from_value(allows).unwrap();
     let mut spec = by_feature();
     spec["namespaces"] = namespaces;
     shop.group("g", &spec);
     assert_eq!(shop.routes().owners[&owner(OwnerKind::RouteGroup, "g")].members.join(" "), expected);
+}
+
+#[rstest]
+#[case::not_granted("", "shop/a")]
+#[case::granted_to_somebody_else("bank", "shop/a")]
+#[case::granted("bank, shop", "other/b shop/a")]
+#[case::granted_to_all("*", "other/b shop/a")]
+fn m6_a_sandbox_of_another_namespace_is_a_member_only_where_that_is_granted(
+    #[case] list: &str,
+    #[case] expected: &str,
+) {
+    for of_namespace in [true, false] {
+        let mut shop = Shop::new(&["cart"]);
+        shop.sandbox("a", &["cart"], true);
+        shop.sandbox("b", &["cart"], true);
+        shop.sandboxes[1].metadata.namespace = Some("other".into());
+        let annotations = json!({"capt.x-k8s.io/allow-references-from": list});
+        let mut other = json!({"metadata": {"name": "other", "labels": {"env": "dev"}}});
+        if of_namespace {
+            other["metadata"]["annotations"] = annotations;
+        } else {
+            shop.sandboxes[1].metadata.annotations = serde_json::from_value(annotations).unwrap();
+        }
+        shop.namespaces.push(serde_json::from_value(other).unwrap());
+        for (name, from) in
+            [("all", json!({"from": "All"})), ("some", json!({"from": "Selector", "selector": {}}))]
+        {
+            let mut spec = by_feature();
+            spec["namespaces"] = from;
+            spec["routingKey"] = json!(name);
+            shop.group(name, &spec);
+        }
+        let routes = shop.routes();
+        let members = |name: &str| routes.owners[&owner(OwnerKind::RouteGroup, name)].members.join(" ");
+        assert_eq!((members("all"), members("some")), (expected.into(), expected.into()), "{of_namespace}");
+    }
 }
 
 #[test]
