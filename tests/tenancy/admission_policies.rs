@@ -4,7 +4,7 @@
 use kube_cel::{VapEvaluator, VapExpression};
 use serde_json::{Value, json};
 
-const POLICIES: &str = include_str!("../../deploy/base/admission-policies.yaml");
+const POLICIES: &str = include_str!("../../deploy/policies/references.yaml");
 
 fn policies() -> Vec<Value> {
     serde_saphyr::from_multiple(POLICIES).unwrap()
