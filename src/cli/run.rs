@@ -113,8 +113,8 @@ struct TenancyArgs {
     #[arg(long, value_name = "POLICY", env = "CAPT_TEMPLATES", default_value_t = TemplatePolicy::None,
           value_parser = PossibleValuesParser::new(["none", "trusted", "all"]).map(parse_template_policy))]
     templates: TemplatePolicy,
-    /// Refuse workspaces without a `CAPTIdentity`, which would use the operator's own credentials. One that names none uses the
-    /// `CAPTIdentity` named default.
+    /// Refuse workspaces without an identity, which would use the operator's own credentials. One that names none uses the
+    /// identity named default.
     #[arg(long, value_name = "BOOL", env = "CAPT_REQUIRE_IDENTITY", num_args = 0..=1, require_equals = true,
           action = clap::ArgAction::Set, default_missing_value = "true", default_value = "false", hide_default_value = true)]
     require_identity: bool,

@@ -1,5 +1,3 @@
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 
 use super::*;
@@ -52,7 +50,7 @@ impl Case {
     fn assess(&self, is_reported: bool) -> ClusterOwnership {
         let tags = self.tag.map(|tag| (OWNER_TAG.to_owned(), tag.to_owned()));
         let cluster =
-            EksCluster { arn: ARN.to_owned(), tags: BTreeMap::from_iter(tags), ..EksCluster::default() };
+            EksCluster { arn: ARN.to_owned(), tags: tags.into_iter().collect(), ..EksCluster::default() };
         assess_ownership(OwnershipFacts {
             object: &self.object,
             eks_name: "prod",

@@ -280,7 +280,7 @@ impl FakeWorkspaces {
                 let view = EksCluster {
                     name: cluster.clone(),
                     arn: cluster_arn(&cluster),
-                    tags: BTreeMap::from_iter(owner),
+                    tags: owner.into_iter().collect(),
                     status: "ACTIVE".to_owned(),
                     version: Some(version),
                     endpoint: Some("https://127.0.0.1:40123".to_owned()),

@@ -101,7 +101,10 @@ impl GatewayDialer for Pod {
 async fn send_token(dialer: &impl GatewayDialer) -> io::Result<()> {
     let mut stream = dialer.dial().await?;
     stream.write_all(TOKEN).await?;
-    stream.shutdown().await
+    stream.shutdown().await?;
+    // The pod still writes when its handshake is done, and reads nothing if it cannot.
+    let _closed = stream.read_to_end(&mut Vec::new()).await;
+    Ok(())
 }
 
 fn learned_token(pod: &Pod) -> bool {
