@@ -1,5 +1,5 @@
-//! The ValidatingAdmissionPolicies of deploy/, evaluated with the variables that the API server gives them. Their fields are checked
-//! by `tests/deploy`.
+//! Each `ValidatingAdmissionPolicy` of deploy/, evaluated with the variables that the API server gives it. Unknown fields are found by
+//! `tests/deploy`.
 
 use kube_cel::{VapEvaluator, VapExpression};
 use serde_json::{Value, json};
@@ -61,11 +61,14 @@ fn c3_the_api_server_refuses_a_connection_secret_of_another_namespace() {
     assert!(verdict(policy, &going, Some(&writes_to("team-a"))).is_empty());
 }
 
+/// A field whose value refers to a namespace.
+type Field<'a> = &'a dyn Fn(&str) -> Value;
+
 #[test]
 fn a_namespace_that_is_told_to_keep_to_itself_names_no_other() {
     let to = |namespace: &str| json!({"name": "it", "namespace": namespace});
     let in_input = |namespace: &str| json!([{"input": "a", "key": "k", "secretRef": to(namespace)}]);
-    let fields: [(&str, &dyn Fn(&str) -> Value); 8] = [
+    let fields: [(&str, Field<'_>); 8] = [
         ("templateRef", &to),
         ("vpcTemplateRef", &to),
         ("workspaceTemplateRef", &to),

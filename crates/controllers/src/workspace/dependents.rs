@@ -226,17 +226,18 @@ mod tests {
         open.annotations_mut().insert("capt.x-k8s.io/allow-references-from".into(), "*".into());
         let used = json!({"applied": true});
         let foreign = |spec: &Value, status: &Value| object(("team-a", "blocker"), spec, status);
+        let closed = vpc();
         for (waits, own, grants, expected) in [
-            (waits_for_workspace(), vpc(), none(), ""),
-            (waits_for_secret(), vpc(), none(), ""),
-            (waits_for_workspace(), vpc(), by_namespace(), "1 in other namespaces"),
-            (waits_for_secret(), vpc(), by_namespace(), "1 in other namespaces"),
-            (waits_for_workspace(), vpc(), by_secret(), ""),
-            (waits_for_secret(), vpc(), by_secret(), "1 in other namespaces"),
-            (waits_for_workspace(), open.clone(), none(), "1 in other namespaces"),
-            (waits_for_secret(), open, none(), ""),
+            (waits_for_workspace(), &closed, &none(), ""),
+            (waits_for_secret(), &closed, &none(), ""),
+            (waits_for_workspace(), &closed, &by_namespace(), "1 in other namespaces"),
+            (waits_for_secret(), &closed, &by_namespace(), "1 in other namespaces"),
+            (waits_for_workspace(), &closed, &by_secret(), ""),
+            (waits_for_secret(), &closed, &by_secret(), "1 in other namespaces"),
+            (waits_for_workspace(), &open, &none(), "1 in other namespaces"),
+            (waits_for_secret(), &open, &none(), ""),
         ] {
-            assert_eq!(said(&own, &foreign(&waits, &used), &grants), expected, "{waits}");
+            assert_eq!(said(own, &foreign(&waits, &used), grants), expected, "{waits}");
         }
         let unused = foreign(&waits_for_workspace(), &Value::Null);
         assert_eq!(said(&vpc(), &unused, &by_namespace()), "", "it never ran");
