@@ -1,12 +1,17 @@
 //! `capt gateway`: the provider gateway of a data directory.
 
-use std::{ffi::OsString, path::Path, time::Duration};
+use std::{
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::bail;
 use capt_engine::{
-    gateway::{self, GatewayHandle, GatewayStopOutcome},
+    gateway::{self, GatewayHandle, GatewayStopOutcome, PROVIDER_RULES_VARIABLE},
     process_env::ProcessEnv,
 };
+use isolation::{enforce, process::from_argument};
 use provider_gateway::{
     admin::{GatewayClient, GatewayReport},
     plugin::{become_named_provider, become_provider},
@@ -85,8 +90,19 @@ struct GatewayStatus {
 
 /// Replaces this process; returns only on error.
 pub(super) fn exec(args: &GatewayExecArgs) -> anyhow::Result<ExitStatus> {
+    let process_env = ProcessEnv::read()?;
+    if let Some(rules) = process_env.var(PROVIDER_RULES_VARIABLE) {
+        // The gateway starts providers in their own directory, with their socket and temporary files.
+        let rules = from_argument(rules)?.write(&process_env.cwd).read(&package_dir(&args.program));
+        enforce(&rules)?;
+    }
     let become_it = if args.opened { become_provider } else { become_named_provider };
     Err(become_it(&args.program).into())
+}
+
+/// Some providers have files beside the program.
+fn package_dir(program: &OsStr) -> PathBuf {
+    Path::new(program).parent().unwrap_or_else(|| Path::new(program)).to_owned()
 }
 
 pub(super) async fn run(args: Args, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {

@@ -10,6 +10,7 @@ mod approve;
 #[cfg(feature = "local")]
 mod aws;
 mod completions;
+mod confine;
 mod connect;
 mod crds;
 mod destroy;
@@ -109,6 +110,9 @@ enum Command {
     Crds(crds::Args),
     /// Print a completion script for a shell.
     Completions(completions::Args),
+    /// Run a program that may use only some files and ports (internal).
+    #[command(hide = true)]
+    Confine(confine::Args),
     /// Route traffic of a cluster workload to this machine.
     Connect(Box<connect::Args>),
     /// Destroy what was applied from manifests, without Kubernetes.
@@ -194,7 +198,12 @@ pub fn main() -> ExitCode {
 }
 
 fn dispatch(command: Command) -> ExitStatus {
+    if holds_secrets(&command) {
+        // Best effort: a kernel that refuses it is no reason to stop.
+        let _refused = isolation::process::forbid_inspection();
+    }
     let outcome = match command {
+        Command::Confine(args) => confine::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Shim(args) => shim::run(&args),
         Command::Gateway(gateway::Args { command: gateway::Command::Exec(args) }) => gateway::exec(&args),
@@ -224,6 +233,15 @@ async fn interruptible<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyh
         done = work => done,
         _ = terminate.recv() => Err(Interrupted.into()),
         _ = interrupt.recv() => Err(Interrupted.into()),
+    }
+}
+
+/// Whether other processes of the user, such as a run, must not read the environment and the memory of this process.
+fn holds_secrets(command: &Command) -> bool {
+    match command {
+        Command::Init(_) | Command::Shim(_) => true,
+        Command::Gateway(args) => matches!(args.command, gateway::Command::Serve(_)),
+        other => runs_operator(other),
     }
 }
 
@@ -280,6 +298,7 @@ async fn run_command(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Version(args) => version::run(&args, &process_env).await,
         // These build their own runtimes.
         Command::Init(args) => init::run(&args),
+        Command::Confine(args) => confine::run(&args),
         Command::Shim(args) => shim::run(&args),
     }
 }

@@ -79,6 +79,7 @@ pub(super) struct OperatorSetup {
     cli_config: String,
     /// The provider gateway; `None` if every terraform starts its own providers.
     gateway: Option<GatewayHandle>,
+    is_isolated: bool,
     client: Client,
 }
 
@@ -109,7 +110,8 @@ impl OperatorSetup {
         let gateway = shares.then(|| {
             GatewayHandle::new(process_env, &data, discovery).with_idle_timeout(GATEWAY_IDLE_TIMEOUT)
         });
-        Ok(Self { process_env: process_env.clone(), data, engine, cli_config, gateway, client })
+        let is_isolated = tools.isolation.is_on()?;
+        Ok(Self { process_env: process_env.clone(), data, engine, cli_config, gateway, is_isolated, client })
     }
 
     /// Resolves the AWS target and binds the data directory to it. The lock on the directory is released on return; the
@@ -176,6 +178,7 @@ impl OperatorSetup {
             engine: self.engine.clone(),
             cli_config: self.cli_config.clone(),
             gateway: self.gateway.clone(),
+            is_isolated: self.is_isolated,
             cloud: found.cloud.clone(),
             default_region: found.default_region.clone(),
             log_level: None,

@@ -2,7 +2,6 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use capt_controllers::common::template_policy::TemplatePolicy;
 use capt_engine::process_env::ProcessEnv;
 use capt_model::model::Limits;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -17,7 +16,7 @@ use super::{
     run_setup::{EngineArgs, default_parallelism},
     time,
 };
-use crate::operator::{self, OperatorSettings, StandaloneMode};
+use crate::operator::{self, OperatorSettings, StandaloneMode, TemplatePolicy};
 
 /// Arguments of `capt run`.
 #[derive(Debug, clap::Args)]

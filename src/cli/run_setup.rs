@@ -51,10 +51,41 @@ pub(super) struct EngineArgs {
     /// Disable the provider gateway: every terraform starts its own providers, which is much slower.
     #[arg(long)]
     pub(super) no_gateway: bool,
+    /// Whether runs may use only their own files and the ports that they need: as far as the kernel can (auto), or not at all if it cannot
+    /// (require), or without limits (off).
+    #[arg(long, value_enum, default_value_t, value_name = "MODE", env = "CAPT_ISOLATION")]
+    pub(super) isolation: Isolation,
     /// Overrides --no-gateway.
     #[arg(long, value_name = "BOOL", env = "CAPT_GATEWAY", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_parser = BoolishValueParser::new(), hide = true)]
     pub(super) gateway: Option<bool>,
+}
+
+/// Whether runs are confined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(super) enum Isolation {
+    /// As far as the kernel can.
+    #[default]
+    Auto,
+    /// Or nothing runs.
+    Require,
+    /// No.
+    Off,
+}
+
+impl Isolation {
+    /// Whether runs are confined; an error if they must be and cannot.
+    pub(super) fn is_on(self) -> anyhow::Result<bool> {
+        match (self, isolation::probe().problem()) {
+            (Self::Off, _) => Ok(false),
+            (Self::Require, Some(problem)) => {
+                bail!(
+                    "runs cannot be confined on this machine: {problem}; use another kernel, or --isolation=off"
+                )
+            }
+            (Self::Auto | Self::Require, _) => Ok(true),
+        }
+    }
 }
 
 /// AWS provider versions that the built-in modules support.
@@ -134,6 +165,7 @@ impl RunArgs {
         let nowhere = Cloud::Local { endpoint: String::new() };
         let mut dir = DataDirectory::open(process_env, &data, nowhere, engine, &discovery.cli_config_text())
             .map_err(|error| describe_data_dir_error(&data, error))?;
+        dir.is_isolated = self.tools.isolation.is_on()?;
         let (cloud, region) = match self.aws {
             AwsMode::Local => {
                 dir.bind_cloud(&CloudBinding::Local)?;

@@ -30,6 +30,8 @@ struct Versions {
     providers_from: Option<String>,
     providers: Vec<String>,
     problem: Option<String>,
+    /// What confines runs on this machine.
+    isolation: String,
 }
 
 pub(super) async fn run(args: &Args, process_env: &ProcessEnv) -> anyhow::Result<ExitStatus> {
@@ -40,6 +42,7 @@ pub(super) async fn run(args: &Args, process_env: &ProcessEnv) -> anyhow::Result
         providers_from: None,
         providers: Vec::new(),
         problem: None,
+        isolation: isolation_text(),
     };
     match find_engine(process_env, args.tools.engine.as_deref()).await {
         Ok(engine) => {
@@ -59,6 +62,14 @@ pub(super) async fn run(args: &Args, process_env: &ProcessEnv) -> anyhow::Result
     Ok(if versions.problem.is_none() { ExitStatus::Done } else { ExitStatus::Refused })
 }
 
+fn isolation_text() -> String {
+    let support = isolation::probe();
+    match support.problem() {
+        Some(problem) => format!("{support}: templates are refused, because {problem}"),
+        None => support.to_string(),
+    }
+}
+
 fn provider_versions(discovery: &ProviderDiscovery) -> Vec<String> {
     let each = |held: &MirroredProvider| -> Vec<String> {
         held.versions.iter().map(|version| format!("{} {version}", held.address())).collect()
@@ -72,6 +83,7 @@ fn versions_text(versions: &Versions) -> String {
     if let (Some(engine), Some(path)) = (&versions.engine, &versions.engine_path) {
         line("engine", &format!("{engine} ({path})"));
     }
+    line("isolation", &versions.isolation);
     if let Some(source) = &versions.providers_from {
         line("providers", &format!("from {source}"));
     }

@@ -94,6 +94,9 @@ pub struct UpSettings {
     pub provider_mirror: Option<PathBuf>,
     /// Whether every terraform starts its own providers.
     pub no_gateway: bool,
+    /// Whether runs are not confined.
+    #[serde(default)]
+    pub no_isolation: bool,
     /// Maximum concurrent terraform processes.
     pub parallel: Option<usize>,
 }

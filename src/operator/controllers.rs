@@ -31,6 +31,7 @@ pub(super) struct Controllers {
     pub(super) metrics: Arc<dyn common::ControllerMetricsSink>,
     pub(super) cluster_kind: ClusterKind,
     pub(super) runs: RunManager,
+    pub(super) isolation_problem: Option<String>,
 }
 
 impl Controllers {
@@ -92,6 +93,7 @@ impl Controllers {
             templates: self.settings.templates,
             require_identity: self.settings.require_identity,
             require_owner_tag: self.settings.require_owner_tag,
+            isolation_problem: self.isolation_problem.clone(),
             ..common::Settings::default()
         }
     }

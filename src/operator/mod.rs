@@ -20,7 +20,7 @@ use capt_model::workspaces::ProviderDefaults;
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use self::settings::{Dependencies, OperatorSettings, StandaloneMode};
+pub use self::settings::{Dependencies, OperatorSettings, StandaloneMode, TemplatePolicy};
 use self::{
     controllers::Controllers,
     metrics_bridge::{ApiCallMetricsBridge, ReconcileMetricsBridge, RunMetricsBridge},
@@ -106,6 +106,7 @@ async fn run_controllers(
         cloud: dependencies.cloud.clone(),
         metrics: Arc::new(ReconcileMetricsBridge::new(metrics.clone())),
         cluster_kind: cluster,
+        isolation_problem: find_isolation_problem(dependencies.is_isolated),
         runs,
     };
     let Some(namespace) = &settings.leader_election else {
@@ -132,6 +133,19 @@ async fn run_controllers(
             anyhow::bail!("lost the leader election Lease; another operator may be the leader now")
         }
     }
+}
+
+/// Why runs that should be confined cannot be.
+fn find_isolation_problem(is_isolated: bool) -> Option<String> {
+    let support = isolation::probe();
+    let problem = support.problem().filter(|_| is_isolated);
+    match &problem {
+        Some(problem) => {
+            tracing::warn!(%problem, "WorkspaceTemplates are refused: this kernel cannot confine their runs");
+        }
+        None => tracing::info!(%support, is_isolated, "isolation of runs"),
+    }
+    problem
 }
 
 /// Waits for the CRDs and logs the missing ones.
@@ -165,6 +179,7 @@ fn open_runs(
     data_dir.gateway.clone_from(gateway);
     // Objects of different authors must not find each other's files.
     data_dir.home = RunHome::Workspace;
+    data_dir.is_isolated = dependencies.is_isolated;
     let each = if gateway.is_some() { MEMORY_PER_SHARED_RUN_MB } else { MEMORY_PER_RUN_MB };
     let capacity = RunCapacity {
         max_processes: settings.parallel,

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use capt_controllers::common::template_policy::TemplatePolicy;
+pub use capt_controllers::common::template_policy::TemplatePolicy;
 use capt_engine::{aws::Cloud, gateway::GatewayHandle, process_env::ProcessEnv};
 use capt_model::model::Limits;
 use terraform_driver::engine::Engine;
@@ -70,6 +70,8 @@ pub struct Dependencies {
     pub cli_config: String,
     /// The provider gateway; `None` if every terraform starts its own providers.
     pub gateway: Option<GatewayHandle>,
+    /// Whether runs are confined.
+    pub is_isolated: bool,
     /// Target AWS.
     pub cloud: Cloud,
     /// Region of objects without one.

@@ -18,6 +18,7 @@ pub(super) const CRATES: &[CrateRule] = &[
             "capt-model",
             "capt-util",
             "embedded-kube",
+            "isolation",
             "local-aws",
             "provider-gateway",
             "sandbox",
@@ -56,9 +57,10 @@ pub(super) const CRATES: &[CrateRule] = &[
     (
         "crates/engine",
         "capt-engine",
-        &["capt-kinds", "capt-model", "capt-util", "provider-gateway", "terraform-driver"],
+        &["capt-kinds", "capt-model", "capt-util", "isolation", "provider-gateway", "terraform-driver"],
         "runs Terraform for workspaces; knows neither the Kubernetes API nor the command line",
     ),
+    ("crates/isolation", "isolation", &[], "confines a process; knows neither Terraform nor AWS"),
     ("crates/kinds", "capt-kinds", &[], "the kinds, for everybody: data only"),
     (
         "crates/kube-access",

@@ -42,6 +42,8 @@ pub(crate) struct OperatorHarness {
     pub(crate) engine: Option<PathBuf>,
     /// Run terraform without the provider gateway.
     pub(crate) gateway_bypass: bool,
+    /// Confine runs.
+    pub(crate) is_isolated: bool,
     /// Namespace of the objects that the wait functions read.
     pub(crate) namespace: &'static str,
     operator: Option<InProcessOperator>,
@@ -72,6 +74,7 @@ impl OperatorHarness {
             settings: settings(),
             engine: None,
             gateway_bypass: false,
+            is_isolated: false,
             namespace: "default",
             operator: None,
         };
@@ -94,7 +97,11 @@ impl OperatorHarness {
     /// Starts an operator with this user agent in the request log.
     pub(crate) async fn start_replica_as(&self, agent: &str, data: PathBuf) -> InProcessOperator {
         let client = self.kube.client_with_agent(service_account::user(), agent);
-        let how = OperatorOptions { engine: self.engine.as_deref(), gateway_bypass: self.gateway_bypass };
+        let how = OperatorOptions {
+            engine: self.engine.as_deref(),
+            gateway_bypass: self.gateway_bypass,
+            is_isolated: self.is_isolated,
+        };
         InProcessOperator::start_with(how, client, &data, &self.cloud, &self.settings).await
     }
 

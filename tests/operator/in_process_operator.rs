@@ -35,6 +35,8 @@ pub(crate) struct OperatorOptions<'a> {
     pub(crate) engine: Option<&'a Path>,
     /// Run terraform without the provider gateway.
     pub(crate) gateway_bypass: bool,
+    /// Confine runs. Most tests watch what terraform does by files outside of the workspace.
+    pub(crate) is_isolated: bool,
 }
 
 impl InProcessOperator {
@@ -77,6 +79,7 @@ impl InProcessOperator {
             engine,
             cli_config,
             gateway,
+            is_isolated: how.is_isolated,
             cloud: cloud.clone(),
             default_region: "eu-central-1".to_owned(),
             log_level: None,

@@ -8,16 +8,10 @@
     reason = "a test that cannot go on stops, and says where"
 )]
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that cannot go on stops, and says where"
-)]
-
 mod admission_policies;
 mod grants;
 mod identity;
+mod isolation;
 mod permissions;
 mod routers;
 mod sources;

@@ -151,6 +151,8 @@ pub struct Environment {
     variables: BTreeMap<String, String>,
     ignored: Vec<String>,
     provider_home: Option<PathBuf>,
+    wrapper: Vec<String>,
+    provider_rules: Option<String>,
 }
 
 impl fmt::Debug for Environment {
@@ -192,7 +194,7 @@ impl Environment {
         set("CHECKPOINT_DISABLE", "1");
         set("GOGC", outer.get("GOGC").map_or(GOGC_PERCENT, String::as_str));
         let ignored = outer.keys().filter(|name| refusal_reason(name).is_some()).cloned().collect();
-        Ok(Self { variables, ignored, provider_home: None })
+        Ok(Self { variables, ignored, provider_home: None, wrapper: Vec::new(), provider_rules: None })
     }
 
     /// Directs every AWS client to one endpoint that neither the provider block nor the template configures, for example that of a
@@ -212,6 +214,23 @@ impl Environment {
     /// `HOME` of the providers that are shared by workspaces, if it is not that of the commands.
     pub fn provider_home(&self) -> Option<&Path> {
         self.provider_home.as_deref()
+    }
+
+    /// Runs each command through a program that confines it: a command line before that of the engine. `provider_rules` confine the
+    /// providers that other processes start for it.
+    #[must_use]
+    pub fn with_confinement(self, wrapper: Vec<String>, provider_rules: String) -> Self {
+        Self { wrapper, provider_rules: Some(provider_rules), ..self }
+    }
+
+    /// The command line before that of the engine; empty if it is not confined.
+    pub fn wrapper(&self) -> &[String] {
+        &self.wrapper
+    }
+
+    /// Rules for providers that other processes start.
+    pub fn provider_rules(&self) -> Option<&str> {
+        self.provider_rules.as_deref()
     }
 
     /// Values by name.

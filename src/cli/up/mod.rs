@@ -19,7 +19,7 @@ use super::{
     live_view::LiveView,
     manifest_objects::{self, ManifestObject},
     output::{self, ExitStatus},
-    run_setup::EngineArgs,
+    run_setup::{EngineArgs, Isolation},
     time,
     tree::{TargetReadiness, TreeNode, WaitTarget, assess_readiness, render_text, tree_lines},
 };
@@ -96,6 +96,7 @@ impl UpOptions {
             engine: self.tools.engine.clone().or(last.engine),
             provider_mirror: mirror.or(last.provider_mirror),
             no_gateway: self.tools.uses_gateway().map_or(last.no_gateway, |shares| !shares),
+            no_isolation: self.tools.isolation == Isolation::Off,
             parallel: self.parallel.or(last.parallel),
         }
     }

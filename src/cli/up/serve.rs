@@ -4,7 +4,6 @@
 use std::path::Path;
 
 use anyhow::anyhow;
-use capt_controllers::common::template_policy::TemplatePolicy;
 use capt_engine::process_env::ProcessEnv;
 use capt_model::model::Limits;
 use embedded_kube::cluster::EmbeddedKube;
@@ -28,7 +27,7 @@ use crate::{
         logging, memory,
         operator_setup::{AwsSetup, OperatorSetup, log_info, run_until_signalled},
         output::ExitStatus,
-        run_setup::{EngineArgs, default_parallelism},
+        run_setup::{EngineArgs, Isolation, default_parallelism},
     },
     local::{
         embedded_api,
@@ -113,6 +112,7 @@ impl UpServer<'_> {
             provider_mirror: self.settings.provider_mirror.clone(),
             no_gateway: self.settings.no_gateway,
             gateway: None,
+            isolation: if self.settings.no_isolation { Isolation::Off } else { Isolation::Auto },
         };
         let start = OperatorSetup::new(self.process_env, self.data.to_owned(), &tools, client).await?;
         let aws = self.settings.aws.into();

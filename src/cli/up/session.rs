@@ -21,7 +21,7 @@ use crate::{
         live_view::{LiveView, follow_trees},
         object_watch::ObjectWatch,
         output::{self, ExitStatus},
-        run_setup::EngineArgs,
+        run_setup::{EngineArgs, Isolation},
         tree::{TargetReadiness, TreeNode},
     },
     local::{
@@ -41,6 +41,7 @@ pub(super) async fn prepare_tools(
         provider_mirror: settings.provider_mirror.clone(),
         no_gateway: settings.no_gateway,
         gateway: None,
+        isolation: if settings.no_isolation { Isolation::Off } else { Isolation::Auto },
     };
     let (_, discovery) = tools.locate(process_env).await?;
     discovery.notes.iter().for_each(|note| output::print_warning(note));

@@ -29,6 +29,8 @@ pub struct Settings {
     /// Whether an EKS cluster made by a template needs the owner tag. Where all users trust each other, the state of the
     /// workspace is enough.
     pub require_owner_tag: bool,
+    /// Why the runs of templates cannot be confined, although they should be: then no namespace may use any.
+    pub isolation_problem: Option<String>,
 }
 
 impl Default for Settings {
@@ -43,6 +45,7 @@ impl Default for Settings {
             templates: TemplatePolicy::default(),
             require_identity: false,
             require_owner_tag: true,
+            isolation_problem: None,
         }
     }
 }

@@ -6,6 +6,8 @@ use std::{collections::BTreeMap, str::FromStr};
 
 use capt_kinds::api::names::TEMPLATES_LABEL;
 
+use super::context::Settings;
+
 /// Which templates a namespace may use. Stricter values are smaller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, strum::Display, strum::EnumString)]
 #[strum(serialize_all = "lowercase")]
@@ -42,6 +44,12 @@ pub enum TemplateRefusal {
         /// The namespace that holds it.
         home: String,
     },
+    /// The kernel cannot confine the runs of templates.
+    #[error(
+        "WorkspaceTemplates are refused, because their runs cannot be confined here: {0}; an administrator moves the operator to a newer \
+         kernel, or starts it with --isolation=off"
+    )]
+    Unconfined(String),
     /// The label has another value.
     #[error(
         "the label {TEMPLATES_LABEL} of Namespace {namespace} is {value:?}; an administrator sets it to none, trusted or all"
@@ -76,8 +84,12 @@ impl LabelledNamespace<'_> {
 pub fn check_template_use(
     user: LabelledNamespace<'_>,
     home: LabelledNamespace<'_>,
-    default: TemplatePolicy,
+    settings: &Settings,
 ) -> Result<(), TemplateRefusal> {
+    if let Some(problem) = &settings.isolation_problem {
+        return Err(TemplateRefusal::Unconfined(problem.clone()));
+    }
+    let default = settings.templates;
     match user.policy(default)? {
         TemplatePolicy::None => Err(TemplateRefusal::Namespace { namespace: user.name.to_owned() }),
         TemplatePolicy::Trusted
@@ -101,7 +113,8 @@ mod tests {
         let (ours, theirs) = (labels(user), labels(home.and_then(|it| it.1)));
         let user = LabelledNamespace { name: "team-a", labels: &ours };
         let home = home.map_or(user, |(name, _)| LabelledNamespace { name, labels: &theirs });
-        check_template_use(user, home, default).is_ok()
+        let settings = Settings { templates: default, ..Settings::default() };
+        check_template_use(user, home, &settings).is_ok()
     }
 
     #[test]
@@ -126,10 +139,20 @@ mod tests {
     }
 
     #[test]
+    fn c1_a_kernel_that_cannot_confine_refuses_every_template() {
+        let all = labels(Some("all"));
+        let user = LabelledNamespace { name: "team-a", labels: &all };
+        let problem = Some("no Landlock".to_owned());
+        let settings = Settings { isolation_problem: problem, ..Settings::default() };
+        let said = check_template_use(user, user, &settings).unwrap_err().to_string();
+        assert!(said.contains("no Landlock") && said.contains("--isolation=off"), "{said}");
+    }
+
+    #[test]
     fn the_message_names_the_setting_and_who_sets_it() {
         let none = BTreeMap::new();
         let user = LabelledNamespace { name: "team-a", labels: &none };
-        let said = check_template_use(user, user, TemplatePolicy::None).unwrap_err().to_string();
+        let said = check_template_use(user, user, &Settings::default()).unwrap_err().to_string();
         for word in ["team-a", "capt.x-k8s.io/templates=trusted", "administrator", "--templates"] {
             assert!(said.contains(word), "{said}");
         }

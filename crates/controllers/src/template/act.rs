@@ -58,7 +58,7 @@ async fn find_refusal(
     let found: Option<Namespace> = ctx.common.kube.get(None, &name).await?;
     let labels = found.and_then(|it| it.metadata.labels).unwrap_or_default();
     let home = LabelledNamespace { name: &name, labels: &labels };
-    Ok(check_template_use(home, home, ctx.common.settings.templates).err())
+    Ok(check_template_use(home, home, &ctx.common.settings).err())
 }
 
 fn validate_unused(object: &WorkspaceTemplate, refused: &TemplateRefusal) -> TemplateValidity {

@@ -127,7 +127,7 @@ async fn check_template_policy(
         if home == namespace { labels.clone() } else { reader.get_namespace_labels(home).await? };
     let user = LabelledNamespace { name: namespace, labels: &labels };
     let home = LabelledNamespace { name: home, labels: &home_labels };
-    check_template_use(user, home, ctx.common.settings.templates).map_err(|refused| {
+    check_template_use(user, home, &ctx.common.settings).map_err(|refused| {
         InputError::Invalid(ConditionReason::new(reasons::TEMPLATE_NOT_ALLOWED, refused.to_string()))
     })
 }

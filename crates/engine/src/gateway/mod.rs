@@ -10,5 +10,5 @@ mod replicated_journal;
 
 pub use handle::{GatewayHandle, GatewayStartError, GatewayStopOutcome};
 pub use journal_entries::{JournalError, drop_workspace_entries, workspace_entries};
-pub use reattach::{AWS_PROVIDER_ADDRESS, GatewayReattachSource, ReattachStatus};
+pub use reattach::{AWS_PROVIDER_ADDRESS, GatewayReattachSource, PROVIDER_RULES_VARIABLE, ReattachStatus};
 pub use replicated_journal::{ReplicatedJournal, import_entries, journal_source};

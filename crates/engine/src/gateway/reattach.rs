@@ -31,6 +31,9 @@ use super::{configuration_scan, handle::GatewayHandle};
 /// Address of the provider that the gateway runs.
 pub const AWS_PROVIDER_ADDRESS: &str = "registry.terraform.io/hashicorp/aws";
 
+/// Variable of a provider's environment with the rules that `capt gateway exec` confines it by.
+pub const PROVIDER_RULES_VARIABLE: &str = "CAPT_PROVIDER_CONFINEMENT";
+
 /// How long a gateway that is exiting may take to be replaced.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -289,10 +292,12 @@ fn provider_environment(environment: &Environment) -> BTreeMap<String, String> {
     // GOGC is raised for short-lived processes only; a long-lived provider needs the default.
     let for_terraform = |name: &str| name.starts_with("TF_") || matches!(name, "CHECKPOINT_DISABLE" | "GOGC");
     // The gateway gives each provider process a `TMPDIR` of its own.
-    let passes =
-        environment.variables().iter().filter(|(name, _)| !for_terraform(name) && name.as_str() != "TMPDIR");
+    let passes = environment.variables().iter().filter(|(name, _)| {
+        !for_terraform(name) && !matches!(name.as_str(), "TMPDIR" | PROVIDER_RULES_VARIABLE)
+    });
     let home = environment.provider_home().map(|home| ("HOME".to_owned(), home.display().to_string()));
-    passes.map(|(name, value)| (name.clone(), value.clone())).chain(home).collect()
+    let rules = environment.provider_rules().map(|it| (PROVIDER_RULES_VARIABLE.to_owned(), it.to_owned()));
+    passes.map(|(name, value)| (name.clone(), value.clone())).chain(home).chain(rules).collect()
 }
 
 fn classify_ask_error(error: GatewayClientError) -> ReattachUnavailable {

@@ -24,7 +24,7 @@ use terraform_driver::{
 use thiserror::Error;
 
 use super::{
-    scratch_dirs::ScratchDirs, terraform_steps::TerraformSteps,
+    confinement::ConfinementInputs, scratch_dirs::ScratchDirs, terraform_steps::TerraformSteps,
     workspace_record::list_workspaces_with_resources,
 };
 use crate::{
@@ -122,6 +122,8 @@ pub struct DataDirectory {
     pub gateway: Option<GatewayHandle>,
     /// `HOME` of runs with the credentials of this process.
     pub home: RunHome,
+    /// Whether commands and providers are confined.
+    pub is_isolated: bool,
     process_env: ProcessEnv,
     cli_config: PathBuf,
     cli_config_text: String,
@@ -151,6 +153,7 @@ impl DataDirectory {
             driver: Box::new(Driver { engine, shim, limits: run_limits(process_env) }),
             gateway: None,
             home: RunHome::default(),
+            is_isolated: false,
             process_env: process_env.clone(),
             cli_config: path,
             cli_config_text: cli_config.to_owned(),
@@ -257,10 +260,24 @@ impl DataDirectory {
         let environment = Environment::build(&self.process_env.env, &inputs)?
             .with_provider_home(user_home.unwrap_or(&provider_home));
         // A provider block that is not generated, as in a nested module, has neither endpoints nor credentials.
-        Ok(match &self.cloud {
+        let environment = match &self.cloud {
             Cloud::Local { endpoint } => environment.with_aws_endpoint(endpoint),
             Cloud::Real => environment,
-        })
+        };
+        if !self.is_isolated {
+            return Ok(environment);
+        }
+        let confinement = ConfinementInputs {
+            process_env: &self.process_env,
+            data: &self.path,
+            cloud: &self.cloud,
+            engine: self.driver.engine(),
+            cli_config: (&self.cli_config, &self.cli_config_text),
+            user_home,
+            is_user_trusted: self.home == RunHome::User,
+            template,
+        };
+        Ok(confinement.confine(environment, workspace, &scratch)?)
     }
 }
 

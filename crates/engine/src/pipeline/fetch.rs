@@ -15,6 +15,7 @@ use terraform_driver::{
 use thiserror::Error;
 
 use super::data_directory::DataDirectory;
+use super::data_directory::RunHome;
 
 /// Why a root module cannot be fetched.
 #[derive(Debug, Error)]
@@ -89,8 +90,13 @@ async fn download(
         CommandBuilder::new(data_dir.driver.engine(), dir, environment, UserArgs::default(), Duration::ZERO)
             .map_err(|error| refused(&error.to_string()))?;
     let init = commands.fetch(source);
-    let args: Vec<&str> = init.args.iter().map(String::as_str).collect();
-    let said = capture_output(&init.program, &args, &init.env, dir, Duration::from_mins(10))
+    // A command line may fetch from any place that its user can read; nothing of the module is executed.
+    let (program, args) = match data_dir.home {
+        RunHome::User => (init.program.clone(), init.args.clone()),
+        RunHome::Workspace => init.command_line(),
+    };
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let said = capture_output(&program, &args, &init.env, dir, Duration::from_mins(10))
         .await
         .map_err(|error| refused(&error.to_string()))?;
     if said.success {

@@ -4,6 +4,7 @@
 //! Scheduling, progress and confirmation differ between the two; they are injected as [`RunHooks`]. The pipeline knows nothing
 //! of Kubernetes.
 
+mod confinement;
 mod data_directory;
 pub mod destroy_bundle;
 mod drift_probe;

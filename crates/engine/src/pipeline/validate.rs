@@ -92,8 +92,9 @@ async fn run_init_and_validate(
 }
 
 async fn capture_invocation(invocation: Invocation) -> Result<CapturedOutput, PipelineError> {
-    let args: Vec<&str> = invocation.args.iter().map(String::as_str).collect();
-    capture_output(&invocation.program, &args, &invocation.env, &invocation.cwd, COMMAND_TIMEOUT)
+    let (program, args) = invocation.command_line();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    capture_output(&program, &args, &invocation.env, &invocation.cwd, COMMAND_TIMEOUT)
         .await
         .map_err(|source| FileError::new("run terraform in", &invocation.cwd, source).into())
 }

@@ -26,6 +26,8 @@ pub struct Invocation {
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<String>,
+    /// The command line that confines it; empty if it is not confined.
+    pub wrapper: Vec<String>,
     /// Complete environment; nothing is inherited.
     pub env: BTreeMap<String, String>,
     /// Working directory.
@@ -35,13 +37,13 @@ pub struct Invocation {
 /// Prints only the names of the environment variables: their values contain credentials.
 impl fmt::Debug for Invocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { program, args, env, cwd } = self;
+        let Self { program, args, wrapper: _, env, cwd } = self;
         f.debug_struct("Invocation")
             .field("program", program)
             .field("args", args)
             .field("env", &env.keys().collect::<Vec<_>>())
             .field("cwd", cwd)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 
@@ -190,6 +192,7 @@ impl<'a> CommandBuilder<'a> {
         Invocation {
             program: self.engine.path.clone(),
             args: args.into_iter().map(str::to_owned).collect(),
+            wrapper: self.environment.wrapper().to_vec(),
             env: self.environment.variables().clone(),
             cwd: self.root.to_owned(),
         }
@@ -210,6 +213,18 @@ impl Invocation {
             shown
         });
         files
+    }
+
+    /// Program and arguments, with the wrapper.
+    pub fn command_line(&self) -> (PathBuf, Vec<String>) {
+        match self.wrapper.as_slice() {
+            [] => (self.program.clone(), self.args.clone()),
+            [first, rest @ ..] => {
+                let program = self.program.display().to_string();
+                let rest = rest.iter().cloned().chain([program]).chain(self.args.iter().cloned());
+                (first.into(), rest.collect())
+            }
+        }
     }
 
     fn with(mut self, more: impl IntoIterator<Item = String>) -> Self {

@@ -21,6 +21,10 @@ use crate::{
 /// Lines of plain output that are kept for an error message.
 const TAIL_LINES: usize = 20;
 
+/// Added to the output of a command that was confined and was denied something.
+const CONFINED: &str = "capt confines the run: it may use its own workspace, HOME and TMPDIR, and TCP ports of HTTPS and of the configured \
+    endpoints (docs/security.md; an administrator can disable this with --isolation=off)";
+
 /// Grace period of commands that change nothing.
 const READ_ONLY_GRACE: Duration = Duration::from_secs(20);
 
@@ -38,6 +42,20 @@ impl CommandOutput {
         let told =
             |it: &Diagnostic| mentions_missing_schema(&it.summary) || mentions_missing_schema(&it.detail);
         self.diagnostics.iter().any(told) || self.text.iter().any(|line| mentions_missing_schema(line))
+    }
+
+    /// Adds the reason to a failure at something that the confinement does not allow.
+    fn explain_denial(&mut self) {
+        let is_denial = |text: &str| {
+            let text = text.to_lowercase();
+            text.contains("permission denied") || text.contains("operation not permitted")
+        };
+        let denied = |it: &&mut Diagnostic| is_denial(&it.summary) || is_denial(&it.detail);
+        if let Some(diagnostic) = self.diagnostics.iter_mut().find(denied) {
+            diagnostic.detail = format!("{} ({CONFINED})", diagnostic.detail);
+        } else if self.text.iter().any(|line| is_denial(line)) {
+            self.text.push(CONFINED.to_owned());
+        }
     }
 
     /// Records a line of plain output, unless it looks like a part of a state: a command without an event stream prints the state
@@ -95,15 +113,20 @@ impl Driver {
         if let Some(bytes) = read_optional(&dir.stderr_path())? {
             String::from_utf8_lossy(&bytes).lines().for_each(|line| heard.record_text(line));
         }
-        Ok((exit_code(&ended, phase)?, heard))
+        let code = exit_code(&ended, phase)?;
+        if code != 0 && !invocation.wrapper.is_empty() {
+            heard.explain_denial();
+        }
+        Ok((code, heard))
     }
 
     fn run_spec(&self, job: &StepContext<'_>, phase: StepPhase, invocation: &Invocation) -> RunSpec {
         let applies = matches!(phase, StepPhase::Applying | StepPhase::Destroying);
+        let (program, args) = invocation.command_line();
         RunSpec {
             command: invocation.args.first().cloned().unwrap_or_default(),
-            program: invocation.program.clone(),
-            args: invocation.args.clone(),
+            program,
+            args,
             cwd: invocation.cwd.clone(),
             created: clock::now(),
             grace: stop_grace(phase, job.workspace.has_remote_state(), self.limits.grace),

@@ -15,6 +15,8 @@ pub use driver::{Driver, RunLimits, SavedPlan, StepContext, StepError, StepPhase
 pub use handle::{RunCompletion, RunError, RunHandle};
 pub use interrupted::interrupted_taints;
 pub use lease_deadline::RunLease;
-pub use reattach::{ProviderMismatch, ReattachFuture, ReattachLease, ReattachSource};
+pub use reattach::{
+    ProviderMismatch, REATTACH_VARIABLE, ReattachFuture, ReattachLease, ReattachSource, with_provider_pid,
+};
 pub use steps::ConfigurationDigests;
 pub use unfinished::unfinished_changes;

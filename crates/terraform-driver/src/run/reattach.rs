@@ -8,7 +8,18 @@ use std::{future::Future, path::Path, pin::Pin};
 use super::driver::{StepContext, StepPhase};
 
 /// Environment variable with the addresses of running providers.
-pub(super) const REATTACH_VARIABLE: &str = "TF_REATTACH_PROVIDERS";
+pub const REATTACH_VARIABLE: &str = "TF_REATTACH_PROVIDERS";
+
+/// The value of [`REATTACH_VARIABLE`] with the id of another process. Terraform checks with a signal whether the process of a provider is
+/// alive; a confined terraform may signal nobody outside, so it watches itself and learns from the connection that the provider is
+/// gone. `None` if it is not such a value.
+pub fn with_provider_pid(value: &str, pid: u32) -> Option<String> {
+    let mut providers: serde_json::Value = serde_json::from_str(value).ok()?;
+    for (_, provider) in providers.as_object_mut()? {
+        provider.as_object_mut()?.insert("Pid".to_owned(), pid.into());
+    }
+    Some(providers.to_string())
+}
 
 /// Lease of running providers for one command.
 #[derive(Debug, Clone, PartialEq, Eq)]

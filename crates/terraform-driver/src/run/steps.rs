@@ -108,9 +108,10 @@ impl Driver {
     }
 
     async fn capture_stdout(&self, invocation: &Invocation, processes: &Path) -> Result<Vec<u8>, StepError> {
-        let args: Vec<&str> = invocation.args.iter().map(String::as_str).collect();
+        let (program, args) = invocation.command_line();
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let fail = |source| FileError::new("read", &invocation.cwd, source);
-        let started = start_captured(&invocation.program, &args, &invocation.env, &invocation.cwd);
+        let started = start_captured(&program, &args, &invocation.env, &invocation.cwd);
         let started = started.map_err(fail)?;
         write_json(processes, &RunProcesses { shim: None, engine: started.process() })?;
         let stdout = started.finish(self.limits.deadline).await.map_err(fail)?;

@@ -5,12 +5,16 @@
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
-    io,
+    io::{self, Read},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 use capt_util::durable_file;
+use rustix::{
+    fs::{Mode, OFlags, ResolveFlags},
+    io::Errno,
+};
 use serde::{Serialize, de::DeserializeOwned};
 use thiserror::Error;
 
@@ -98,6 +102,28 @@ pub fn read_optional(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
             Ok(None)
         }
         Err(source) => Err(FileError::new("read", path, source)),
+    }
+}
+
+/// Reads a file below `dir` that may be absent. Code of a template can write to `dir`, so no symbolic link is followed: the caller
+/// can read more than that code.
+pub fn read_beneath(dir: &Path, path: &Path) -> Result<Option<Vec<u8>>, FileError> {
+    let Ok(relative) = path.strip_prefix(dir) else { return read_optional(path) };
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let opened = rustix::fs::open(dir, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        .and_then(|dir| rustix::fs::openat2(dir, relative, flags, Mode::empty(), resolve));
+    let fail = |source| FileError::new("read", path, source);
+    match opened {
+        Ok(file) => {
+            let mut bytes = Vec::new();
+            File::from(file).read_to_end(&mut bytes).map_err(fail)?;
+            Ok(Some(bytes))
+        }
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        // A kernel or container runtime that is older than the system call.
+        Err(Errno::NOSYS) => read_optional(path),
+        Err(errno) => Err(fail(errno.into())),
     }
 }
 

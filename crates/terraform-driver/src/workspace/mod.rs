@@ -30,7 +30,8 @@ pub use backup::WorkspaceBackup;
 pub use directory_watch::DirectoryWatch;
 pub use file_lock::{FileLock, LockError, is_lock_held};
 use files::{
-    FileError, create_private_dir, read_json, read_optional, remove_optional, write_atomic, write_json,
+    FileError, create_private_dir, read_beneath, read_json, read_optional, remove_optional, write_atomic,
+    write_json,
 };
 use thiserror::Error;
 
@@ -155,13 +156,13 @@ impl WorkspaceDir {
     /// The state, if there is one.
     pub fn state(&self) -> Result<Option<State>, WorkspaceError> {
         let path = self.state_path();
-        let Some(bytes) = read_optional(&path)? else { return Ok(None) };
+        let Some(bytes) = read_beneath(&self.dir, &path)? else { return Ok(None) };
         State::parse(&bytes).map(Some).map_err(|source| WorkspaceError::State { path, source })
     }
 
     /// The state's bytes, if there is one.
     pub fn state_bytes(&self) -> Result<Option<Vec<u8>>, FileError> {
-        read_optional(&self.state_path())
+        read_beneath(&self.dir, &self.state_path())
     }
 
     /// Synchronises the rendered files: writes those that differ and removes those of an earlier render. Other files are left

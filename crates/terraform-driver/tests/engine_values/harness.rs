@@ -52,6 +52,7 @@ impl EngineHarness {
             program: candidate.path.clone(),
             args: vec!["version".to_owned(), "-json".to_owned()],
             env: environment.variables().clone(),
+            wrapper: Vec::new(),
             cwd: dir.path().to_owned(),
         });
         let engine = candidate.verify(&version.stdout).unwrap();
@@ -116,6 +117,6 @@ fn path() -> String {
     reason = "the test looks at command lines, not at how exec supervises them"
 )]
 fn spawn(invocation: &Invocation) -> Output {
-    let Invocation { program, args, env, cwd } = invocation;
+    let Invocation { program, args, wrapper: _, env, cwd } = invocation;
     Command::new(program).args(args).env_clear().envs(env).current_dir(cwd).output().unwrap()
 }
