@@ -7,6 +7,7 @@ use capt_engine::{daemon_files::DaemonFiles, pipeline::workspace_files, process_
 use capt_model::workspaces::{DesiredWorkspace, ProviderDefaults, ResolvedWorkspace, resolve_references};
 use terraform_driver::{
     render::{self, RenderError, RenderedWorkspace},
+    source::{SourceLimits, read_source},
     workspace::{WorkspaceDir, files::read_json},
 };
 
@@ -82,7 +83,12 @@ fn write_workspace(
         };
         let hint =
             || with_template_file(blueprint, "forProvider.module is not a readable directory; correct it");
-        fetched = WorkspaceDir::read_tree(directory).with_context(hint)?;
+        let limits = SourceLimits::default();
+        let tree = read_source(&wanted.source, directory, &wanted.entrypoint, limits).with_context(hint)?;
+        for path in &tree.ignored {
+            output::print_message(&format!("{}: ignored {path} of the module", blueprint.key));
+        }
+        fetched = tree.files;
         capt_engine::pipeline::set_fetched_root(&mut resolved.request, &fetched, &wanted.entrypoint);
         rendered = render::render(&resolved.request).map_err(refused)?;
     }

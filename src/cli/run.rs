@@ -2,9 +2,11 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use capt_engine::process_env::ProcessEnv;
+use capt_engine::{pipeline::SizeLimits, process_env::ProcessEnv};
 use capt_model::model::Limits;
+use capt_util::byte_size::ByteSize;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use terraform_driver::source::SourceLimits;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -101,6 +103,8 @@ pub(super) struct Args {
     #[command(flatten)]
     tenancy: TenancyArgs,
     #[command(flatten)]
+    sizes: SizeArgs,
+    #[command(flatten)]
     old: IgnoredFlags,
 }
 
@@ -121,6 +125,37 @@ struct TenancyArgs {
     #[arg(long, value_name = "BOOL", env = "CAPT_REQUIRE_OWNER_TAG", num_args = 0..=1, require_equals = true,
           action = clap::ArgAction::Set, default_missing_value = "true", default_value = "true", hide_default_value = true)]
     require_owner_tag: bool,
+}
+
+/// Limits on what one workspace may bring.
+#[derive(Debug, clap::Args)]
+struct SizeArgs {
+    /// Maximum size of a module source.
+    #[arg(long = "max-source-size", value_name = "SIZE", default_value_t = SizeLimits::default().source.size, env = "CAPT_MAX_SOURCE_SIZE", hide_short_help = true)]
+    source_size: ByteSize,
+    /// Maximum number of files and directories of a module source.
+    #[arg(long = "max-source-files", value_name = "N", default_value_t = SizeLimits::default().source.files, env = "CAPT_MAX_SOURCE_FILES", hide_short_help = true)]
+    source_files: usize,
+    /// Maximum size of the configuration that is stored for a later destroy.
+    #[arg(long = "max-bundle-size", value_name = "SIZE", default_value_t = SizeLimits::default().bundle, env = "CAPT_MAX_BUNDLE_SIZE", hide_short_help = true)]
+    bundle_size: ByteSize,
+    /// Maximum size of a state.
+    #[arg(long = "max-state-size", value_name = "SIZE", default_value_t = SizeLimits::default().state, env = "CAPT_MAX_STATE_SIZE", hide_short_help = true)]
+    state_size: ByteSize,
+    /// Maximum size of the log of one terraform command.
+    #[arg(long = "max-log-size", value_name = "SIZE", default_value_t = SizeLimits::default().log, env = "CAPT_MAX_LOG_SIZE", hide_short_help = true)]
+    log_size: ByteSize,
+}
+
+impl SizeArgs {
+    const fn limits(&self) -> SizeLimits {
+        SizeLimits {
+            source: SourceLimits { size: self.source_size, files: self.source_files },
+            bundle: self.bundle_size,
+            state: self.state_size,
+            log: self.log_size,
+        }
+    }
 }
 
 /// Flags of the upstream operator that are accepted and ignored.
@@ -209,6 +244,7 @@ impl Args {
             templates: self.tenancy.templates,
             require_identity: self.tenancy.require_identity,
             require_owner_tag: self.tenancy.require_owner_tag,
+            size_limits: self.sizes.limits(),
             limits: Limits {
                 selectors_per_profile: self.limit_selectors_per_profile,
                 labels_per_selector: self.limit_labels_per_selector,

@@ -180,6 +180,7 @@ fn open_runs(
     // Objects of different authors must not find each other's files.
     data_dir.home = RunHome::Workspace;
     data_dir.is_isolated = dependencies.is_isolated;
+    data_dir.set_size_limits(settings.size_limits);
     let each = if gateway.is_some() { MEMORY_PER_SHARED_RUN_MB } else { MEMORY_PER_RUN_MB };
     let capacity = RunCapacity {
         max_processes: settings.parallel,

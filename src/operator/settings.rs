@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 pub use capt_controllers::common::template_policy::TemplatePolicy;
-use capt_engine::{aws::Cloud, gateway::GatewayHandle, process_env::ProcessEnv};
+use capt_engine::{aws::Cloud, gateway::GatewayHandle, pipeline::SizeLimits, process_env::ProcessEnv};
 use capt_model::model::Limits;
 use terraform_driver::engine::Engine;
 
@@ -40,6 +40,8 @@ pub struct OperatorSettings {
     pub require_identity: bool,
     /// Whether an EKS cluster made by a template needs the owner tag, and not only its ARN in the state.
     pub require_owner_tag: bool,
+    /// Limits on the sizes of sources, bundles, states and logs.
+    pub size_limits: SizeLimits,
     /// Quotas of the AWS account.
     pub limits: Limits,
 }

@@ -9,6 +9,12 @@ use std::{
 use capt::operator::{self, Dependencies, OperatorSettings, StandaloneMode};
 use capt_controllers::common::template_policy::TemplatePolicy;
 use capt_engine::{aws::Cloud, gateway::GatewayHandle, pipeline::find_engine, process_env::ProcessEnv};
+use capt_engine::{
+    aws::Cloud,
+    gateway::GatewayHandle,
+    pipeline::{SizeLimits, find_engine},
+    process_env::ProcessEnv,
+};
 use capt_model::model::Limits;
 use kube::Client;
 use terraform_driver::{
@@ -135,6 +141,7 @@ pub(crate) fn settings() -> OperatorSettings {
         templates: TemplatePolicy::All,
         require_identity: false,
         require_owner_tag: false,
+        size_limits: SizeLimits::default(),
         limits: Limits::default(),
     }
 }

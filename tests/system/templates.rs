@@ -173,3 +173,26 @@ fn a_change_that_needs_no_apply_counts_for_the_destroy() {
     assert!(again.results().iter().all(|(_, result)| result == "unchanged"), "{again:?}");
     capt.run(&["destroy", &file]).expect_success();
 }
+
+#[test]
+fn h2_the_state_in_a_local_module_is_ignored_with_a_notice_and_never_used() {
+    let capt = SystemHarness::new();
+    let state = r#"{"version": 4, "terraform_version": "1.9.0", "serial": 900, "lineage": "by-hand", "outputs": {}, "resources": []}"#;
+    std::fs::create_dir(capt.data_dir().with_file_name("by-hand")).unwrap();
+    capt.write_file("by-hand/main.tf", "resource \"terraform_data\" \"one\" {}\n");
+    capt.write_file("by-hand/terraform.tfstate", state);
+    let manifest = single("local", "eu-central-1", "").replace(
+        "source: Inline\n        module: |\n          resource \"terraform_data\" \"one\" {}\n          \n",
+        "source: Remote\n        module: ./by-hand\n",
+    );
+    assert!(manifest.contains("./by-hand"), "{manifest}");
+    let file = capt.write_file("local.yaml", &manifest).display().to_string();
+    let applied = capt.run(&["apply", &file]).expect_success();
+    let said = format!("{}{}", applied.stdout, applied.stderr);
+    assert!(said.contains("ignored terraform.tfstate of module"), "{said}");
+    let own = || std::fs::read_to_string(capt.workspace_dir("local").join("terraform.tfstate")).unwrap();
+    assert!(!own().contains("by-hand"), "{}", own());
+    let again = capt.run(&["plan", &file, "-o", "json"]).expect_success();
+    assert_eq!(again.results(), [("default/local".to_owned(), "unchanged".to_owned())]);
+    assert!(!own().contains("by-hand"), "a later run does not take it either");
+}

@@ -1,9 +1,18 @@
 //! Module sources of templates, the files in them, and their sizes.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    io::{Cursor, Read, Write},
+    net::TcpListener,
+    path::{Path, PathBuf},
+    thread,
+};
 
+use capt_engine::aws::Cloud;
 use capt_kinds::api::{WorkspaceTemplate, WorkspaceTemplateApply};
+use capt_util::byte_size::ByteSize;
 use serde_json::{Value, json};
+use zip::{ZipWriter, write::SimpleFileOptions};
 
 use crate::operator::{
     harness::OperatorHarness,
@@ -36,7 +45,7 @@ async fn wait_until_told(stage: &OperatorHarness, name: &str, words: &'static st
     find(&told).map(|it| (it.reason, it.message)).unwrap()
 }
 
-fn workspace_dir(stage: &OperatorHarness, name: &str) -> std::path::PathBuf {
+fn workspace_dir(stage: &OperatorHarness, name: &str) -> PathBuf {
     stage.data_dir().join("workspaces/default").join(name)
 }
 
@@ -105,5 +114,98 @@ async fn l2_l3_credentials_of_backends_and_addresses_are_in_no_argument_and_no_s
     let shown = stage.wait_until::<WorkspaceTemplate>("secret", "validated", is_validated).await;
     let status = serde_json::to_string(&(shown.status, stage.workspace("secret").await.status)).unwrap();
     assert!(!status.contains("hunter2"), "{status}");
+    stage.stop().await;
+}
+
+/// The bytes of a zip file.
+fn archive(files: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, bytes) in files {
+        zip.start_file(*name, SimpleFileOptions::default()).unwrap();
+        zip.write_all(bytes).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+
+/// Serves these bytes to everybody, and returns the address.
+fn serve(bytes: Vec<u8>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/module.zip", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut request) = (stream.unwrap(), Vec::new());
+            let mut chunk = [0; 1024];
+            while !request.ends_with(b"\r\n\r\n") {
+                match stream.read(&mut chunk) {
+                    Ok(count) if count > 0 => request.extend_from_slice(&chunk[..count]),
+                    _ => break,
+                }
+            }
+            let head =
+                format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", bytes.len());
+            let body: &[u8] = if request.starts_with(b"HEAD") { &[] } else { &bytes };
+            // A client that has enough closes the connection.
+            let _closed = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
+        }
+    });
+    address
+}
+
+const MODULE: &str = "resource \"terraform_data\" \"it\" {}\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn h2_h6_a_source_with_a_state_or_beyond_its_limit_is_refused_and_a_good_one_is_applied() {
+    let mut stage = OperatorHarness::idle(Cloud::Local { endpoint: "http://127.0.0.1:9".to_owned() }).await;
+    stage.settings.size_limits.source.size = ByteSize::mebibytes(1);
+    stage.start().await;
+    let main = || ("main.tf", MODULE.as_bytes().to_vec());
+    let foreign = json!({"version": 4, "terraform_version": "1.9.0", "serial": 900, "lineage": "theirs",
+        "outputs": {}, "resources": []});
+    let sources = [
+        ("good", archive(&[main()])),
+        ("state", archive(&[main(), ("terraform.tfstate", foreign.to_string().into_bytes())])),
+        ("values", archive(&[main(), ("zzz.auto.tfvars.json", b"{}".to_vec())])),
+        // Small in the archive.
+        ("huge", archive(&[main(), ("huge.bin", vec![0; 4 << 20])])),
+    ];
+    for (name, bytes) in sources {
+        let address = serve(bytes);
+        stage.apply_value(template(name, &json!({"source": "Remote", "module": address}))).await;
+        stage.apply_value(apply(name, name, &json!({}))).await;
+    }
+    wait_until_ready(&stage, "good").await;
+    wait_until_told(&stage, "state", "contains \"terraform.tfstate\"").await;
+    wait_until_told(&stage, "values", "contains \"zzz.auto.tfvars.json\"").await;
+    let (_, message) = wait_until_told(&stage, "huge", "is larger than 1Mi").await;
+    assert!(message.contains("--max-source-size"), "{message}");
+    for name in ["state", "values", "huge"] {
+        let dir = workspace_dir(&stage, name);
+        assert!(!dir.join("terraform.tfstate").exists() && !dir.join("huge.bin").exists(), "{name}");
+    }
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn h6_a_state_and_a_log_beyond_their_limits_end_in_a_condition_with_a_remedy() {
+    let mut stage = OperatorHarness::idle(Cloud::Local { endpoint: "http://127.0.0.1:9".to_owned() }).await;
+    stage.settings.size_limits.state = ByteSize(64 * 1024);
+    stage.settings.size_limits.log = ByteSize(128 * 1024);
+    stage.start().await;
+    let text = format!("join(\"\", [for i in range(1000) : \"{}\"])", "x".repeat(100));
+    let large = format!("resource \"terraform_data\" \"it\" {{\n  input = {text}\n}}\n");
+    let endless = "resource \"terraform_data\" \"it\" {\n  provisioner \"local-exec\" {\n    \
+                   command = \"while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; sleep 0.001; done\"\n  }\n}\n";
+    for (name, module) in [("state", large.as_str()), ("log", endless)] {
+        stage.apply_value(template(name, &json!({"source": "Inline", "module": module}))).await;
+        stage.apply_value(apply(name, name, &json!({}))).await;
+    }
+    wait_until_told(&stage, "state", "--max-state-size").await;
+    let kept = workspace_dir(&stage, "state").join("terraform.tfstate");
+    assert!(kept.exists(), "what was created is known");
+    wait_until_told(&stage, "log", "--max-log-size").await;
+    let mut logs = Vec::new();
+    texts(&workspace_dir(&stage, "log").join(".capt/runs"), &mut logs);
+    let longest = logs.iter().map(|(_, text)| text.len()).max().unwrap();
+    assert!(longest <= 128 * 1024, "{longest}");
     stage.stop().await;
 }

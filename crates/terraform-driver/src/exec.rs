@@ -16,7 +16,10 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process};
 use serde::{Deserialize, Serialize};
-use tokio::process::{Child, Command};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    process::{Child, Command},
+};
 
 /// How to start the shim: `capt shim`, or the crate's own binary.
 #[derive(Debug, Clone)]
@@ -130,6 +133,9 @@ pub(crate) fn kill_group(pgid: i32) -> io::Result<()> {
     }
 }
 
+/// Output of a short command that is kept in memory: a pulled state, or a plan as JSON.
+const MAX_CAPTURED_BYTES: u64 = 256 << 20;
+
 /// Captured output of a short command.
 #[derive(Debug)]
 pub struct CapturedOutput {
@@ -165,11 +171,9 @@ impl CapturedCommand {
 
     /// Waits for its end.
     pub(crate) async fn finish(self, patience: Duration) -> io::Result<CapturedOutput> {
-        let output = tokio::time::timeout(patience, self.child.wait_with_output())
+        tokio::time::timeout(patience, collect_output(self.child))
             .await
-            .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "timed out"))??;
-        let (success, stdout, stderr) = (output.status.success(), output.stdout, output.stderr);
-        Ok(CapturedOutput { success, stdout, stderr })
+            .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "timed out"))?
     }
 }
 
@@ -193,6 +197,23 @@ pub(crate) fn start_captured(
         .kill_on_drop(true)
         .spawn()?;
     Ok(CapturedCommand { child })
+}
+
+/// The output of a process, up to a limit.
+async fn collect_output(mut child: Child) -> io::Result<CapturedOutput> {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (stdout, stderr) = tokio::try_join!(read_limited(stdout), read_limited(stderr))?;
+    Ok(CapturedOutput { success: child.wait().await?.success(), stdout, stderr })
+}
+
+async fn read_limited(pipe: Option<impl AsyncRead + Unpin>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let Some(pipe) = pipe else { return Ok(bytes) };
+    pipe.take(MAX_CAPTURED_BYTES + 1).read_to_end(&mut bytes).await?;
+    if bytes.len() as u64 > MAX_CAPTURED_BYTES {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "the command prints more than 256 MiB"));
+    }
+    Ok(bytes)
 }
 
 /// Starts a process that outlives this one, with its output in `log`. It has to create its own session.

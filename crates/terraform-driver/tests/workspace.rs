@@ -138,3 +138,25 @@ fn a_configuration_is_sealed_until_it_changes() {
     bench.workspace.sync_files([file("main.tf", "one"), file("more.tf", "")]).unwrap();
     assert!(!bench.workspace.is_sealed().unwrap());
 }
+
+#[test]
+fn h2_a_state_in_an_older_sealed_configuration_never_replaces_the_live_one() {
+    let bench = RunHarness::new();
+    let root = bench.workspace.root().to_owned();
+    bench.workspace.sync_files([file("main.tf", "one")]).unwrap();
+    bench.workspace.seal().unwrap();
+    // An earlier version rendered and sealed the state of the module.
+    let list = serde_json::json!(["main.tf", "terraform.tfstate"]).to_string();
+    for name in ["files.json", "sealed.json"] {
+        fs::write(root.join(".capt").join(name), &list).unwrap();
+    }
+    fs::write(root.join(".capt/sealed/terraform.tfstate"), "old").unwrap();
+    fs::write(root.join("terraform.tfstate"), "live").unwrap();
+    let live = || fs::read_to_string(root.join("terraform.tfstate")).unwrap();
+    bench.workspace.unseal().unwrap();
+    assert_eq!(live(), "live");
+    bench.workspace.sync_files([file("main.tf", "two")]).unwrap();
+    assert_eq!(live(), "live", "it is not removed as a stale file either");
+    let refused = bench.workspace.sync_files([file("a/terraform.tfstate", "{}")]).unwrap_err();
+    assert!(refused.to_string().contains("reserved"), "{refused}");
+}

@@ -1,5 +1,6 @@
-//! One copy of what several crates need: clock, error chains, durable files, protobuf fields and `SigV4` signatures.
+//! One copy of what several crates need: byte sizes, clock, error chains, durable files, protobuf fields and `SigV4` signatures.
 
+pub mod byte_size;
 pub mod clock;
 pub mod durable_file;
 pub mod error_chain;

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::anyhow;
-use capt_engine::process_env::ProcessEnv;
+use capt_engine::{pipeline::SizeLimits, process_env::ProcessEnv};
 use capt_model::model::Limits;
 use embedded_kube::cluster::EmbeddedKube;
 use kube::Client;
@@ -212,6 +212,7 @@ impl UpServer<'_> {
             // All objects are of the user of this machine.
             require_identity: false,
             require_owner_tag: false,
+            size_limits: SizeLimits::default(),
             limits: Limits::default(),
         }
     }

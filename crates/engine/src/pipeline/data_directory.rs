@@ -24,7 +24,7 @@ use terraform_driver::{
 use thiserror::Error;
 
 use super::{
-    confinement::ConfinementInputs, scratch_dirs::ScratchDirs, terraform_steps::TerraformSteps,
+    confinement::ConfinementInputs, scratch_dirs::ScratchDirs, size_limits::SizeLimits, terraform_steps::TerraformSteps,
     workspace_record::list_workspaces_with_resources,
 };
 use crate::{
@@ -127,6 +127,7 @@ pub struct DataDirectory {
     process_env: ProcessEnv,
     cli_config: PathBuf,
     cli_config_text: String,
+    size_limits: SizeLimits,
     lease: OnceLock<RunLease>,
     _lock: FileLock,
 }
@@ -157,9 +158,21 @@ impl DataDirectory {
             process_env: process_env.clone(),
             cli_config: path,
             cli_config_text: cli_config.to_owned(),
+            size_limits: SizeLimits::default(),
             lease: OnceLock::new(),
             _lock: ours,
         })
+    }
+
+    /// Sets the limits of every workspace.
+    pub fn set_size_limits(&mut self, limits: SizeLimits) {
+        self.size_limits = limits;
+        self.driver.set_max_log(limits.log.0);
+    }
+
+    /// The limits of every workspace.
+    pub const fn size_limits(&self) -> &SizeLimits {
+        &self.size_limits
     }
 
     /// Binds the directory to an AWS account. Refreshing a state against another account would drop every resource

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use capt_model::workspaces::ResolveError;
+use capt_util::byte_size::ByteSize;
 use provider_gateway::admin::GatewayClientError;
 use terraform_driver::{
     classify::{self, TerraformFailure},
@@ -57,6 +58,18 @@ pub enum PipelineError {
     MissingEnvironment {
         /// The variable.
         name: String,
+    },
+    /// Something of the workspace exceeds its limit.
+    #[error("{what} has {size}, more than {limit}; {remedy}")]
+    TooLarge {
+        /// What is too large.
+        what: &'static str,
+        /// Its size.
+        size: ByteSize,
+        /// The limit.
+        limit: ByteSize,
+        /// What to do.
+        remedy: &'static str,
     },
     /// The state is not empty after a destroy.
     #[error("{left} resource(s) remain in the state after the destroy; retry the destroy")]

@@ -7,9 +7,10 @@ use terraform_driver::{
     environment::Environment,
     exec::capture_output,
     render::{ModuleFetch, RenderRequest, RootSource},
+    source::{SourceTree, SourceTreeError, is_larger_than, read_source},
     workspace::{
         WorkspaceDir,
-        files::{FileError, create_private_dir, read_json, write_json},
+        files::{FileError, create_private_dir, read_json, remove_optional, write_json},
     },
 };
 use thiserror::Error;
@@ -36,12 +37,19 @@ pub enum ModuleFetchError {
         /// The directory in the module.
         entrypoint: String,
     },
+    /// The files are refused.
+    #[error(transparent)]
+    Tree(#[from] SourceTreeError),
     /// A file could not be read or written.
     #[error(transparent)]
     File(#[from] FileError),
 }
 
-type ModuleFiles = Vec<(String, Vec<u8>)>;
+/// A download is stopped when it takes this many times the limit of a module: a repository also has a history.
+const DOWNLOAD_FACTOR: u64 = 16;
+
+/// How often the size of a download is looked at.
+const DOWNLOAD_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Files of the module. A local path is read on every call, a remote address is downloaded once.
 pub(super) async fn fetch_module(
@@ -49,29 +57,52 @@ pub(super) async fn fetch_module(
     wanted: &ModuleFetch,
     workspace: &WorkspaceDir,
     environment: &Environment,
-) -> Result<ModuleFiles, ModuleFetchError> {
-    let files = if let Some(local) = wanted.source.directory() {
-        WorkspaceDir::read_tree(local)?
+) -> Result<SourceTree, ModuleFetchError> {
+    let ModuleFetch { source, entrypoint } = wanted;
+    let limits = data_dir.size_limits().source;
+    let tree = if let Some(local) = source.directory() {
+        read_source(source, local, entrypoint, limits)?
     } else {
         let dir = workspace.meta_dir().join("source");
         let stamp = workspace.meta_dir().join("source.json");
-        if read_json::<String>(&stamp)?.as_deref() != Some(wanted.source.address()) {
+        if read_json::<String>(&stamp)?.as_deref() != Some(source.address()) {
+            remove_optional(&stamp)?;
             download(data_dir, wanted, &dir, environment).await?;
-            write_json(&stamp, &wanted.source.address())?;
+            write_json(&stamp, &source.address())?;
         }
-        WorkspaceDir::read_tree(&dir)?
+        read_source(source, &dir, entrypoint, limits)?
     };
-    let below = entrypoint_prefix(&wanted.entrypoint);
+    let below = entrypoint_prefix(entrypoint);
     let is_root = |path: &str| {
         path.strip_prefix(&below).is_some_and(|name| !name.contains('/') && is_configuration_file(name))
     };
-    if files.iter().any(|(path, _)| is_root(path)) {
-        Ok(files)
+    if tree.files.iter().any(|(path, _)| is_root(path)) {
+        Ok(tree)
     } else {
-        Err(ModuleFetchError::NoConfiguration {
-            address: wanted.source.to_string(),
-            entrypoint: wanted.entrypoint.clone(),
-        })
+        Err(ModuleFetchError::NoConfiguration { address: source.to_string(), entrypoint: entrypoint.clone() })
+    }
+}
+
+/// What a person should know about the files of a module.
+pub(super) fn fetch_notes(wanted: &ModuleFetch, tree: &SourceTree) -> Vec<String> {
+    let note = |path: &String| {
+        format!(
+            "ignored {path} of module {}: terraform was run there; the state of this workspace is its own",
+            wanted.source
+        )
+    };
+    tree.ignored.iter().map(note).collect()
+}
+
+/// Ends when a directory has become too large.
+async fn grows_beyond(dir: &Path, limit: u64) {
+    loop {
+        tokio::time::sleep(DOWNLOAD_INTERVAL).await;
+        let looked_at = dir.to_owned();
+        let look = tokio::task::spawn_blocking(move || is_larger_than(&looked_at, limit));
+        if look.await.unwrap_or_default() {
+            return;
+        }
     }
 }
 
@@ -96,9 +127,16 @@ async fn download(
         RunHome::Workspace => init.command_line(),
     };
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let said = capture_output(&program, &args, &init.env, dir, Duration::from_mins(10))
-        .await
-        .map_err(|error| refused(&error.to_string()))?;
+    let size = data_dir.size_limits().source.size;
+    let said = tokio::select! {
+        said = capture_output(&program, &args, &init.env, dir, Duration::from_mins(10)) => {
+            said.map_err(|error| refused(&error.to_string()))?
+        }
+        () = grows_beyond(dir, size.0.saturating_mul(DOWNLOAD_FACTOR)) => {
+            WorkspaceDir::at(dir).remove()?;
+            return Err(SourceTreeError::TooLarge { address: source.to_string(), limit: size }.into());
+        }
+    };
     if said.success {
         return Ok(());
     }

@@ -20,6 +20,7 @@ mod outcome;
 mod prepare;
 mod scratch_dirs;
 mod sealed_configuration;
+mod size_limits;
 mod terraform_steps;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -41,6 +42,7 @@ pub use error::PipelineError;
 pub use fetch::set_fetched_root;
 pub use hooks::{HookGuard, RunHooks};
 pub use outcome::{DestroyReason, Goal, WorkspaceOutcome};
+pub use size_limits::SizeLimits;
 use terraform_driver::{
     render::{FileMode, RenderedWorkspace},
     workspace::{FileToWrite, files::FileError},

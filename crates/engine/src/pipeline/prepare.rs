@@ -64,7 +64,11 @@ impl WorkspacePipeline<'_> {
         let mut rendered = render::render(&resolved.request)?;
         let mut fetched = Vec::new();
         if let Some(wanted) = rendered.fetch.clone() {
-            fetched = fetch::fetch_module(self.data_dir, &wanted, job.workspace, job.environment).await?;
+            let tree = fetch::fetch_module(self.data_dir, &wanted, job.workspace, job.environment).await?;
+            for note in fetch::fetch_notes(&wanted, &tree) {
+                self.hooks.add_note(&task.key, &note);
+            }
+            fetched = tree.files;
             fetch::set_fetched_root(&mut resolved.request, &fetched, &wanted.entrypoint);
             rendered = render::render(&resolved.request)?;
         }

@@ -16,6 +16,9 @@ pub trait TerraformSteps: Send + Sync {
     /// The engine that runs the commands.
     fn engine(&self) -> &Engine;
 
+    /// Sets after how many bytes of output a command is stopped.
+    fn set_max_log(&mut self, _: u64) {}
+
     /// Waits for a command that a previous caller left running, then recovers the newest state.
     fn resume_and_recover<'a>(&'a self, job: &'a StepContext<'_>) -> StepFuture<'a, RecoveredState>;
 
@@ -64,6 +67,10 @@ pub trait TerraformSteps: Send + Sync {
 impl TerraformSteps for Driver {
     fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    fn set_max_log(&mut self, bytes: u64) {
+        self.limits.max_log = bytes;
     }
 
     fn resume_and_recover<'a>(&'a self, job: &'a StepContext<'_>) -> StepFuture<'a, RecoveredState> {

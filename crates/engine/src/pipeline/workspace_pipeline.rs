@@ -60,6 +60,7 @@ impl WorkspacePipeline<'_> {
         let environment =
             self.data_dir.environment(&workspace, &task.resolved.env, task.principal.as_ref())?;
         let workspace = before.as_ref().map_or(workspace, |it| it.workspace_dir(&self.data_dir.path, key));
+        self.data_dir.size_limits().check_state(&workspace)?;
         let cluster_lock =
             self.lock_cluster_for_leftovers(key, task.eks_cluster.as_deref(), &workspace).await?;
         let slot = self.acquire_slot(key).await?;
@@ -169,6 +170,7 @@ impl WorkspacePipeline<'_> {
     ) -> Result<WorkspaceOutcome, PipelineError> {
         let workspace = record.workspace_dir(&self.data_dir.path, key);
         let _lock = workspace.lock("another run of capt")?;
+        self.data_dir.size_limits().check_state(&workspace)?;
         let environment = self.data_dir.environment(&workspace, how.env, how.principal)?;
         let args = UserArgs::from(&record.args);
         let cluster_lock =

@@ -6,7 +6,7 @@ use capt_kinds::api;
 use capt_util::error_chain::format_error_chain;
 use terraform_driver::{
     classify::{FailureClass, RetryAdvice, TerraformFailure},
-    run::StepError,
+    run::{StepError, run_dir::StopReason},
 };
 
 use crate::pipeline::PipelineError;
@@ -49,6 +49,9 @@ pub const fn status_class(class: FailureClass) -> api::FailureClass {
 
 /// Class of an error that terraform did not report. The driver classifies those that it reported.
 fn classify(error: &PipelineError) -> FailureClass {
+    if let PipelineError::Step(StepError::Hung { reason: StopReason::LogTooLarge, .. }) = error {
+        return FailureClass::UserFix;
+    }
     match error {
         PipelineError::StateBackup { .. }
         | PipelineError::InterruptedResource(_)
@@ -66,6 +69,7 @@ fn classify(error: &PipelineError) -> FailureClass {
         | PipelineError::DataDirectory(_) => FailureClass::Engine,
         PipelineError::LocationChanged { .. }
         | PipelineError::StateLost
+        | PipelineError::TooLarge { .. }
         | PipelineError::CreatedObjectUnplaced { .. }
         | PipelineError::OutcomeUnknown { .. }
         | PipelineError::OwnedByOther { .. }

@@ -169,11 +169,16 @@ impl RunHooks for OperatorRunHooks {
         _: &'a WorkspaceRecord,
     ) -> BoxFuture<'a, Result<(), PipelineError>> {
         Box::pin(async move {
-            let bundle = if self.bundle_saved.swap(true, Ordering::Relaxed) {
+            let limits = self.inner.data_dir.size_limits();
+            limits.check_state(workspace)?;
+            let bundle = if self.bundle_saved.load(Ordering::Relaxed) {
                 None
             } else {
                 destroy_bundle::seal_env(workspace, &self.env)?;
-                Some(destroy_bundle::pack(workspace)?)
+                let bundle = destroy_bundle::pack(workspace)?;
+                limits.check_bundle(&bundle)?;
+                self.bundle_saved.store(true, Ordering::Relaxed);
+                Some(bundle)
             };
             state_backup::back_up_with_retries(self.backup_store.as_ref(), workspace, &self.memory, bundle)
                 .await
@@ -202,6 +207,7 @@ impl OperatorRunHooks {
             memory: Arc::clone(&self.memory),
             metrics: Arc::clone(&self.inner.metrics),
             fallback: FALLBACK_INTERVAL,
+            limits: *self.inner.data_dir.size_limits(),
         };
         let over = CancellationToken::new();
         self.memory.set_backup_task(over.clone().drop_guard());

@@ -13,6 +13,7 @@ use terraform_driver::{
 use tokio_util::sync::CancellationToken;
 
 use super::{RunMetrics, WorkspaceMemory, state_backup, state_backup::BackupStore};
+use crate::pipeline::SizeLimits;
 
 /// The snapshots are looked at without an event, too: a shim may have been killed while its terraform goes on, and some filesystems
 /// have no inotify.
@@ -33,6 +34,7 @@ pub(super) struct StateReplication {
     pub(super) metrics: Arc<dyn RunMetrics>,
     /// Longest time between two looks.
     pub(super) fallback: Duration,
+    pub(super) limits: SizeLimits,
 }
 
 impl StateReplication {
@@ -52,6 +54,10 @@ impl StateReplication {
 
     /// Returns whether everything is saved; what failed is retried, and once more at the end of the run.
     async fn back_up(&self, started: SystemTime) -> bool {
+        if self.limits.check_state(&self.workspace).is_err() {
+            // The end of the run reports it.
+            return true;
+        }
         match state_backup::back_up(self.store.as_ref(), &self.workspace, &self.memory, None).await {
             Ok(written) => {
                 // An earlier version was only waiting for this run.

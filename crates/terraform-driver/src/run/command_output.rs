@@ -15,7 +15,7 @@ use crate::{
     clock,
     command::Invocation,
     events::{self, Diagnostic, EventKind, LineSplitter, StreamItem, TerraformProgress},
-    workspace::{WorkspaceDir, files::read_optional},
+    workspace::{WorkspaceDir, files::read_tail},
 };
 
 /// Lines of plain output that are kept for an error message.
@@ -24,6 +24,18 @@ const TAIL_LINES: usize = 20;
 /// Added to the output of a command that was confined and was denied something.
 const CONFINED: &str = "capt confines the run: it may use its own workspace, HOME and TMPDIR, and TCP ports of HTTPS and of the configured \
     endpoints (docs/security.md; an administrator can disable this with --isolation=off)";
+
+/// Lines of plain output that are kept in memory; twice as many at most.
+const MAX_TEXT_LINES: usize = 200;
+
+/// Characters of such a line.
+const MAX_LINE_CHARS: usize = 4096;
+
+/// Diagnostics that are kept in memory.
+const MAX_DIAGNOSTICS: usize = 200;
+
+/// Bytes of standard error that are read.
+const MAX_STDERR_BYTES: u64 = 256 * 1024;
 
 /// Grace period of commands that change nothing.
 const READ_ONLY_GRACE: Duration = Duration::from_secs(20);
@@ -64,17 +76,27 @@ impl CommandOutput {
         let start = line.trim_start();
         let is_member = start.starts_with('"') && start.contains("\":");
         if !is_member && !start.starts_with(['{', '}', '[', ']']) {
-            self.text.push(line.to_owned());
+            self.push_text(line);
         }
+    }
+
+    /// Keeps the last lines, and the beginning of each.
+    fn push_text(&mut self, line: &str) {
+        if self.text.len() >= 2 * MAX_TEXT_LINES {
+            self.text.drain(..MAX_TEXT_LINES);
+        }
+        self.text.push(line.chars().take(MAX_LINE_CHARS).collect());
     }
 
     fn record(&mut self, item: StreamItem<'_>) {
         let StreamItem::Event(event) = item else { return };
         self.progress.observe(&event);
         match event.kind {
-            EventKind::Diagnostic(diagnostic) => self.diagnostics.push(diagnostic),
+            EventKind::Diagnostic(diagnostic) if self.diagnostics.len() < MAX_DIAGNOSTICS => {
+                self.diagnostics.push(diagnostic);
+            }
             EventKind::Text => self.record_text(event.message.as_str()),
-            EventKind::Incomplete => self.text.push(event.message.as_str().to_owned()),
+            EventKind::Incomplete => self.push_text(event.message.as_str()),
             _ => {}
         }
     }
@@ -110,7 +132,7 @@ impl Driver {
     ) -> Result<(i32, CommandOutput), StepError> {
         let run = RunHandle::start(job.workspace, spec, dir.clone(), &invocation.env, &self.shim)?;
         let (ended, mut heard) = follow_run(run, phase, job, job.stop).await?;
-        if let Some(bytes) = read_optional(&dir.stderr_path())? {
+        if let Some(bytes) = read_tail(&dir.stderr_path(), MAX_STDERR_BYTES)? {
             String::from_utf8_lossy(&bytes).lines().for_each(|line| heard.record_text(line));
         }
         let code = exit_code(&ended, phase)?;
@@ -135,6 +157,7 @@ impl Driver {
             snapshots: job.workspace.snapshots_dir(),
             disk_reserve: if applies { self.limits.disk_reserve + 3 * state_size(job.workspace) } else { 0 },
             lease: job.lease.filter(|_| may_change(phase)).cloned(),
+            max_log: Some(self.limits.max_log),
         }
     }
 }

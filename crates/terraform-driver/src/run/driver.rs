@@ -120,10 +120,13 @@ fn stop_reason_text(reason: StopReason) -> &'static str {
         StopReason::Silent => "no output within the silence limit",
         StopReason::Overdue => "deadline exceeded",
         StopReason::LeaseLost => "the leader election Lease was not renewed",
+        StopReason::LogTooLarge => {
+            "its output exceeded the limit; print less in provisioners and providers, or have the limit raised (--max-log-size)"
+        }
     }
 }
 
-/// Time limits of a run.
+/// Limits of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct RunLimits {
     /// Grace period between SIGINT and SIGKILL.
@@ -136,6 +139,8 @@ pub struct RunLimits {
     pub lock_timeout: Duration,
     /// Bytes that an apply reserves on the disk, in addition to three times the size of the state.
     pub disk_reserve: u64,
+    /// Bytes of output after which a command is stopped.
+    pub max_log: u64,
 }
 
 impl Default for RunLimits {
@@ -146,6 +151,7 @@ impl Default for RunLimits {
             deadline: Duration::from_mins(15),
             lock_timeout: Duration::from_mins(1),
             disk_reserve: 8 << 20,
+            max_log: 64 << 20,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! replace a cluster that comes up. Resources that failed before the stop stay tainted, and so do resources with a running
 //! provisioner, whose progress is unknown.
 
-use std::{collections::BTreeSet, fs};
+use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
@@ -50,9 +50,8 @@ pub(super) fn last_apply_run(workspace: &WorkspaceDir) -> Result<Option<RunDir>,
 /// Creates that had started and not ended at the time of the stop; without a time, at the end of the log.
 fn interrupted_creates(dir: &RunDir, stopped: Option<Timestamp>) -> Result<BTreeSet<String>, FileError> {
     let path = dir.events_path();
-    let log = fs::read(&path).map_err(|source| FileError::new("read", &path, source))?;
     let mut under_way = BTreeSet::new();
-    events::read_all(&log, |item| {
+    events::read_file(&path, |item| {
         let StreamItem::Event(event) = item else { return };
         let before_the_stop = match (stopped, event.timestamp.as_str().parse::<Timestamp>()) {
             (Some(stopped), Ok(at)) => at < stopped,
@@ -70,6 +69,6 @@ fn interrupted_creates(dir: &RunDir, stopped: Option<Timestamp>) -> Result<BTree
             }
             _ => {}
         }
-    });
+    })?;
     Ok(under_way)
 }

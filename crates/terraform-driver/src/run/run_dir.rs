@@ -42,6 +42,9 @@ pub struct RunSpec {
     /// The leadership without which nothing may be changed; `None` without leader election, and for commands that change nothing.
     #[serde(default)]
     pub lease: Option<RunLease>,
+    /// Bytes of output after which the run is stopped.
+    #[serde(default)]
+    pub max_log: Option<u64>,
 }
 
 /// Processes of a run.
@@ -65,6 +68,8 @@ pub enum StopReason {
     Overdue,
     /// The operator may not be the leader any more.
     LeaseLost,
+    /// Too much output.
+    LogTooLarge,
 }
 
 /// A stop of a run.

@@ -1,6 +1,6 @@
 //! Changes that the last apply began and did not end.
 
-use std::{collections::BTreeMap, fs};
+use std::collections::BTreeMap;
 
 use super::interrupted::last_apply_run;
 use crate::{
@@ -12,9 +12,8 @@ use crate::{
 pub fn unfinished_changes(workspace: &WorkspaceDir) -> Result<Vec<(String, String)>, FileError> {
     let Some(last) = last_apply_run(workspace)? else { return Ok(Vec::new()) };
     let path = last.events_path();
-    let log = fs::read(&path).map_err(|source| FileError::new("read", &path, source))?;
     let mut under_way = BTreeMap::new();
-    events::read_all(&log, |item| {
+    events::read_file(&path, |item| {
         let StreamItem::Event(event) = item else { return };
         match &event.kind {
             EventKind::ApplyStart(hook) => {
@@ -27,6 +26,6 @@ pub fn unfinished_changes(workspace: &WorkspaceDir) -> Result<Vec<(String, Strin
             }
             _ => {}
         }
-    });
+    })?;
     Ok(under_way.into_iter().collect())
 }

@@ -4,11 +4,17 @@
 //! of its output. That line is the only copy of completed work: it is moved from the log to `errored.tfstate`, from which the
 //! next run recovers it.
 
+use std::{
+    fs,
+    io::{self, BufWriter, Write},
+    path::Path,
+};
+
 use crate::{
-    events::{Event, EventKind},
+    events::{self, Event, EventKind, StreamLine},
     run::run_dir::{RunDir, RunSpec},
     state::StateSnapshots,
-    workspace::files::{FileError, read_optional, write_atomic},
+    workspace::files::{FileError, open_append, remove_optional, write_atomic},
 };
 
 const REPLACEMENT_LINE: &[u8] =
@@ -17,37 +23,68 @@ const REPLACEMENT_LINE: &[u8] =
 const INCOMPLETE_LINE: &[u8] =
     br#"{"@level":"error","@message":"incomplete line (kept below .capt/state/set-aside, removed from this log)","type":"log"}"#;
 
+const OVERSIZED_LINE: &[u8] =
+    br#"{"@level":"error","@message":"oversized line (removed from this log)","type":"log"}"#;
+
 /// Moves an emergency state from the log to `errored.tfstate`. An incomplete one is of no use to terraform, but contains secrets
-/// as well: it is moved to a file that nothing displays.
+/// as well: it is moved to a file that nothing displays. The log may be larger than the memory, so it is read line by line.
 pub(crate) fn extract_emergency_state(dir: &RunDir, spec: &RunSpec) -> Result<(), FileError> {
-    let path = dir.events_path();
-    let Some(log) = read_optional(&path)? else { return Ok(()) };
-    let lines: Vec<_> = log.split(|byte| *byte == b'\n').map(|line| (line, classify_line(line))).collect();
-    let snapshots = StateSnapshots::at(&spec.snapshots);
-    for (line, contents) in &lines {
-        match contents {
-            LogLine::Ordinary => {}
-            LogLine::Incomplete => snapshots.keep_aside("events.ndjson", line)?,
-            LogLine::EmergencyState(state) => {
-                // Try both writes independently: one may succeed where the other fails for lack of space.
-                let copied = snapshots.store_written(state.as_bytes());
-                let kept = write_atomic(&spec.cwd.join("errored.tfstate"), state.as_bytes(), true);
-                if copied.is_err() && kept.is_err() {
-                    // The log has the only copy, so keep it there.
-                    return kept;
-                }
-            }
+    let (path, snapshots) = (dir.events_path(), StateSnapshots::at(&spec.snapshots));
+    let (mut is_ordinary, mut outcome) = (true, Ok(()));
+    events::read_lines(&path, |line| {
+        let StreamLine::Complete(line) = line else { return };
+        let contents = classify_line(line);
+        is_ordinary &= matches!(contents, LogLine::Ordinary);
+        if outcome.is_ok() {
+            outcome = keep_contents(line, &contents, spec, &snapshots);
+        }
+    })?;
+    outcome?;
+    if is_ordinary { Ok(()) } else { remove_states(&path) }
+}
+
+fn keep_contents(
+    line: &[u8],
+    contents: &LogLine,
+    spec: &RunSpec,
+    snapshots: &StateSnapshots,
+) -> Result<(), FileError> {
+    match contents {
+        LogLine::Ordinary => Ok(()),
+        LogLine::Incomplete => snapshots.keep_aside("events.ndjson", line),
+        LogLine::EmergencyState(state) => {
+            // Try both writes independently: one may succeed where the other fails for lack of space.
+            let copied = snapshots.store_written(state.as_bytes());
+            let kept = write_atomic(&spec.cwd.join("errored.tfstate"), state.as_bytes(), true);
+            // If both fail, the log has the only copy, so it stays there.
+            if copied.is_err() && kept.is_err() { kept } else { Ok(()) }
         }
     }
-    if lines.iter().all(|(_, contents)| matches!(contents, LogLine::Ordinary)) {
-        return Ok(());
-    }
-    let clean = lines.iter().map(|(line, contents)| match contents {
-        LogLine::Ordinary => *line,
-        LogLine::Incomplete => INCOMPLETE_LINE,
-        LogLine::EmergencyState(_) => REPLACEMENT_LINE,
-    });
-    write_atomic(&path, &clean.collect::<Vec<_>>().join(&b'\n'), true)
+}
+
+/// Replaces the log by one without states.
+fn remove_states(path: &Path) -> Result<(), FileError> {
+    let clean = path.with_extension("clean");
+    remove_optional(&clean)?;
+    let fail = |source| FileError::new("write", &clean, source);
+    let (mut file, mut outcome) = (BufWriter::new(open_append(&clean)?), Ok(()));
+    events::read_lines(path, |line| {
+        let kept = match line {
+            StreamLine::Oversized { .. } => OVERSIZED_LINE,
+            StreamLine::Complete(line) => match classify_line(line) {
+                LogLine::Ordinary => line,
+                LogLine::Incomplete => INCOMPLETE_LINE,
+                LogLine::EmergencyState(_) => REPLACEMENT_LINE,
+            },
+        };
+        if outcome.is_ok() {
+            outcome = file.write_all(kept).and_then(|()| file.write_all(b"\n"));
+        }
+    })?;
+    let file =
+        outcome.and_then(|()| file.into_inner().map_err(io::IntoInnerError::into_error)).map_err(fail)?;
+    file.sync_all().map_err(fail)?;
+    fs::rename(&clean, path).map_err(|source| FileError::new("write", path, source))
 }
 
 /// Contents of a line of the log.

@@ -8,7 +8,9 @@ pub(crate) mod emergency_state;
 mod state_watch;
 mod watchdog;
 
-use std::{io, os::unix::process::ExitStatusExt, path::Path, process::ExitStatus, time::Duration};
+use std::{
+    fs::OpenOptions, io, os::unix::process::ExitStatusExt, path::Path, process::ExitStatus, time::Duration,
+};
 
 use capt_util::error_chain::format_error_chain;
 use disk_reserve::DiskReserve;
@@ -105,6 +107,10 @@ async fn supervise(dir: &RunDir) -> Result<(), ShimError> {
     if !ended.success() {
         watch.record_failure(emergency_state::extract_emergency_state(dir, &spec));
     }
+    if let Some(limit) = spec.max_log {
+        watch.record_failure(shorten(&dir.events_path(), limit));
+        watch.record_failure(shorten(&dir.stderr_path(), limit));
+    }
     dir.write_exit(&RunExit {
         code: ended.code(),
         signal: ended.signal(),
@@ -118,6 +124,14 @@ async fn supervise(dir: &RunDir) -> Result<(), ShimError> {
 /// Whether the operator that started the run may not be the leader any more. It may have been frozen when it started the run.
 fn may_not_lead(spec: &RunSpec) -> bool {
     spec.lease.as_ref().is_some_and(|lease| lease.check().is_err())
+}
+
+/// Cuts off what is behind the limit of a log.
+fn shorten(path: &Path, limit: u64) -> io::Result<()> {
+    if path.metadata().is_ok_and(|data| data.len() > limit) {
+        return OpenOptions::new().write(true).open(path)?.set_len(limit);
+    }
+    Ok(())
 }
 
 /// The exit of an engine that may not start.
@@ -172,6 +186,10 @@ impl Supervisor<'_> {
                     }
                     if let Some(reason) = patience.expired(said, Instant::now()).filter(|_| heard) {
                         self.stop(reason);
+                    }
+                    let errors = self.dir.stderr_path().metadata().map_or(0, |data| data.len());
+                    if spec.max_log.is_some_and(|limit| said + errors > limit) {
+                        self.stop(StopReason::LogTooLarge);
                     }
                     if may_not_lead(spec) {
                         self.stop(StopReason::LeaseLost);

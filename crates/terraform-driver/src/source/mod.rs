@@ -8,13 +8,17 @@
 
 mod parse;
 mod redact;
+mod reserved;
+mod tree;
 
 use std::{
     fmt,
     path::{Path, PathBuf},
 };
 
+pub(crate) use reserved::is_state_or_plan;
 use thiserror::Error;
+pub use tree::{SourceLimits, SourceTree, SourceTreeError, is_larger_than, read_source};
 
 /// Permission to use modules on this machine. Only the command line makes one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

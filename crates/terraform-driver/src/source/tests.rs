@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 use rstest::rstest;
 
+use capt_util::byte_size::ByteSize;
+
 use super::*;
 
 fn parsed(address: &str) -> ModuleSourceKind {
@@ -168,6 +170,88 @@ fn l3_errors_and_texts_of_terraform_do_not_show_them_either() {
     let source = ModuleSource::parse("git::https://user:p%40ssword@example.com/x.git").unwrap();
     let said = source.redact("cannot clone https://user:p%40ssword@example.com/x.git with password p@ssword");
     assert_eq!(said, "cannot clone https://REDACTED@example.com/x.git with password REDACTED");
+}
+
+fn module(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (path, text) in files {
+        let path = dir.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    dir
+}
+
+fn fetched() -> ModuleSource {
+    ModuleSource::parse("git::https://user:hunter2@example.com/x.git").unwrap()
+}
+
+#[rstest]
+#[case("terraform.tfstate")]
+#[case("terraform.tfstate.backup")]
+#[case("errored.tfstate")]
+#[case("live/terraform.tfstate")]
+#[case("terraform.tfstate.d/prod/x.json")]
+#[case("live/capt.tfplan")]
+#[case("live/terraform.tfvars")]
+#[case("live/terraform.tfvars.json")]
+#[case("live/zzz.auto.tfvars.json")]
+#[case("live/capt_provider_override.tf.json")]
+#[case("live/capt-imports.tf.json")]
+fn h2_a_fetched_module_with_a_reserved_file_is_refused_and_the_file_is_named(#[case] path: &str) {
+    let dir = module(&[("live/main.tf", ""), (path, "{}")]);
+    let refused =
+        read_source(&fetched(), dir.path(), "live", SourceLimits::default()).unwrap_err().to_string();
+    assert!(refused.contains(&format!("contains {path:?}")) && !refused.contains("hunter2"), "{refused}");
+}
+
+#[test]
+fn h2_hidden_files_and_links_are_left_out_and_other_names_are_not_reserved() {
+    let dir = module(&[
+        ("main.tf", "a"),
+        (".terraform/x", ""),
+        (".terraform.lock.hcl", ""),
+        (".capt/sealed.json", ""),
+        ("modules/a/.hidden", ""),
+        ("modules/a/terraform.tfvars", "not read by terraform"),
+        ("captain.tf", ""),
+        ("prod.tfvars", ""),
+    ]);
+    std::os::unix::fs::symlink("/etc/passwd", dir.path().join("link.tf")).unwrap();
+    let tree = read_source(&fetched(), dir.path(), "", SourceLimits::default()).unwrap();
+    let names: Vec<_> = tree.files.iter().map(|(path, _)| path.as_str()).collect();
+    assert_eq!(names, ["captain.tf", "main.tf", "modules/a/terraform.tfvars", "prod.tfvars"]);
+}
+
+#[test]
+fn h2_the_state_of_a_local_module_is_ignored_and_named() {
+    let dir = module(&[
+        ("main.tf", "a"),
+        ("terraform.tfstate", "{}"),
+        ("terraform.tfstate.backup", "{}"),
+        ("x.tfplan", ""),
+        ("terraform.tfvars", "mine = 1"),
+    ]);
+    let tree = read_source(&local("./x"), dir.path(), "", SourceLimits::default()).unwrap();
+    assert_eq!(tree.ignored, ["terraform.tfstate", "terraform.tfstate.backup", "x.tfplan"]);
+    assert_eq!(tree.files.len(), 2);
+}
+
+#[test]
+fn h6_a_module_is_read_only_up_to_its_limits() {
+    let dir = module(&[("main.tf", "")]);
+    let limits = SourceLimits { size: ByteSize::mebibytes(1), files: 10 };
+    let read = || read_source(&fetched(), dir.path(), "", limits).map_err(|error| error.to_string());
+    // A sparse file of a terabyte.
+    std::fs::File::create(dir.path().join("huge.bin")).unwrap().set_len(1 << 40).unwrap();
+    let refused = read().unwrap_err();
+    assert!(refused.contains("is larger than 1Mi") && refused.contains("--max-source-size"), "{refused}");
+    assert!(is_larger_than(dir.path(), 1 << 30));
+    std::fs::remove_file(dir.path().join("huge.bin")).unwrap();
+    assert!(read().is_ok() && !is_larger_than(dir.path(), 1 << 30));
+    (0..10).for_each(|at| std::fs::write(dir.path().join(format!("{at}.tf")), "").unwrap());
+    let refused = read().unwrap_err();
+    assert!(refused.contains("has more than 10 files"), "{refused}");
 }
 
 proptest! {

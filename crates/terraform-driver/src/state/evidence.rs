@@ -1,6 +1,6 @@
 //! Evidence that a workspace without a state had objects: without any, it is a new one.
 
-use std::{collections::BTreeSet, fs};
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
@@ -55,11 +55,7 @@ fn completed_objects(workspace: &WorkspaceDir) -> Result<BTreeSet<String>, FileE
     let mut completed = BTreeSet::new();
     for run in RunDir::list(&workspace.runs_dir())? {
         let path = run.events_path();
-        if !path.exists() {
-            continue;
-        }
-        let log = fs::read(&path).map_err(|source| FileError::new("read", &path, source))?;
-        events::read_all(&log, |item| {
+        events::read_file(&path, |item| {
             let StreamItem::Event(event) = item else { return };
             let EventKind::ApplyComplete(hook) = event.kind else { return };
             let address = hook.address.as_str();
@@ -72,7 +68,7 @@ fn completed_objects(workspace: &WorkspaceDir) -> Result<BTreeSet<String>, FileE
                 }
                 _ => {}
             }
-        });
+        })?;
     }
     Ok(completed)
 }

@@ -5,7 +5,7 @@
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Read},
+    io::{self, Read, Seek, SeekFrom},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
@@ -125,6 +125,20 @@ pub fn read_beneath(dir: &Path, path: &Path) -> Result<Option<Vec<u8>>, FileErro
         Err(Errno::NOSYS) => read_optional(path),
         Err(errno) => Err(fail(errno.into())),
     }
+}
+
+/// Reads at most the last `limit` bytes of a file that may be absent.
+pub fn read_tail(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, FileError> {
+    let fail = |source| FileError::new("read", path, source);
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(fail)?,
+    };
+    let size = file.metadata().map_err(fail)?.len();
+    file.seek(SeekFrom::Start(size.saturating_sub(limit))).map_err(fail)?;
+    let mut bytes = Vec::new();
+    file.take(limit).read_to_end(&mut bytes).map_err(fail)?;
+    Ok(Some(bytes))
 }
 
 /// Removes a file that may be absent.

@@ -37,6 +37,7 @@ use thiserror::Error;
 
 use crate::{
     clock,
+    source::is_state_or_plan,
     state::{InvalidState, State, StateSnapshots},
 };
 
@@ -46,6 +47,12 @@ pub enum WorkspaceError {
     /// A rendered path is outside the directory.
     #[error("refusing to write {path:?}: it is outside the workspace directory")]
     Escapes {
+        /// The offending path.
+        path: String,
+    },
+    /// A rendered path is the one of a state or a plan.
+    #[error("refusing to write {path:?}: the name is reserved for states and plans")]
+    Reserved {
         /// The offending path.
         path: String,
     },
@@ -181,9 +188,13 @@ impl WorkspaceDir {
             write_json(&index, &before.union(&after).collect::<BTreeSet<_>>())?;
         }
         for file in &wanted {
+            if is_state_or_plan(file.path) {
+                return Err(WorkspaceError::Reserved { path: file.path.to_owned() });
+            }
             self.write_file(*file)?;
         }
-        for stale in before.difference(&after) {
+        // An earlier version may have rendered the state of a module: it is the live one by now.
+        for stale in before.difference(&after).filter(|path| !is_state_or_plan(path)) {
             remove_optional(&self.checked_path(stale)?)?;
         }
         if after != before {
@@ -251,21 +262,13 @@ impl WorkspaceDir {
             return Ok(());
         };
         let mut files = Vec::new();
-        for path in rendered {
+        for path in rendered.into_iter().filter(|path| !is_state_or_plan(path)) {
             if let Some(bytes) = read_optional(&self.meta_dir().join("sealed").join(&path))? {
                 files.push((path, bytes));
             }
         }
         let secret = |path: &str| path.contains("tfvars");
         self.sync_files(files.iter().map(|(path, bytes)| FileToWrite { path, bytes, secret: secret(path) }))
-    }
-
-    /// Reads a directory tree (a local module) without hidden files.
-    pub fn read_tree(source: &Path) -> Result<Vec<(String, Vec<u8>)>, FileError> {
-        let mut found = Vec::new();
-        read_tree_into(source, source, &mut found)?;
-        found.sort();
-        Ok(found)
     }
 
     /// Moves everything but the lock to `.capt/older`, so that the directory can be filled again, and returns the new place. `last`
@@ -304,27 +307,4 @@ impl WorkspaceDir {
 fn move_into(path: &Path, dir: &Path) -> Result<(), FileError> {
     let target = dir.join(path.file_name().unwrap_or_default());
     fs::rename(path, target).map_err(|source| FileError::new("move", path, source))
-}
-
-fn read_tree_into(base: &Path, dir: &Path, found: &mut Vec<(String, Vec<u8>)>) -> Result<(), FileError> {
-    let fail = |source| FileError::new("list", dir, source);
-    for entry in fs::read_dir(dir).map_err(fail)? {
-        let entry = entry.map_err(fail)?;
-        let path = entry.path();
-        let name = entry.file_name();
-        let hidden = name.to_string_lossy().starts_with('.');
-        let kind = entry.file_type().map_err(fail)?;
-        if hidden {
-            continue;
-        }
-        if kind.is_dir() {
-            read_tree_into(base, &path, found)?;
-        } else if kind.is_file()
-            && let Ok(relative) = path.strip_prefix(base)
-        {
-            let bytes = fs::read(&path).map_err(|source| FileError::new("read", &path, source))?;
-            found.push((relative.to_string_lossy().into_owned(), bytes));
-        }
-    }
-    Ok(())
 }

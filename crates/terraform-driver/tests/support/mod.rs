@@ -61,6 +61,7 @@ impl RunHarness {
             snapshots: self.workspace.meta_dir().join("state"),
             disk_reserve: 0,
             lease: None,
+            max_log: None,
         }
     }
 

@@ -27,6 +27,7 @@ fn earlier_apply(site: &FakeSite) -> RunDir {
         snapshots: site.workspace().meta_dir().join("state"),
         disk_reserve: 0,
         lease: None,
+        max_log: None,
     })
     .unwrap();
     let started = serde_json::json!({

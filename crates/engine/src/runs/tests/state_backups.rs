@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
-    pipeline::{PipelineError, testing::state},
+    pipeline::{PipelineError, SizeLimits, testing::state},
     runs::{
         PhaseGuard, RunMetrics, WorkspaceMemory, state_backup,
         state_replication::{FALLBACK_INTERVAL, StateReplication},
@@ -123,6 +123,7 @@ fn replication(dir: &Directory, store: &Arc<MemoryStore>, fallback: Duration) ->
         memory: Arc::clone(&dir.memory),
         metrics: Arc::new(NoRunMetrics),
         fallback,
+        limits: SizeLimits::default(),
     }
 }
 
