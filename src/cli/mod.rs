@@ -42,6 +42,7 @@ mod router;
 mod run;
 mod run_setup;
 mod run_workspaces;
+mod scheduling;
 mod shim;
 mod state;
 mod status;

@@ -16,6 +16,7 @@ use super::{
     operator_setup::{AwsTarget, OperatorSetup, log_info, run_until_signalled},
     output::{self, ExitStatus},
     run_setup::{EngineArgs, default_parallelism},
+    scheduling::SchedulingArgs,
     time,
 };
 use crate::operator::{self, OperatorSettings, StandaloneMode, TemplatePolicy};
@@ -79,6 +80,8 @@ pub(super) struct Args {
     /// Memory budget of all terraform processes in megabytes; defaults to half of the available memory.
     #[arg(long, value_name = "MB", default_value_t = memory::budget(), env = "CAPT_MEMORY_BUDGET", hide_default_value = true)]
     memory_budget: u64,
+    #[command(flatten)]
+    scheduling: SchedulingArgs,
     /// Drift detection interval of objects that do not set their own.
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time::parse_duration, env = "CAPT_DRIFT_INTERVAL")]
     drift_interval: Duration,
@@ -239,6 +242,7 @@ impl Args {
             standalone: self.standalone,
             parallel: self.parallel.max(1),
             memory_budget_mb: self.memory_budget,
+            scheduling: self.scheduling.settings(),
             drift_interval: self.drift_interval,
             preview_domain: self.preview_domain.clone(),
             templates: self.tenancy.templates,

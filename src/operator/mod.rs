@@ -12,7 +12,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context as _;
 use capt_engine::{
     pipeline::{CloudBinding, DataDirectory, RunHome},
-    runs::{RunCapacity, RunManager},
+    runs::{NamespaceShares, RunCapacity, RunManager},
 };
 use capt_kinds::api::crds;
 use capt_kube::k8s::{FencingToken, KubeClient, LeaderCandidate, LeadershipEnd, run_as_leader};
@@ -20,7 +20,9 @@ use capt_model::workspaces::ProviderDefaults;
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use self::settings::{Dependencies, OperatorSettings, StandaloneMode, TemplatePolicy};
+pub use self::settings::{
+    Dependencies, OperatorSettings, SchedulingSettings, StandaloneMode, TemplatePolicy,
+};
 use self::{
     controllers::Controllers,
     metrics_bridge::{ApiCallMetricsBridge, ReconcileMetricsBridge, RunMetricsBridge},
@@ -177,6 +179,7 @@ fn open_runs(
         data_dir.bind_cloud(&CloudBinding::Local)?;
     }
     data_dir.gateway.clone_from(gateway);
+    data_dir.set_deadlines(engine.clone(), settings.scheduling.deadlines);
     // Objects of different authors must not find each other's files.
     data_dir.home = RunHome::Workspace;
     data_dir.is_isolated = dependencies.is_isolated;
@@ -186,6 +189,10 @@ fn open_runs(
         max_processes: settings.parallel,
         memory_mb: settings.memory_budget_mb,
         memory_per_run_mb: each,
+        shares: NamespaceShares {
+            max_per_namespace: settings.scheduling.max_per_namespace,
+            weights: settings.scheduling.weights.clone(),
+        },
     };
     let (runs, told) = RunManager::new(data_dir, capacity, Arc::new(RunMetricsBridge::new(metrics.clone())));
     let adopted = runs.adopt_surviving_runs()?;

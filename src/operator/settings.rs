@@ -1,11 +1,11 @@
 //! Settings and dependencies of the operator.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
 pub use capt_controllers::common::template_policy::TemplatePolicy;
 use capt_engine::{aws::Cloud, gateway::GatewayHandle, pipeline::SizeLimits, process_env::ProcessEnv};
 use capt_model::model::Limits;
-use terraform_driver::engine::Engine;
+use terraform_driver::{engine::Engine, run::PhaseDeadlines};
 
 use crate::telemetry::LogLevel;
 
@@ -30,6 +30,8 @@ pub struct OperatorSettings {
     pub parallel: usize,
     /// Memory budget of all terraform processes.
     pub memory_budget_mb: u64,
+    /// How runs share slots, and for how long.
+    pub scheduling: SchedulingSettings,
     /// Default drift detection interval.
     pub drift_interval: Duration,
     /// Domain of preview hosts, if the routers have one.
@@ -44,6 +46,27 @@ pub struct OperatorSettings {
     pub size_limits: SizeLimits,
     /// Quotas of the AWS account.
     pub limits: Limits,
+}
+
+/// How runs share slots, and for how long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchedulingSettings {
+    /// The most slots that one namespace may have; all of them if `None`.
+    pub max_per_namespace: Option<usize>,
+    /// Weights of namespaces; 1 for all others.
+    pub weights: BTreeMap<String, u32>,
+    /// Deadlines of the commands of a run.
+    pub deadlines: PhaseDeadlines,
+}
+
+/// An apply that takes longer than the slowest objects of AWS has stopped working.
+const APPLY_DEADLINE: Duration = Duration::from_hours(2);
+
+impl Default for SchedulingSettings {
+    fn default() -> Self {
+        let deadlines = PhaseDeadlines { apply: Some(APPLY_DEADLINE), ..PhaseDeadlines::default() };
+        Self { max_per_namespace: None, weights: BTreeMap::new(), deadlines }
+    }
 }
 
 /// Whether to act as the Cluster API core controller.

@@ -6,9 +6,9 @@ use std::{
     time::Duration,
 };
 
-use capt::operator::{self, Dependencies, OperatorSettings, StandaloneMode};
-use capt_controllers::common::template_policy::TemplatePolicy;
-use capt_engine::{aws::Cloud, gateway::GatewayHandle, pipeline::find_engine, process_env::ProcessEnv};
+use capt::operator::{
+    self, Dependencies, OperatorSettings, SchedulingSettings, StandaloneMode, TemplatePolicy,
+};
 use capt_engine::{
     aws::Cloud,
     gateway::GatewayHandle,
@@ -136,6 +136,7 @@ pub(crate) fn settings() -> OperatorSettings {
         standalone: StandaloneMode::Auto,
         parallel: 4,
         memory_budget_mb: 100_000,
+        scheduling: SchedulingSettings::default(),
         drift_interval: Duration::from_mins(10),
         preview_domain: None,
         templates: TemplatePolicy::All,

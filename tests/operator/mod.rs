@@ -24,7 +24,7 @@ mod pauses;
 pub(crate) mod ports;
 mod profile_coverage;
 mod profiles;
-mod recording_terraform;
+pub(crate) mod recording_terraform;
 mod retries;
 pub(crate) mod service_account;
 mod start_latency;

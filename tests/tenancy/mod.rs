@@ -14,6 +14,7 @@ mod identity;
 mod isolation;
 mod permissions;
 mod routers;
+mod scheduling;
 mod sources;
 mod templates;
 

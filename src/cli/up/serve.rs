@@ -205,6 +205,7 @@ impl UpServer<'_> {
             standalone: StandaloneMode::Auto,
             parallel: self.settings.parallel.unwrap_or_else(default_parallelism).max(1),
             memory_budget_mb: memory::budget(),
+            scheduling: operator::SchedulingSettings::default(),
             drift_interval: std::time::Duration::from_mins(10),
             preview_domain: None,
             // The objects are those of the user who started it.

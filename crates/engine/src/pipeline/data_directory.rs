@@ -15,7 +15,7 @@ use terraform_driver::{
     exec::ShimProgram,
     hex::hex,
     render::RenderedWorkspace,
-    run::{ConfigurationDigests, Driver, RunLease, RunLimits},
+    run::{ConfigurationDigests, Driver, PhaseDeadlines, RunLease, RunLimits},
     workspace::{
         FileLock, LockError, WorkspaceDir,
         files::{FileError, create_private_dir, read_json, read_optional, write_atomic, write_json},
@@ -147,11 +147,10 @@ impl DataDirectory {
         if read_optional(&path)?.as_deref() != Some(cli_config.as_bytes()) {
             write_atomic(&path, cli_config.as_bytes(), true)?;
         }
-        let shim = ShimProgram { program: process_env.exe.clone(), args: vec!["shim".to_owned()] };
         Ok(Self {
             path: data.to_owned(),
             cloud,
-            driver: Box::new(Driver { engine, shim, limits: run_limits(process_env) }),
+            driver: driver(process_env, engine, PhaseDeadlines::default()),
             gateway: None,
             home: RunHome::default(),
             is_isolated: false,
@@ -173,6 +172,11 @@ impl DataDirectory {
     /// The limits of every workspace.
     pub const fn size_limits(&self) -> &SizeLimits {
         &self.size_limits
+    }
+
+    /// Sets how long commands may take.
+    pub fn set_deadlines(&mut self, engine: Engine, deadlines: PhaseDeadlines) {
+        self.driver = driver(&self.process_env, engine, deadlines);
     }
 
     /// Binds the directory to an AWS account. Refreshing a state against another account would drop every resource
@@ -309,9 +313,14 @@ pub fn workspace_dir(data: &Path, key: &WorkspaceKey) -> WorkspaceDir {
     WorkspaceDir::at(data.join("workspaces").join(&key.namespace).join(&key.name))
 }
 
+fn driver(process_env: &ProcessEnv, engine: Engine, deadlines: PhaseDeadlines) -> Box<Driver> {
+    let shim = ShimProgram { program: process_env.exe.clone(), args: vec!["shim".to_owned()] };
+    Box::new(Driver { engine, shim, limits: run_limits(process_env, deadlines) })
+}
+
 /// `CAPT_DISK_RESERVE_MIB` sets how much space each apply reserves.
-fn run_limits(process_env: &ProcessEnv) -> RunLimits {
-    let defaults = RunLimits::default();
+fn run_limits(process_env: &ProcessEnv, deadlines: PhaseDeadlines) -> RunLimits {
+    let defaults = RunLimits { deadlines, ..RunLimits::default() };
     let mebibytes = process_env.var("CAPT_DISK_RESERVE_MIB").and_then(|text| text.trim().parse::<u32>().ok());
     RunLimits { disk_reserve: mebibytes.map_or(defaults.disk_reserve, |it| u64::from(it) << 20), ..defaults }
 }

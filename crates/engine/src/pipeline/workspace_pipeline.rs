@@ -2,6 +2,7 @@
 //! journal, render, init, probe, plan, guard, apply, back up the state.
 
 use capt_model::workspaces::WorkspaceKey;
+use futures::FutureExt as _;
 use terraform_driver::{
     command::{PlanMode, UserArgs},
     plan::{GuardPolicy, PlanIntent},
@@ -129,8 +130,6 @@ impl WorkspacePipeline<'_> {
                 let plan = self
                     .guard_plan(&task.key, planned, (PlanIntent::Change, approved), job.workspace)
                     .await?;
-                // Free the slot: other workspaces can plan while this one waits for the cluster lock.
-                drop(slot);
                 job.workspace.seal()?;
                 record.begun = true;
                 record.write(job.workspace)?;
@@ -138,7 +137,7 @@ impl WorkspacePipeline<'_> {
                 self.hooks.back_up_state(&task.key, job.workspace, &record).await?;
                 let counts = plan.summary.counts;
                 self.hooks.replicate(&task.key, job.workspace).await;
-                let done = self.apply_plan(&task.key, task.eks_cluster.as_deref(), job, plan).await;
+                let done = self.apply_plan(&task.key, task.eks_cluster.as_deref(), job, (plan, slot)).await;
                 if done.is_ok() {
                     orphaned_creates::clear_pending_creates(job.workspace)?;
                 }
@@ -212,9 +211,8 @@ impl WorkspacePipeline<'_> {
                 DestroyReason::Requested => (PlanIntent::Destroy, None),
             };
             let plan = self.guard_plan(key, planned, request, &workspace).await?;
-            drop(slot);
             self.hooks.replicate(key, &workspace).await;
-            let done = self.apply_plan(key, record.eks_cluster.as_deref(), &job, plan).await;
+            let done = self.apply_plan(key, record.eks_cluster.as_deref(), &job, (plan, slot)).await;
             self.hooks.back_up_state(key, &workspace, record).await?;
             done?;
             self.data_dir.driver.pull_state(&job).await?;
@@ -352,13 +350,24 @@ impl WorkspacePipeline<'_> {
         key: &WorkspaceKey,
         cluster: Option<&str>,
         job: &StepContext<'_>,
-        plan: ApprovedPlan,
+        (plan, slot): (ApprovedPlan, HookGuard),
     ) -> Result<(), PipelineError> {
-        let cluster_lock = match cluster {
-            Some(cluster) => Some(self.lock_cluster(key, cluster).await?),
-            None => None,
+        let (cluster_lock, slot) = match cluster {
+            Some(cluster) => {
+                let mut lock = self.hooks.lock_cluster(key, cluster);
+                match (&mut lock).now_or_never() {
+                    Some(lock) => (Some(lock), slot),
+                    None => {
+                        // Other workspaces can plan while this one waits for the lock.
+                        drop(slot);
+                        let lock = self.unless_stopped(lock).await?;
+                        (Some(lock), self.acquire_slot(key).await?)
+                    }
+                }
+            }
+            // Whoever has planned applies with the same slot, and does not wait for another one.
+            None => (None, slot),
         };
-        let slot = self.acquire_slot(key).await?;
         let outcome = self.data_dir.driver.apply(job, plan).await;
         drop((cluster_lock, slot));
         if outcome.is_err() && job.workspace.has_remote_state() {

@@ -8,6 +8,7 @@
 
 mod cluster_lock;
 mod eks_clusters;
+mod fair_queue;
 mod journal_replication;
 mod journal_store;
 mod metrics;
@@ -32,6 +33,7 @@ use std::{
 
 use capt_kinds::api::RunPhase;
 use capt_model::workspaces::WorkspaceKey;
+pub use fair_queue::NamespaceShares;
 pub use journal_store::{JournalStore, JournalStoreError};
 pub use metrics::{NoRunMetrics, PhaseGuard, RunMetrics};
 pub use retry::{retry_delay, status_class};

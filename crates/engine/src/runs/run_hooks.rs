@@ -16,6 +16,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     Inner, WorkspaceMemory,
+    cluster_lock::ClusterName,
     journal_replication::JournalReplication,
     run_snapshot::plan_status,
     scheduler::RunPriority,
@@ -47,13 +48,6 @@ pub(super) struct OperatorRunHooks {
 pub(super) struct JournalTask {
     over: DropGuard,
     ended: JoinHandle<()>,
-}
-
-impl OperatorRunHooks {
-    /// Cluster names are unique per region only.
-    fn cluster_lock_name(&self, cluster: &str) -> String {
-        format!("{}/{cluster}", self.region.as_deref().unwrap_or_default())
-    }
 }
 
 impl RunHooks for OperatorRunHooks {
@@ -104,10 +98,10 @@ impl RunHooks for OperatorRunHooks {
     fn acquire_slot<'a>(&'a self, key: &'a WorkspaceKey) -> BoxFuture<'a, HookGuard> {
         Box::pin(async move {
             let begun = Instant::now();
-            if self.inner.scheduler.would_wait(self.priority) {
+            if self.inner.scheduler.would_wait(&key.namespace, self.priority) {
                 self.set_waiting_for(key, Some("a free run slot".to_owned()));
             }
-            let place = self.inner.scheduler.acquire_slot(self.priority).await;
+            let place = self.inner.scheduler.acquire_slot(&key.namespace, self.priority).await;
             self.inner.metrics.record_slot_wait(self.priority, begun.elapsed());
             self.set_waiting_for(key, None);
             Box::new(place) as HookGuard
@@ -116,7 +110,8 @@ impl RunHooks for OperatorRunHooks {
 
     fn lock_cluster<'a>(&'a self, key: &'a WorkspaceKey, cluster: &'a str) -> BoxFuture<'a, HookGuard> {
         Box::pin(async move {
-            let (begun, name) = (Instant::now(), self.cluster_lock_name(cluster));
+            let begun = Instant::now();
+            let name = ClusterName::new(key, self.region.as_deref(), cluster);
             let lock = match self.inner.cluster_locks.try_lock(&name) {
                 Some(lock) => lock,
                 None => {

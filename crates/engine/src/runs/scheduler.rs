@@ -1,14 +1,13 @@
-//! Priority scheduler for run slots, limited by processes and memory.
+//! Run slots, limited by processes and memory, and shared by namespaces as [`super::fair_queue`] decides.
 //!
-//! Order: changes by users, deletions, retries, drift checks; first come, first served within a priority. Drift checks
-//! never take the last slot, so a change does not wait for a check.
+//! Order within a namespace: changes by users, deletions, retries, drift checks; first come, first served within a priority. Drift
+//! checks never take the last slot, so a change does not wait for a check.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
+
+use super::fair_queue::{FairQueue, NamespaceShares};
 
 /// Priority of a run, highest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, strum::IntoStaticStr)]
@@ -25,7 +24,7 @@ pub enum RunPriority {
 }
 
 /// Limits for concurrent runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunCapacity {
     /// Maximum number of terraform processes.
     pub max_processes: usize,
@@ -33,6 +32,8 @@ pub struct RunCapacity {
     pub memory_mb: u64,
     /// Memory of one run (terraform and its providers), in megabytes.
     pub memory_per_run_mb: u64,
+    /// How namespaces share the slots.
+    pub shares: NamespaceShares,
 }
 
 impl RunCapacity {
@@ -46,88 +47,64 @@ impl RunCapacity {
 /// The slots and the queue.
 #[derive(Debug, Clone)]
 pub(super) struct SlotScheduler {
-    slots: usize,
-    state: Arc<Mutex<SchedulerState>>,
-}
-
-#[derive(Debug, Default)]
-struct SchedulerState {
-    slots_in_use: usize,
-    next_ticket: u64,
-    waiting: BTreeMap<(RunPriority, u64), oneshot::Sender<RunSlot>>,
+    queue: Arc<Mutex<FairQueue<oneshot::Sender<RunSlot>>>>,
 }
 
 /// A slot. Dropping it grants the slot to the next run in the queue.
 #[derive(Debug)]
 pub(super) struct RunSlot {
-    scheduler: Option<SlotScheduler>,
+    /// The scheduler and the namespace.
+    held: Option<(SlotScheduler, String)>,
 }
 
 impl SlotScheduler {
     /// Creates a scheduler with the slots that `capacity` allows.
     pub(super) fn new(capacity: RunCapacity) -> Self {
-        Self { slots: capacity.max_runs(), state: Arc::default() }
+        let queue = FairQueue::new(capacity.max_runs(), capacity.shares);
+        Self { queue: Arc::new(Mutex::new(queue)) }
     }
 
     /// Waits for a slot.
-    pub(super) async fn acquire_slot(&self, priority: RunPriority) -> RunSlot {
+    pub(super) async fn acquire_slot(&self, namespace: &str, priority: RunPriority) -> RunSlot {
         let turn = {
-            let mut inner = self.lock();
             let (sender, receiver) = oneshot::channel();
-            let ticket = (priority, inner.next_ticket);
-            inner.next_ticket += 1;
-            inner.waiting.insert(ticket, sender);
+            self.lock().push(namespace, priority, sender);
             receiver
         };
         self.grant_slots();
         // The sender is dropped only together with the scheduler.
-        turn.await.unwrap_or(RunSlot { scheduler: None })
+        turn.await.unwrap_or(RunSlot { held: None })
     }
 
-    /// Whether a run of this priority would have to wait for a slot.
-    pub(super) fn would_wait(&self, priority: RunPriority) -> bool {
-        let inner = self.lock();
-        inner.slots_in_use >= self.slot_limit(priority)
-            || inner.waiting.range(..=(priority, u64::MAX)).next().is_some()
+    /// Whether a run of this namespace and priority would have to wait for a slot.
+    pub(super) fn would_wait(&self, namespace: &str, priority: RunPriority) -> bool {
+        self.lock().would_wait(namespace, priority)
     }
 
     /// Length of the queue.
     #[cfg(test)]
     fn waiting_count(&self) -> usize {
-        self.lock().waiting.len()
+        self.lock().waiting_count()
     }
 
     fn grant_slots(&self) {
         loop {
-            let (sender, slot) = {
-                let mut inner = self.lock();
-                let Some((&ticket, _)) = inner.waiting.first_key_value() else { return };
-                if inner.slots_in_use >= self.slot_limit(ticket.0) {
-                    return;
-                }
-                let Some(sender) = inner.waiting.remove(&ticket) else { return };
-                inner.slots_in_use += 1;
-                (sender, RunSlot { scheduler: Some(self.clone()) })
-            };
+            let granted = self.lock().pop();
+            let Some((namespace, sender)) = granted else { return };
             // If the waiter is gone, `send` returns the slot, and dropping it frees the slot.
-            drop(sender.send(slot));
+            drop(sender.send(RunSlot { held: Some((self.clone(), namespace)) }));
         }
     }
 
-    /// Drift checks leave one slot free if there is more than one.
-    fn slot_limit(&self, priority: RunPriority) -> usize {
-        if priority == RunPriority::Drift { self.slots.saturating_sub(1).max(1) } else { self.slots }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, SchedulerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, FairQueue<oneshot::Sender<RunSlot>>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for RunSlot {
     fn drop(&mut self) {
-        if let Some(scheduler) = self.scheduler.take() {
-            scheduler.lock().slots_in_use -= 1;
+        if let Some((scheduler, namespace)) = self.held.take() {
+            scheduler.lock().release(&namespace);
             scheduler.grant_slots();
         }
     }
@@ -140,20 +117,24 @@ mod tests {
     use super::*;
 
     fn scheduler(slots: usize) -> SlotScheduler {
-        SlotScheduler::new(RunCapacity { max_processes: slots, memory_mb: 10_000, memory_per_run_mb: 100 })
+        SlotScheduler::new(capacity(slots, 10_000, 100))
+    }
+
+    fn capacity(max_processes: usize, memory_mb: u64, memory_per_run_mb: u64) -> RunCapacity {
+        RunCapacity { max_processes, memory_mb, memory_per_run_mb, shares: NamespaceShares::default() }
     }
 
     #[test]
     fn memory_counts_as_much_as_places_and_one_may_always_run() {
-        assert_eq!(RunCapacity { max_processes: 8, memory_mb: 3_000, memory_per_run_mb: 900 }.max_runs(), 3);
-        assert_eq!(RunCapacity { max_processes: 2, memory_mb: 30_000, memory_per_run_mb: 900 }.max_runs(), 2);
-        assert_eq!(RunCapacity { max_processes: 8, memory_mb: 100, memory_per_run_mb: 900 }.max_runs(), 1);
+        assert_eq!(capacity(8, 3_000, 900).max_runs(), 3);
+        assert_eq!(capacity(2, 30_000, 900).max_runs(), 2);
+        assert_eq!(capacity(8, 100, 900).max_runs(), 1);
     }
 
     #[tokio::test]
     async fn the_urgent_go_first_and_among_equals_the_first_who_came() {
         let lanes = scheduler(1);
-        let first = lanes.acquire_slot(RunPriority::Change).await;
+        let first = lanes.acquire_slot("team", RunPriority::Change).await;
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut waiting = Vec::new();
         for (name, priority) in [
@@ -164,7 +145,7 @@ mod tests {
         ] {
             let (own, order) = (lanes.clone(), Arc::clone(&order));
             waiting.push(tokio::spawn(async move {
-                let _place = own.acquire_slot(priority).await;
+                let _place = own.acquire_slot("team", priority).await;
                 order.lock().unwrap().push(name);
             }));
             while lanes.waiting_count() < waiting.len() {
@@ -181,21 +162,22 @@ mod tests {
     #[tokio::test]
     async fn checks_leave_a_place_for_changes() {
         let lanes = scheduler(2);
-        let _check = lanes.acquire_slot(RunPriority::Drift).await;
-        assert!(lanes.would_wait(RunPriority::Drift));
-        assert!(!lanes.would_wait(RunPriority::Change));
-        let _change = lanes.acquire_slot(RunPriority::Change).await;
-        assert!(lanes.would_wait(RunPriority::Change));
+        let _check = lanes.acquire_slot("team", RunPriority::Drift).await;
+        assert!(lanes.would_wait("team", RunPriority::Drift));
+        assert!(!lanes.would_wait("team", RunPriority::Change));
+        let _change = lanes.acquire_slot("team", RunPriority::Change).await;
+        assert!(lanes.would_wait("team", RunPriority::Change));
     }
 
     #[tokio::test]
     async fn one_who_stops_waiting_takes_no_place() {
         let lanes = scheduler(1);
-        let first = lanes.acquire_slot(RunPriority::Change).await;
+        let first = lanes.acquire_slot("team", RunPriority::Change).await;
         let gone =
-            tokio::time::timeout(Duration::from_millis(10), lanes.acquire_slot(RunPriority::Change)).await;
+            tokio::time::timeout(Duration::from_millis(10), lanes.acquire_slot("team", RunPriority::Change))
+                .await;
         assert!(gone.is_err());
         drop(first);
-        let _second = lanes.acquire_slot(RunPriority::Change).await;
+        let _second = lanes.acquire_slot("team", RunPriority::Change).await;
     }
 }

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use terraform_driver::{run::RunHandle, workspace::files::FileError};
 
-use super::Inner;
+use super::{Inner, cluster_lock::ClusterName};
 use crate::pipeline::list_workspaces;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -21,10 +21,8 @@ pub(super) fn lock_clusters(inner: &Arc<Inner>) -> Result<usize, FileError> {
             continue;
         }
         found += 1;
-        let region = record.region.clone().unwrap_or_default();
-        let Some(cluster) = record.eks_cluster.as_ref().map(|name| format!("{region}/{name}")) else {
-            continue;
-        };
+        let Some(cluster) = record.eks_cluster.as_ref() else { continue };
+        let cluster = ClusterName::new(&key, record.region.as_deref(), cluster);
         // Another surviving run already holds the lock of this cluster; one holder is enough.
         let Some(lock) = inner.cluster_locks.try_lock(&cluster) else { continue };
         inner.tasks.spawn(async move {

@@ -18,8 +18,8 @@ use terraform_driver::workspace::WorkspaceBackup;
 use tokio::sync::{Semaphore, mpsc};
 
 use super::{
-    BackupStore, BackupStoreError, NoRunMetrics, RunCapacity, RunKind, RunManager, RunPriority, RunRequest,
-    RunResult, RunSnapshot,
+    BackupStore, BackupStoreError, NamespaceShares, NoRunMetrics, RunCapacity, RunKind, RunManager,
+    RunPriority, RunRequest, RunResult, RunSnapshot,
 };
 use crate::pipeline::{
     Goal, WorkspaceJob,
@@ -92,7 +92,12 @@ impl Runs {
     }
 
     fn with_slots(site: &FakeSite, slots: usize) -> Self {
-        let capacity = RunCapacity { max_processes: slots, memory_mb: 10_000, memory_per_run_mb: 100 };
+        let capacity = RunCapacity {
+            max_processes: slots,
+            memory_mb: 10_000,
+            memory_per_run_mb: 100,
+            shares: NamespaceShares::default(),
+        };
         let (manager, changes) = RunManager::new(site.open(), capacity, Arc::new(NoRunMetrics));
         Self { manager, changes, store: Arc::default() }
     }

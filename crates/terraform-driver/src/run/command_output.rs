@@ -153,7 +153,7 @@ impl Driver {
             created: clock::now(),
             grace: stop_grace(phase, job.workspace.has_remote_state(), self.limits.grace),
             silence: applies.then_some(self.limits.silence),
-            deadline: (!applies).then_some(self.limits.deadline),
+            deadline: self.limits.deadlines.of(phase),
             snapshots: job.workspace.snapshots_dir(),
             disk_reserve: if applies { self.limits.disk_reserve + 3 * state_size(job.workspace) } else { 0 },
             lease: job.lease.filter(|_| may_change(phase)).cloned(),
@@ -257,6 +257,7 @@ pub(super) fn step_failed(phase: StepPhase, heard: CommandOutput) -> StepError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::PhaseDeadlines;
 
     #[test]
     fn a_torn_emergency_state_is_not_in_the_text_of_an_error() {
@@ -268,6 +269,21 @@ mod tests {
         }
         let incomplete = "(incomplete line of terraform's event stream)";
         assert_eq!(output.text, [incomplete, "Error: Failed to persist state"]);
+    }
+
+    #[test]
+    fn h6_each_phase_has_a_deadline() {
+        let (init, plan, apply) = (Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(3));
+        let deadlines = PhaseDeadlines { init, plan, apply: Some(apply) };
+        for (phase, expected) in [
+            (StepPhase::Initialising, init),
+            (StepPhase::Settling, plan),
+            (StepPhase::Planning, plan),
+            (StepPhase::Applying, apply),
+            (StepPhase::Destroying, apply),
+        ] {
+            assert_eq!(deadlines.of(phase), Some(expected), "{phase}");
+        }
     }
 
     #[test]

@@ -126,6 +126,34 @@ fn stop_reason_text(reason: StopReason) -> &'static str {
     }
 }
 
+/// How long the commands of a run may take. One that takes longer is stopped, so that nobody holds a run slot for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PhaseDeadlines {
+    /// `init`.
+    pub init: Duration,
+    /// `plan`, and all other commands that change no resources.
+    pub plan: Duration,
+    /// `apply`; unlimited if `None`.
+    pub apply: Option<Duration>,
+}
+
+impl Default for PhaseDeadlines {
+    fn default() -> Self {
+        Self { init: Duration::from_mins(15), plan: Duration::from_mins(15), apply: None }
+    }
+}
+
+impl PhaseDeadlines {
+    /// The deadline of a command.
+    pub(super) fn of(&self, phase: StepPhase) -> Option<Duration> {
+        match phase {
+            StepPhase::Initialising => Some(self.init),
+            StepPhase::Applying | StepPhase::Destroying => self.apply,
+            StepPhase::Resuming | StepPhase::Settling | StepPhase::Planning => Some(self.plan),
+        }
+    }
+}
+
 /// Limits of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct RunLimits {
@@ -133,8 +161,8 @@ pub struct RunLimits {
     pub grace: Duration,
     /// Maximum time without output during `apply`, whose heartbeat is ten seconds.
     pub silence: Duration,
-    /// Deadline of all commands except `apply`.
-    pub deadline: Duration,
+    /// Deadlines of the commands.
+    pub deadlines: PhaseDeadlines,
     /// How long to wait for the state lock.
     pub lock_timeout: Duration,
     /// Bytes that an apply reserves on the disk, in addition to three times the size of the state.
@@ -148,7 +176,7 @@ impl Default for RunLimits {
         Self {
             grace: Duration::from_mins(10),
             silence: Duration::from_secs(90),
-            deadline: Duration::from_mins(15),
+            deadlines: PhaseDeadlines::default(),
             lock_timeout: Duration::from_mins(1),
             disk_reserve: 8 << 20,
             max_log: 64 << 20,

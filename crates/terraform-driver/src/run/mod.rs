@@ -11,7 +11,7 @@ mod steps;
 mod unfinished;
 
 pub use approved_plan::{ApprovedPlan, RefusedPlan};
-pub use driver::{Driver, RunLimits, SavedPlan, StepContext, StepError, StepPhase};
+pub use driver::{Driver, PhaseDeadlines, RunLimits, SavedPlan, StepContext, StepError, StepPhase};
 pub use handle::{RunCompletion, RunError, RunHandle};
 pub use interrupted::interrupted_taints;
 pub use lease_deadline::RunLease;

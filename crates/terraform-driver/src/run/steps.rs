@@ -114,7 +114,7 @@ impl Driver {
         let started = start_captured(&program, &args, &invocation.env, &invocation.cwd);
         let started = started.map_err(fail)?;
         write_json(processes, &RunProcesses { shim: None, engine: started.process() })?;
-        let stdout = started.finish(self.limits.deadline).await.map_err(fail)?;
+        let stdout = started.finish(self.limits.deadlines.plan).await.map_err(fail)?;
         if stdout.success {
             return Ok(stdout.stdout);
         }

@@ -4,7 +4,7 @@ use super::*;
 use crate::pipeline::testing::BackupView;
 
 #[tokio::test]
-async fn an_apply_frees_its_slot_and_backs_up_before_it_waits_for_the_cluster() {
+async fn an_apply_keeps_its_slot_and_backs_up_before_it_locks_the_cluster() {
     let site = FakeSite::new();
     let (outcome, _) = run_with(&site, &cluster_job(), apply(), HookScript::default()).await;
     assert_eq!(outcome.unwrap().to_string(), "1 added");
@@ -17,10 +17,8 @@ async fn an_apply_frees_its_slot_and_backs_up_before_it_waits_for_the_cluster() 
             "init",
             "plan",
             "confirm",
-            "slot ends",
             "back up",
             "cluster lock",
-            "slot",
             "apply",
             "cluster lock ends",
             "slot ends",
@@ -35,8 +33,8 @@ async fn without_a_cluster_there_is_no_lock() {
     run(&site, apply()).await.unwrap();
     let journal = site.journal.take();
     assert!(!journal.iter().any(|it| it.starts_with("cluster lock")), "{journal:?}");
-    assert_eq!(journal.iter().filter(|it| *it == "slot").count(), 2, "{journal:?}");
-    assert_eq!(journal.iter().filter(|it| *it == "slot ends").count(), 2, "{journal:?}");
+    assert_eq!(journal.iter().filter(|it| *it == "slot").count(), 1, "{journal:?}");
+    assert_eq!(journal.iter().filter(|it| *it == "slot ends").count(), 1, "{journal:?}");
 }
 
 #[tokio::test]

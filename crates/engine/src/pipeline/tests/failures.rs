@@ -74,30 +74,13 @@ async fn a_state_that_cannot_be_restored_stops_the_run_before_anything_is_read()
 
 #[tokio::test]
 async fn a_stop_while_waiting_ends_the_run_without_changes() {
-    let table: [(_, usize, &[&str]); 4] = [
+    let table: [(_, usize, &[&str]); 3] = [
         ("slot", 1, &["restore"]),
         ("confirm", 1, &["restore", "slot", "recover", "init", "plan", "confirm", "slot ends"]),
         (
             "cluster lock",
             1,
-            &["restore", "slot", "recover", "init", "plan", "confirm", "slot ends", "back up", "back up"],
-        ),
-        (
-            "slot",
-            2,
-            &[
-                "restore",
-                "slot",
-                "recover",
-                "init",
-                "plan",
-                "confirm",
-                "slot ends",
-                "back up",
-                "cluster lock",
-                "cluster lock ends",
-                "back up",
-            ],
+            &["restore", "slot", "recover", "init", "plan", "confirm", "back up", "slot ends", "back up"],
         ),
     ];
     for (name, call, journal) in table {

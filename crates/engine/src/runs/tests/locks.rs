@@ -26,6 +26,32 @@ async fn a_run_without_a_slot_says_so_and_can_be_cancelled() {
 }
 
 #[tokio::test]
+async fn h6_a_hundred_runs_of_one_namespace_delay_another_one_by_one_slot_turnover() {
+    let site = FakeSite::new();
+    let mut runs = Runs::with_slots(&site, 2);
+    let gate = gate(&site, "apply");
+    let sleeper = |number: usize| WorkspaceKey::new("hostile", &format!("w{number}"));
+    for number in 0..100 {
+        runs.start(&WorkspaceJob { key: sleeper(number), ..job() }, apply());
+    }
+    for number in 0..2 {
+        runs.until(&sleeper(number), |run| run.phase == RunPhase::Applying).await;
+    }
+    runs.start(&job(), apply());
+    runs.until(&key(), |run| run.waiting_for.is_some()).await;
+    // One of the two ends; the other one sleeps on.
+    gate.add_permits(1);
+    runs.until(&key(), |run| run.phase == RunPhase::Applying).await;
+    let applied = (0..100).filter(|number| {
+        let run = runs.manager.snapshot(&sleeper(*number)).unwrap();
+        run.is_finished() || run.phase == RunPhase::Applying
+    });
+    assert_eq!(applied.count(), 2, "no other run of the namespace came between");
+    gate.add_permits(102);
+    runs.finished(&key()).await;
+}
+
+#[tokio::test]
 async fn two_workspaces_of_a_cluster_are_applied_one_after_the_other() {
     let site = FakeSite::new();
     let mut runs = Runs::new(&site);
