@@ -100,11 +100,11 @@ async fn c1_a_template_reads_no_state_and_no_environment_of_others() {
         return;
     }
     let mut stage = isolated_operator().await;
-    let victim = Victim::new(&stage.data_dir());
-    let (state, environ) = (&victim.state, format!("/proc/{}/environ", victim.operator.id()));
+    let mut victim = Victim::new(&stage.data_dir());
+    let (target, environ) = (victim.state.clone(), format!("/proc/{}/environ", victim.operator.id()));
     // What a provisioner gets is in a file of its own workspace.
     let script = format!(
-        "(cat {state}; cat {environ}; cat /proc/[0-9]*/environ; echo owned > {state}) > loot 2>&1; kill {}; true",
+        "(cat {target}; cat {environ}; cat /proc/[0-9]*/environ; echo owned > {target}) > loot 2>&1; kill {}; true",
         victim.operator.id()
     );
     let steal = format!(
@@ -118,10 +118,10 @@ async fn c1_a_template_reads_no_state_and_no_environment_of_others() {
     let loot = fs::read_to_string(stage.data_dir().join("workspaces/default/steal/loot")).unwrap();
     assert!(loot.contains("Permission denied"), "{loot}");
     assert!(!loot.contains("SECRET"), "{loot}");
-    assert_eq!(fs::read_to_string(state).unwrap(), "B-SECRET-VALUE");
-    assert!(Path::new(&environ).exists(), "it was not killed");
+    assert_eq!(fs::read_to_string(&target).unwrap(), "B-SECRET-VALUE");
+    assert!(victim.operator.try_wait().unwrap().is_none(), "it was not killed");
     // What terraform itself reads fails the run, and the condition says why.
-    stage.apply(&workspace("read", &format!("output \"loot\" {{ value = file(\"{state}\") }}"))).await;
+    stage.apply(&workspace("read", &format!("output \"loot\" {{ value = file(\"{target}\") }}"))).await;
     let failed = stage
         .wait_until::<WorkspaceTemplateApply>("read", "failed, with the reason", |it| {
             let conditions = it.status.clone().unwrap_or_default().conditions;

@@ -160,8 +160,7 @@ impl fmt::Debug for Environment {
         f.debug_struct("Environment")
             .field("variables", &self.variables.keys().collect::<Vec<_>>())
             .field("ignored", &self.ignored)
-            .field("provider_home", &self.provider_home)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

@@ -209,7 +209,7 @@ impl UpServer<'_> {
             drift_interval: std::time::Duration::from_mins(10),
             preview_domain: None,
             // The objects are those of the user who started it.
-            templates: TemplatePolicy::All,
+            templates: operator::TemplatePolicy::All,
             // All objects are of the user of this machine.
             require_identity: false,
             require_owner_tag: false,

@@ -201,7 +201,6 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::large_stack_arrays, reason = "the rows of a table hold whole objects")]
     fn h4_a_workspace_of_another_namespace_blocks_only_with_a_grant_and_without_its_name() {
         let allows = json!({"annotations": {"capt.x-k8s.io/allow-references-from": "team-a"}});
         let with = |meta: &Value, more: &Value| {

@@ -24,8 +24,8 @@ use terraform_driver::{
 use thiserror::Error;
 
 use super::{
-    confinement::ConfinementInputs, scratch_dirs::ScratchDirs, size_limits::SizeLimits, terraform_steps::TerraformSteps,
-    workspace_record::list_workspaces_with_resources,
+    confinement::ConfinementInputs, scratch_dirs::ScratchDirs, size_limits::SizeLimits,
+    terraform_steps::TerraformSteps, workspace_record::list_workspaces_with_resources,
 };
 use crate::{
     aws::{Cloud, LOCAL_ACCESS_KEY, Principal, PrincipalSource, SdkConfig},
