@@ -58,11 +58,13 @@ pub fn pack(workspace: &WorkspaceDir) -> Result<Vec<u8>, PipelineError> {
 
 /// Unpacks a bundle into an empty directory. A directory that has a record is at least as new and is left alone.
 pub fn unpack(workspace: &WorkspaceDir, bytes: &[u8]) -> Result<(), PipelineError> {
+    if workspace.meta_dir().join("workspace.json").exists() { Ok(()) } else { replace(workspace, bytes) }
+}
+
+/// Replaces configuration and record of a directory by those of a bundle.
+pub fn replace(workspace: &WorkspaceDir, bytes: &[u8]) -> Result<(), PipelineError> {
     let bundle: DestroyBundle =
         serde_json::from_slice(bytes).map_err(|source| invalid_bundle(workspace, source))?;
-    if workspace.meta_dir().join("workspace.json").exists() {
-        return Ok(());
-    }
     for (path, text) in &bundle.files {
         let relative = Path::new(path);
         if !relative.components().all(|part| matches!(part, Component::Normal(_))) {

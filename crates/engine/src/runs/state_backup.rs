@@ -1,6 +1,7 @@
 //! State backup: every valid version of the terraform state is copied to a [`BackupStore`] and restored from there when the
 //! workspace's directory is lost.
 
+mod exchanged_bundle;
 mod known_edits;
 
 use std::{
@@ -24,7 +25,7 @@ use terraform_driver::{
 };
 use thiserror::Error;
 
-use self::known_edits::KnownEdits;
+use self::{exchanged_bundle::ExchangedBundle, known_edits::KnownEdits};
 use super::{WorkspaceMemory, journal_store::JournalStore};
 use crate::pipeline::{PipelineError, WorkspaceRecord, destroy_bundle};
 
@@ -159,7 +160,7 @@ pub(super) async fn restore_backup(
         }
     }
     if let Some(bundle) = &backup.bundle {
-        destroy_bundle::unpack(workspace, bundle)?;
+        restore_bundle(workspace, &place, bundle)?;
     }
     if let (Some(state), Some(stored)) = (&backup.state, stored) {
         match workspace.snapshots().store_if_newer(state)? {
@@ -172,6 +173,27 @@ pub(super) async fn restore_backup(
     }
     KnownEdits { taken: backup.edits, reported: None }.write(workspace)?;
     Ok(set_aside)
+}
+
+/// Restores configuration and record into an empty directory, and into one whose bundle another leader has replaced since. The
+/// other leader may have changed the configuration without changing the state: the replay of what it began needs its
+/// configuration.
+fn restore_bundle(
+    workspace: &WorkspaceDir,
+    place: &WorkspaceDir,
+    bundle: &[u8],
+) -> Result<(), PipelineError> {
+    let stored = ExchangedBundle::of(bundle);
+    if ExchangedBundle::read(workspace)?.is_some_and(|exchanged| exchanged != stored) {
+        if RunHandle::find_alive(place)?.is_some() {
+            let directory = place.dir().to_owned();
+            return Err(restore_error(OutdatedDirectoryInUse { directory }.into()));
+        }
+        destroy_bundle::replace(workspace, bundle)?;
+    } else {
+        destroy_bundle::unpack(workspace, bundle)?;
+    }
+    Ok(stored.write(workspace)?)
 }
 
 /// The error for a fork. It is recorded, so that a later edit by hand decides it.
@@ -247,7 +269,11 @@ pub(super) async fn back_up(
     }
     let written = newest.as_ref().and_then(|newest| newest.written);
     let edits = KnownEdits::read(workspace)?.taken;
+    let exchanged = bundle.as_deref().map(ExchangedBundle::of);
     store.save(WorkspaceBackup { state: newest.map(|newest| newest.bytes), bundle, edits }).await?;
+    if let Some(exchanged) = exchanged {
+        exchanged.write(workspace)?;
+    }
     if let Some(version) = &version {
         version.write(workspace)?;
     }

@@ -203,3 +203,21 @@ async fn a_push_decides_between_two_histories() {
     one.restore(&store).await.unwrap().expect("the directory is set aside");
     assert_eq!(one.current(), (state("a", 7, "theirs"), "# two".to_owned()));
 }
+
+#[tokio::test]
+async fn a_leader_that_returns_has_the_configuration_that_another_one_began_to_apply() {
+    let store = SharedStore::default();
+    let (one, two) = (Leader::new(), Leader::new());
+    let same = state("a", 5, "first");
+    one.apply(&store, &same, "# one").await;
+    // Killed before the first change: the state is the same.
+    two.restore(&store).await.unwrap();
+    two.apply(&store, &same, "# two").await;
+    assert_eq!(one.restore(&store).await.unwrap(), None);
+    assert_eq!(one.current(), (same.clone(), "# two".to_owned()));
+    // What was not stored yet is newer.
+    let sealed = one.workspace.meta_dir().join("sealed/main.tf");
+    std::fs::write(sealed, "# three").unwrap();
+    one.restore(&store).await.unwrap();
+    assert_eq!(one.current().1, "# three");
+}
