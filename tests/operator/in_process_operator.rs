@@ -91,8 +91,10 @@ impl InProcessOperator {
             log_level: None,
         };
         let stop = CancellationToken::new();
+        // One worker: with two, one of them drops tasks at the end while the other one still runs those that were waiting for their
+        // locks, which no killed process does.
         let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let work = runtime.spawn(operator::run(surroundings, settings.clone(), stop.clone()));
         Self { stop, task: Some(work), runtime: Some(runtime) }
     }
